@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Vacancy is that no candidate leads an election now.
+// Vacancy describes an election that no candidate leads now.
 type Vacancy struct {
 	Election string     `json:"election"`
 	Paused   bool       `json:"paused"` // an operator wants no new leader
 	After    TermRecord `json:"after"`  // the last term, and why it ended
-	// Since is when the last term ended and For how long ago that is. When its end was
-	// not reported, Since is zero, and MaxFor is the bound: since that term began.
+	// Since is when the last term ended, and For how long ago that is. When its end was not
+	// reported, both are zero, and MaxFor is the upper bound: the time since that term began.
 	Since  time.Time     `json:"since,omitzero"`
 	For    time.Duration `json:"-"`
 	MaxFor time.Duration `json:"-"`
 }
 
 // Availability sums up for how long an election had a leader, between From and Until.
-// The time before From is not part of it: nothing is recorded of it, or it was not requested
-// for. Leaderless is how long there was no leader by the leaders' clocks (two hosts' clocks
-// are compared: a second of difference is one of it), and MaxLeaderless how long at most: for
-// a leader that vanished only a bound is known. Time without a leader during a pause is
-// Paused, at most MaxPaused, and in neither of the two: an operator wanted it.
+// The time before From is left out: nothing is recorded of it, or it was not requested.
+//
+// Leaderless is how long there was no leader by the leaders' clocks; since it compares the clocks
+// of two hosts, it is wrong by their difference. MaxLeaderless is its upper bound: for a leader
+// that vanished only a bound is known. Time without a leader during a pause, which an operator
+// wanted, is not part of either: it is Paused, and MaxPaused at most.
 type Availability struct {
 	Election      string        `json:"election"`
 	From          time.Time     `json:"from"`
@@ -35,8 +36,8 @@ type Availability struct {
 	MaxPaused     time.Duration `json:"-"`
 }
 
-// Led is which part of the time there was a leader, from 0 to 1: at least and at most. The
-// time without a leader during a pause does not count.
+// Led returns for which part of the time there was a leader, from 0 to 1: at least and at most.
+// Time without a leader during a pause is left out.
 func (a Availability) Led() (least, most float64) {
 	part := func(without, paused time.Duration) float64 {
 		total := a.Until.Sub(a.From) - paused
@@ -53,7 +54,8 @@ func (r TermRecord) endedBefore(t time.Time) bool {
 	return !r.Current && r.Reason != "" && end.Before(t)
 }
 
-// vacancyOf is since when no candidate leads, if that is known.
+// vacancyOf returns since when no candidate leads. vacant is false if a candidate leads, or if that
+// is not known.
 func vacancyOf(p past, now time.Time) (v Vacancy, vacant bool) {
 	if !p.known || p.status.Leader != nil || len(p.terms) == 0 {
 		return v, false
@@ -68,7 +70,7 @@ func vacancyOf(p past, now time.Time) (v Vacancy, vacant bool) {
 	return v, true
 }
 
-// availabilityOf sums up terms, newest first. It is pure.
+// availabilityOf sums up terms, which are newest first. It reads no clock.
 func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availability, ok bool) {
 	if len(terms) == 0 {
 		return a, false
@@ -81,7 +83,7 @@ func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availab
 	if !a.From.Before(now) { // a leader's clock is ahead
 		return a, false
 	}
-	led, exact := oldest.Began(), true // there was a leader up to then, or is not to be counted
+	led, exact := oldest.Began(), true // the time up to led is accounted for; exact: led is no mere bound
 	without := func(until time.Time, sure bool) {
 		from := led
 		if until.After(now) {
@@ -99,7 +101,7 @@ func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availab
 		a.MaxLeaderless += left
 		if sure {
 			a.Leaderless += left
-			a.Paused += paused // else the leader that vanished may have led through the pause
+			a.Paused += paused // if not sure, the leader that vanished may have led through the pause
 		}
 	}
 	for _, r := range slices.Backward(terms) {
@@ -113,7 +115,7 @@ func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availab
 		}
 	}
 	switch {
-	case !p.known: // nothing is claimed of what follows the newest term
+	case !p.known: // who led after the newest term is not known either
 		a.Until = led
 		if a.Until.Before(a.From) {
 			a.Until = a.From

@@ -10,8 +10,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
-// campaign blocks until this candidate has won a term, or ctx ends, or there is
-// a permanent error before anything ever worked.
+// campaign blocks until this candidate has won a term, until ctx ends, or until an
+// error occurs that waiting does not cure.
 func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(RoleFollowing, nil)
 	f := m.standBy()
@@ -36,7 +36,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	return nil, ctx.Err()
 }
 
-// claimOnce claims, or decides a due claim, and has the follower plan the next one when this was lost.
+// claimOnce claims, or decides a due claim. When the claim is lost, the follower plans the next one.
 func (m *machine) claimOnce(ctx context.Context, f *follower, due *dueClaim) (*Term, error) {
 	if due == nil {
 		if err := m.meet(ctx); err != nil {
@@ -59,9 +59,9 @@ func (m *machine) claimOnce(ctx context.Context, f *follower, due *dueClaim) (*T
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
-// claimAndJudge claims once, or decides a due claim. It returns the term; or why this candidate has given back a majority that
-// it had won; or neither, when the claim was lost. The error is one that waiting does not
-// cure.
+// claimAndJudge claims once, or decides a due claim. It returns the term; or, as the condition, why
+// this candidate has given back a majority that it had won; or neither, when the claim was lost.
+// The error is one that waiting does not cure.
 func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
 	if due != nil {
@@ -70,7 +70,7 @@ func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quor
 	token, tally := m.claim(ctx, due)
 	switch {
 	case token > 0:
-	case ctx.Err() != nil: // the requests were given up, which says nothing of the nodes
+	case ctx.Err() != nil: // the requests were abandoned, which shows nothing about the nodes
 		return nil, tally, condition{}, nil //nolint:nilerr // the caller sees that ctx has ended
 	default:
 		return nil, tally, condition{}, m.assess(tally)
@@ -134,7 +134,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 }
 
 // awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
-// run. It returns false when ctx ended first.
+// campaign. It returns false when ctx ended first.
 func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	if ctx.Err() != nil {
 		return false
@@ -143,7 +143,7 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 		return true
 	}
 	if !m.probes.fit() {
-		w.LeaveFrontRow() // its place is for one that can claim when a leader releases
+		w.LeaveFrontRow() // for a candidate that can claim when a leader releases
 	}
 	logged := false
 	var remind reminder
@@ -159,7 +159,7 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 			}
 			return true
 		}
-		// Before the first answer there is nothing to log.
+		// Before the probe's first result there is nothing to log.
 		if !logged && st.LastErr != nil {
 			logged = true
 			remind.begin(time.Now())
@@ -185,8 +185,8 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	}
 }
 
-// meet queries the nodes for what the first claim must know: who they are, and whether this
-// candidate is cordoned. The error is that the election's name is taken by a group of shards.
+// meet queries the nodes for what the first claim needs: their identities, and whether this
+// candidate is cordoned. The error reports that a group of shards has the election's name.
 func (m *machine) meet(ctx context.Context) error {
 	if m.cordonsAwaited {
 		return m.meetNodes(ctx)
@@ -214,9 +214,10 @@ func (m *machine) meetNodes(ctx context.Context) error {
 	}
 }
 
-// groups are the groups of shards beside which this election must not exist: one of its own name, and one
-// that has a shard, or will when it grows, whose lock is this election's. A member's own elections are its shards', and
-// the assigner's.
+// groups returns the groups of shards beside which this election must not exist: a group with its
+// name, and the group that has, or will have when it grows, a shard or an assigner whose election
+// has this name. A member's own elections, of its shards and of the assigner, are part of their
+// group, and not refused because of it.
 func (m *machine) groups() []string {
 	if !m.since.IsZero() {
 		return nil
@@ -227,10 +228,11 @@ func (m *machine) groups() []string {
 	return []string{m.cfg.Election}
 }
 
-// isCordoned reports whether this candidate is cordoned. While too few nodes have shown that,
-// at the start and after an outage, it blocks for a round trip.
+// isCordoned reports whether this candidate is cordoned. While too few nodes have shown their
+// cordons, at the start and after an outage, it blocks for a round trip, at most for the call
+// time-out.
 func (m *machine) isCordoned(ctx context.Context) bool {
-	m.standing.Load().Await(ctx, m.timing.CallTimeout())
+	m.cordonStatus.Load().Await(ctx, m.timing.CallTimeout())
 	return m.cordoned() != nil
 }
 
@@ -239,13 +241,13 @@ func (m *machine) notForCordoned() error {
 }
 
 // awaitUncordoned blocks while this candidate is cordoned. It returns false when ctx ended, or
-// when it has waited: its probe may fail by now.
+// when it has waited: the probe may fail by now, so the caller has to check it again.
 func (m *machine) awaitUncordoned(ctx context.Context, w *standby.Waiter) bool {
 	c := m.cordoned()
 	if c == nil {
 		return ctx.Err() == nil
 	}
-	w.LeaveFrontRow() // its place is for one that can claim when a leader releases
+	w.LeaveFrontRow() // for a candidate that can claim when a leader releases
 	m.log.Info("cordoned, not campaigning", "cordon", c.ID, "note", c.String())
 	var remind reminder
 	remind.begin(time.Now())
@@ -257,7 +259,7 @@ func (m *machine) awaitUncordoned(ctx context.Context, w *standby.Waiter) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-m.recordoned:
+		case <-m.cordonChanged:
 		case <-again.C: // for the reminder
 		case <-look.due.C:
 			look.start()

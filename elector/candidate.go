@@ -17,31 +17,31 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
-// candidate is what the goroutines of one Elector share: its callers, the state machine,
-// and what accompanies that. Nothing here changes after New, but for what is atomic and
-// what mu guards.
+// candidate is what the goroutines of one Elector share: those of its callers, the state machine,
+// and the goroutines beside it. After New only the atomic fields and those that mu guards change,
+// and those that package shard sets before Run (since, assigns, above, listening).
 type candidate struct {
-	cfg         Config
-	timing      lease.Timing
-	nodes       *quorum.Nodes
-	bus         *pubsub.Bus
-	cordons     *cordon.Watcher
-	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends, or the shard that it campaigns for has no owner
-	guards      *guards       // of terms
-	renewals    *schedule     // of leaders
-	claims      *schedule     // of followers
-	received    *lastEvent    // in this process
-	keys        *protocol.Keys
-	incarnation string
-	election    *Election     // the same as operators see it, with what this candidate adds
-	hostClock   *lease.Clock  // of this machine
-	since       lease.Stamp   // when the member began whose shard it is about; zero: it is an election of its own
-	assigns     bool          // it is the election of the assigner of a group
-	above       uint64        // its tokens are greater than this one of another election
-	listening   func()        // called when a release would be received at once; nil: it is not wanted
-	voter       *quorum.Voter // claims, renews and releases for the state machine alone
-	log         *slog.Logger
-	supervisor  *supervised.Pipe // of this process; nil: none
+	cfg           Config
+	timing        lease.Timing
+	nodes         *quorum.Nodes
+	bus           *pubsub.Bus
+	cordons       *cordon.Watcher
+	cordonChanged chan struct{} // signaled when a cordon of this candidate begins or ends, or when its shard may have no owner (lookAgain)
+	guards        *guards       // of the terms of all candidates on the Quorum
+	renewals      *schedule     // of all leaders on the Quorum
+	claims        *schedule     // of all followers on the Quorum
+	received      *lastEvent    // the newest event that any candidate on the Quorum received
+	keys          *protocol.Keys
+	incarnation   string
+	election      *Election     // as operators see it, with what this candidate adds
+	hostClock     *lease.Clock  // of this machine
+	since         lease.Stamp   // for the election of a shard, when its member began; zero: it is no shard's
+	assigns       bool          // this is the election of a group's assigner
+	tokenFloor    uint64        // the tokens must be greater than this token of another election
+	listening     func()        // called when this candidate would receive a release at once; nil: no call is wanted
+	voter         *quorum.Voter // claims, renews and releases for the state machine
+	log           *slog.Logger
+	supervisor    *supervised.Pipe // of this process; nil: none
 
 	warming     warming
 	probes      probes
@@ -49,39 +49,39 @@ type candidate struct {
 	counters    *counters
 
 	advertise    atomic.Pointer[string]           // Config.Advertise, until SetAdvertise
-	standing     atomic.Pointer[cordon.Subject]   // whether this candidate is cordoned; nil before the first machine
+	cordonStatus atomic.Pointer[cordon.Subject]   // whether this candidate is cordoned; nil before the first machine
 	term         atomic.Pointer[Term]             // the newest term, also an ended one
-	leader       atomic.Pointer[Leader]           // who held the lock when the nodes answered last; nil: no candidate did
-	outdated     atomic.Pointer[protocol.Highest] // a newer version has led: this candidate refuses to; nil: none has
+	leader       atomic.Pointer[Leader]           // who held the lock when the nodes last answered; nil: no candidate did
+	outdated     atomic.Pointer[protocol.Highest] // the newer version that has led, so that this candidate refuses to; nil: none
 	unsubscribed atomic.Bool                      // logged that releases are not received
-	unrecorded   atomic.Bool                      // logged that the history takes no events
+	unrecorded   atomic.Bool                      // logged that a node does not record events in its history
 
-	mu        sync.Mutex // of all below
-	role      Role
-	condition condition // why this candidate cannot campaign right now
-	reminder  reminder  // of the condition
-	unable    time.Time // until when something was wrong last, the candidate's probe apart; zero: nothing was
-	paused    string    // what the key of the pause holds that was logged; "": not paused
-	// pauseReminder is of the pause.
+	mu         sync.Mutex // of all below
+	role       Role
+	condition  condition // why this candidate cannot campaign right now
+	reminder   reminder  // of the condition
+	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
+	paused     string    // the note of the pause that was logged; "": not paused
+	// pauseReminder reminds of the pause.
 	pauseReminder reminder
-	keepReminder  reminder  // since when it makes room for no one, see yieldable
-	restWhy       string    // how the term before the rest ended
-	rested        time.Time // when it campaigns again after a term; past, or zero: it does not rest
+	keepReminder  reminder  // of why this leader does not hand over, see handoverBlocked
+	restWhy       string    // why it rests: how its last term ended
+	rested        time.Time // when the rest after a term ends; past, or zero: it does not rest
 }
 
-// condition is an error and the key under which it is the same one as before: its
-// text may change with every attempt.
+// condition is why a candidate cannot campaign. Conditions with the same key count as one,
+// because the text of the error may change with every attempt.
 type condition struct {
 	key   string
 	err   error
-	quiet bool // not to be led with, and not sure enough to be reported
+	quiet bool // the candidate must not lead, but this is not certain enough to be reported
 }
 
 // refuses reports whether a candidate with this condition must not lead.
 func (t condition) refuses() bool { return t.err != nil || t.quiet }
 
 // introduce logs the configuration, which explains much of what is logged later. The names of
-// the nodes hold no passwords.
+// the nodes contain no passwords.
 func (c *candidate) introduce() {
 	prefix, _, _ := strings.Cut(c.keys.Lock, ":{")
 	var probes []string
@@ -96,7 +96,7 @@ func (c *candidate) introduce() {
 		"succession", string(cmp.Or(c.cfg.Succession, "race")))
 }
 
-// validTerm is the term that this candidate serves, nil when it does not lead.
+// validTerm returns the term that this candidate serves, nil when it does not lead.
 func (c *candidate) validTerm() *Term {
 	if t := c.term.Load(); t != nil && t.Valid() {
 		return t
@@ -104,10 +104,10 @@ func (c *candidate) validTerm() *Term {
 	return nil
 }
 
-// address is where this candidate can be reached, as it advertises now.
+// address returns where this candidate can be reached, as it advertises now.
 func (c *candidate) address() string { return *c.advertise.Load() }
 
-// lastLeader is who led when the nodes answered last.
+// lastLeader returns who led when the nodes last answered.
 func (c *candidate) lastLeader() (Leader, bool) {
 	if t := c.validTerm(); t != nil {
 		return Leader{
@@ -119,14 +119,14 @@ func (c *candidate) lastLeader() (Leader, bool) {
 		return Leader{}, false
 	}
 	known := *l
-	known.attempt = "" // it is for the log alone: what callers compare is the leader
+	known.attempt = "" // only the log needs it, and callers compare leaders
 	return known, true
 }
 
-// noteLeader takes the locks of nodes that have answered, a majority of all.
+// noteLeader records the leader that these locks show. A majority of the nodes must have answered.
 func (c *candidate) noteLeader(locks []string) {
 	in, ok := protocol.HolderOf(locks, c.nodes.Majority())
-	if !ok || in.Incarnation == "" { // a lock of another origin names no candidate
+	if !ok || in.Incarnation == "" { // a lock of another program names no candidate
 		c.leader.Store(nil)
 		return
 	}
@@ -142,7 +142,7 @@ func (c *candidate) currentRole() Role {
 	return c.role
 }
 
-// check is nil when this candidate can campaign, and renews if it leads.
+// check returns nil when this candidate can campaign, and renews if it leads; otherwise what is wrong.
 func (c *candidate) check() error {
 	c.mu.Lock()
 	now, condition := c.role, c.condition
@@ -156,15 +156,16 @@ func (c *candidate) check() error {
 	if err := c.probes.failing(); err != nil {
 		return failed(nil, "unhealthy: %w", err)
 	}
-	// A term ends a moment before the role changes: an elector that rests after its
-	// Resign has returned is not one whose work still runs.
+	// Resign returns a moment before the role changes: a term that is over must not
+	// be reported as one whose work is still running.
 	if t := c.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return failed(nil, "the work of an ended term has not returned")
 	}
 	return nil
 }
 
-// setCondition logs a condition when it begins, while it lasts, and when it has ended.
+// setCondition records a condition, and logs it when it begins, while it lasts, and when it has
+// ended. The zero condition: nothing is wrong.
 func (c *candidate) setCondition(now condition) {
 	c.mu.Lock()
 	old := c.condition
@@ -178,7 +179,7 @@ func (c *candidate) setCondition(now condition) {
 		c.reminder.begin(at)
 	}
 	if now.err == nil {
-		c.unable = at
+		c.lastUnable = at
 	}
 	again := now.err != nil && c.reminder.due(at)
 	lasted := c.reminder.lasted(at)
@@ -200,17 +201,18 @@ func (c *candidate) setCondition(now condition) {
 	}
 }
 
-// calm reports whether nothing is wrong and the election is not paused, as far as is known.
+// calm reports whether nothing is wrong and the election is not paused, as far as this candidate knows.
 func (c *candidate) calm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.condition.err == nil && c.paused == ""
 }
 
-// ableSince is since when nothing is wrong with a candidate with which nothing is.
+// ableSince returns since when nothing has been wrong with this candidate. It does not check that
+// nothing is wrong now: the caller has done so.
 func (c *candidate) ableSince() time.Time {
 	c.mu.Lock()
-	since := c.unable
+	since := c.lastUnable
 	c.mu.Unlock()
 	if p := c.probes.candidate; p != nil {
 		if passes := p.Status().Since; passes.After(since) {
@@ -224,10 +226,10 @@ func (c *candidate) ableSince() time.Time {
 func (c *candidate) wasUnable() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unable = time.Now()
+	c.lastUnable = time.Now()
 }
 
-// restsFor is how long it does not campaign yet, and why.
+// restsFor returns how much longer this candidate rests, and why; zero when it does not.
 func (c *candidate) restsFor() (left time.Duration, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,16 +239,16 @@ func (c *candidate) restsFor() (left time.Duration, why string) {
 	return max(0, time.Until(c.rested)), c.restWhy
 }
 
-// isPaused reports whether no new leader is elected, as far as is known: then a leader
-// makes room for no other on its own account.
+// isPaused reports whether the election is paused, as far as this candidate knows. During a
+// pause a leader hands over only on request.
 func (c *candidate) isPaused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.paused != ""
 }
 
-// setPaused logs a pause when it begins, while it lasts, and when it has ended. note is
-// what its key holds; empty: not paused.
+// setPaused records a pause, and logs it when it begins, while it lasts, and when it has ended.
+// note is the value of its key; empty: not paused.
 func (c *candidate) setPaused(note string) {
 	c.mu.Lock()
 	old := c.paused
@@ -272,23 +274,23 @@ func (c *candidate) setPaused(note string) {
 	}
 }
 
-// logNotSubscribed logs once that a right is missing to receive releases. Other errors
-// of a subscription pass, and show in the requests too.
+// logNotSubscribed logs once that the Redis user lacks a right to receive releases. Other errors
+// of a subscription are temporary, and the requests report them too.
 func (c *candidate) logNotSubscribed(err error) {
 	if rediserr.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
 		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }
 
-// logUnrecorded logs once that a node's history takes no events: without it no operator can
-// look up later who led and why a term ended.
+// logUnrecorded logs once that a node does not record events in its history: without it no operator
+// can look up later who led and why a term ended.
 func (c *candidate) logUnrecorded(err error) {
 	if c.unrecorded.CompareAndSwap(false, true) {
 		c.log.Warn("cannot record history", "error", err, "key", c.keys.History)
 	}
 }
 
-// event describes a change of this candidate.
+// event returns an event of this candidate.
 func (c *candidate) event(k EventKind, detail string) Event {
 	return Event{
 		Version: eventVersion, Kind: k, Election: c.cfg.Election, Candidate: c.cfg.ID, Incarnation: c.incarnation,
@@ -296,5 +298,5 @@ func (c *candidate) event(k EventKind, detail string) Event {
 	}
 }
 
-// reservedFor is how long the others wait for the heir.
+// reservedFor returns how long the other candidates wait for the heir.
 func (c *candidate) reservedFor() time.Duration { return c.cfg.Lease / 4 }

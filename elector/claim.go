@@ -12,19 +12,21 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// dueClaim is a claim that the follower has made while the state machine waited (follower.go): who has won it is not decided yet.
+// dueClaim is a claim that was made while the state machine waited (follower.go). The nodes have
+// voted; whether the claim is won is not decided yet.
 type dueClaim struct {
 	sent  lease.Stamp
 	votes *quorum.Tally
 }
 
-// claim tries once, or decides a due claim. When all nodes answer that they are new, and this candidate may
-// believe that no leader sits, it is a bootstrap: it claims again, and names the
-// markers it found, so that a node which forgot only afterwards still abstains.
+// claim claims once, or decides a due claim. When all nodes answer that they are new, and this
+// candidate may assume that there is no leader (bootstraps), it starts a new election: it claims
+// again and names the markers that it found, so that a node that loses its data only after that
+// answer still abstains.
 func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally quorum.Tally) {
 	hint := m.hint()
 	if due != nil {
-		token, tally = m.voter.Settle(ctx, *due.votes)
+		token, tally = m.voter.Decide(ctx, *due.votes)
 	} else {
 		token, tally = m.voter.Claim(ctx, hint, nil)
 	}
@@ -39,7 +41,7 @@ func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally
 		m.memory.learn(tally)
 	}
 	m.noteVersion(token, tally)
-	if token == 0 && tally.Judged() { // a version has led that this candidate had not seen, and may follow
+	if token == 0 && tally.Judged() { // lost only because this candidate had not seen the highest version, which it may follow
 		token, tally = m.voter.Claim(ctx, hint, nil)
 		m.memory.learn(tally)
 		m.noteVersion(token, tally)
@@ -51,18 +53,18 @@ func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally
 		m.noteLeader(tally.Holders())
 		m.noteLease(tally)
 		if t := m.term.Load(); t != nil && tally.Count(protocol.Abstains) < len(tally.Answers) {
-			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
+			t.dataLost.Store(false) // a node knows of an election, so another candidate may have been elected
 		}
 	}
 	return token, tally
 }
 
-// hint is the lowest token that a claim wants.
+// hint returns the lowest token that a claim requests.
 func (m *machine) hint() uint64 {
 	return max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
 }
 
-// noteLease takes what a claim has shown of another leader's lease.
+// noteLease records what a claim has shown of another leader's lease.
 func (m *machine) noteLease(t quorum.Tally) {
 	left := make([]heldFor, 0, len(t.Answers))
 	for _, a := range t.Answers {
@@ -73,12 +75,13 @@ func (m *machine) noteLease(t quorum.Tally) {
 	m.noteHeld(left)
 }
 
-// heldFor is a node's lock, and for how long it lasts still.
+// heldFor is a node's lock, and how much of its lease is left.
 type heldFor struct {
 	holder string
 	left   time.Duration
 }
 
+// noteHeld records another leader's lease if these locks show one.
 func (m *machine) noteHeld(locks []heldFor) {
 	holders := make([]string, len(locks))
 	for i, l := range locks {
@@ -97,25 +100,26 @@ func (m *machine) noteHeld(locks []heldFor) {
 	m.noteLeft(in.Lease, left)
 }
 
-// noteLeft takes for how long nodes hold a leader's lock still, a majority of all.
+// noteLeft records how much longer a majority of the nodes holds another leader's lock. left is
+// that of each node that holds it, which must be a majority.
 func (m *machine) noteLeft(life time.Duration, left []time.Duration) {
 	slices.Sort(left)
 	m.memory.sawLeader(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
 }
 
-// bootstraps reports whether this candidate may believe that no leader sits when no
+// bootstraps reports whether this candidate may assume that there is no leader when no
 // node knows of one, and so claim at once instead of after the lease for which
-// such nodes abstain. There are two such candidates:
+// such nodes abstain. Two candidates may:
 //
-//   - One that began less than a lease ago and has seen no trace of an election: a
-//     first start. It can't distinguish this from a loss of data that came before its
-//     first answer. From a lease on waiting costs as much as it has waited already,
-//     so whatever kept it from asking (its probe, Redis out of reach, a process or
-//     machine that was suspended) is no excuse.
-//   - The leader from which the loss took the lock: its own lease still keeps
-//     everybody else from being elected, and its own work has returned.
+//   - A candidate that began less than a lease ago and has seen no trace of an election:
+//     a first start. It can't distinguish this from a loss of data that came before its
+//     first answer. After a lease it may not: waiting then costs no more than the time
+//     that has passed already, whatever kept it from querying the nodes (its probe,
+//     unreachable nodes, a suspended process or machine).
+//   - The leader whose lock was lost with the data: until its own lease ends no other
+//     candidate is elected, and its own work has returned.
 func (m *machine) bootstraps() bool {
-	if t := m.term.Load(); t != nil && t.bereft.Load() {
+	if t := m.term.Load(); t != nil && t.dataLost.Load() {
 		_, left := t.grant.Left()
 		return left > 0
 	}
@@ -126,8 +130,8 @@ func (m *machine) bootstraps() bool {
 	return ok && elapsed < m.cfg.Lease
 }
 
-// noteAbstention logs, once until they vote again, that an election waits for
-// nodes without a memory of it.
+// noteAbstention logs that the election waits for nodes that abstain, once until
+// they vote again.
 func (m *machine) noteAbstention(t quorum.Tally) {
 	abstain := t.Count(protocol.Abstains)
 	waits := abstain > 0 && t.Count(protocol.Won)+abstain >= m.nodes.Majority() && t.Count(protocol.Won) < m.nodes.Majority()
@@ -138,7 +142,7 @@ func (m *machine) noteAbstention(t quorum.Tally) {
 	m.memory.abstentionLogged = waits
 }
 
-// notePause takes what a claim has shown of a pause.
+// notePause records what a claim has shown of a pause.
 func (c *candidate) notePause(t quorum.Tally) {
 	note := ""
 	if t.Majority(protocol.Paused) {
@@ -148,12 +152,12 @@ func (c *candidate) notePause(t quorum.Tally) {
 			}
 		}
 	} else if t.Count(protocol.Held) > 0 {
-		return // a claim is shown the holder first: it does not see a pause
+		return // a node whose lock is held reports the holder instead of a pause
 	}
 	c.setPaused(note)
 }
 
-// assess reports what a lost claim has shown, and returns an error when waiting
+// assess records what a lost claim has shown, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {
 	errs := t.Errors()
@@ -177,8 +181,8 @@ func (m *machine) assess(t quorum.Tally) error {
 	return nil
 }
 
-// unreachable is why a claim or a renewal was not decided. It keeps its key while nodes that
-// refused go away, and the other way round.
+// unreachable returns why a claim or a renewal was not decided. Its key stays the same when nodes
+// that refused become unreachable, and the other way round.
 func unreachable(t quorum.Tally) condition {
 	failed := replies{nodes: len(t.Answers)}
 	for _, a := range t.Answers {
@@ -189,7 +193,7 @@ func unreachable(t quorum.Tally) condition {
 	return condition{key: ErrUnreachable.Error(), err: failed.noMajority(t.Errors())}
 }
 
-// whyUnconfirmed is why a renewal did not count.
+// whyUnconfirmed returns why a renewal did not extend the lease.
 func whyUnconfirmed(t quorum.Tally) condition {
 	if !t.Answered() {
 		return unreachable(t)
@@ -200,9 +204,9 @@ func whyUnconfirmed(t quorum.Tally) condition {
 	}}
 }
 
-// refusal is why this candidate must not lead even if it could: another
-// candidate believes in another set of nodes or in another lease, and two
-// majorities could form. It also notices a process that uses our id.
+// refusal returns why this candidate must not lead even if it has won: another
+// candidate uses another set of nodes or another lease, so that both could lead.
+// It also logs that another process uses this candidate's id.
 func (m *machine) refusal(t quorum.Tally) condition {
 	refuse := func(format string, args ...any) condition {
 		err := failed(nil, format, args...)
@@ -218,7 +222,7 @@ func (m *machine) refusal(t quorum.Tally) condition {
 		b, err := protocol.ParseLockValue(a.Holder)
 		if err != nil {
 			no := refuse("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
-			if t.Majority(protocol.Won) { // a stranger's key on a minority knows of no other set of nodes
+			if t.Majority(protocol.Won) { // another program's key on a minority does not imply another set of nodes
 				m.log.Warn("redis node cannot vote", "error", no.err)
 				continue
 			}
@@ -241,10 +245,10 @@ func (m *machine) refusal(t quorum.Tally) condition {
 }
 
 // mismatch finds a holder that votes with other nodes than this candidate: each could
-// win a majority of its own. It is refused at once, and reported when it is sure: a
-// lock value may name a node by the identity that it had before it lost its data, in a
-// claim or a renewal that arrived late, too. Such a lock lapses: only one that is met
-// again and again is a leader's.
+// win a majority of its own. This candidate refuses to lead at once, but reports the
+// mismatch only when it is certain. A lock value may name a node by the identity that the
+// node had before it lost its data, as in a claim or a renewal that arrived late. Such a
+// lock lapses: only a lock that is met again and again is a leader's.
 func (m *machine) mismatch(t quorum.Tally) (no condition) {
 	var ids, settled []string
 	for _, a := range t.Answers {
@@ -280,7 +284,7 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 	return no
 }
 
-// noteVersion takes what a claim has shown of the versions that have led.
+// noteVersion records what a claim has shown of the versions that have led.
 func (m *machine) noteVersion(token uint64, t quorum.Tally) {
 	if m.cfg.guarded() == "" {
 		return

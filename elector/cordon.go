@@ -14,30 +14,30 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// Cordon is an operator's mark on a candidate: it does not campaign, in any election under the
-// Quorum's prefix, until Quorum.Uncordon. A term that it serves it keeps, unless it is drained.
+// Cordon is an operator's mark on a candidate: the candidate does not campaign, in any election
+// under the Quorum's prefix, until Quorum.Uncordon. It keeps what it leads, unless it is drained.
 type Cordon struct {
-	// ID is that of the candidate, or the name of a host: then of all candidates there.
+	// ID is the id of the candidate, or the name of a host, for all candidates on it.
 	ID     string    `json:"id"`
-	By     string    `json:"by,omitempty"` // who cordoned it
+	By     string    `json:"by,omitempty"` // the operator
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Drain has it hand over what it leads, too, and the members of groups (package shard) the
-	// shards that they own, as soon as another one can take it: the last one stays.
+	// Drain makes the candidate also hand over what it leads, and a member of groups (package
+	// shard) the shards that it owns, as soon as another one can take over: the last one stays.
 	Drain bool `json:"drain,omitempty"`
 }
 
-// String is who cordoned it, since when and why; never empty.
+// String returns who cordoned the candidate, since when and why; never empty.
 func (c Cordon) String() string { return protocol.Cordon(c).String() }
 
-// Cordon records a cordon in Redis, where it survives restarts of all candidates, over the one
-// with that ID that is there. Candidates that run know it within moments; a candidate that
-// starts reads it before it claims. What is led now it does not change without Drain.
+// Cordon records a cordon in Redis, where it survives restarts of all candidates. It replaces an
+// earlier cordon with the same ID. Running candidates learn of it within moments; a candidate that
+// starts reads it before it claims. Without Drain, current leaders remain leaders.
 //
-// By and Reason have at most 500 bytes together; Since is set if it is zero. It blocks for at
-// most 2.5 s. The error holds the NodeError of each node that did not take it, and matches
-// ErrUnreachable when no majority did. It matches ErrNotRecorded when all have, and the history
-// (Timeline) does not show it.
+// By and Reason together have at most 500 bytes; a zero Since is set to the current time. Cordon
+// blocks for at most 2.5 s. The error holds the NodeError of each node that did not take the
+// cordon, and matches ErrUnreachable when no majority did. It matches ErrNotRecorded when all nodes
+// took the cordon, but no majority recorded it in the history (Timeline).
 func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
 	if err := q.checkCordon(&c); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
 		c.Since = time.Now()
 	}
 	c.Since = c.Since.UTC().Truncate(time.Millisecond)
-	err := enough(q.nodes, registry.Cordon(ctx, q.nodes, q.Prefix(), protocol.Cordon(c), statusTimeout))
+	err := partialFailure(q.nodes, registry.Cordon(ctx, q.nodes, q.Prefix(), protocol.Cordon(c), statusTimeout))
 	kind := eventCordoned
 	if c.Drain {
 		kind = eventDrained
@@ -55,23 +55,23 @@ func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
 }
 
 // Uncordon ends the cordon with the ID of c: its candidates campaign again at once. By and Reason
-// of c are who ends it and why, for the history. ended reports whether there was one. Bounds and
-// errors are those of Cordon.
+// of c tell the history who ends it and why. ended reports whether there was such a cordon. Bounds
+// and errors are those of Cordon.
 func (q *Quorum) Uncordon(ctx context.Context, c Cordon) (ended bool, err error) {
 	if err := q.checkCordon(&c); err != nil {
 		return false, err
 	}
 	ended, errs := registry.Uncordon(ctx, q.nodes, q.Prefix(), c.ID, statusTimeout)
-	if err = enough(q.nodes, errs); ended {
+	if err = partialFailure(q.nodes, errs); ended {
 		at := time.Now().UTC().Truncate(time.Millisecond)
 		err = q.recordCordon(ctx, Event{Kind: eventUncordoned, Candidate: c.ID, By: c.By, Detail: c.Reason, Time: at}, err)
 	}
 	return ended, err
 }
 
-// recordCordon has the nodes record what a majority has carried out; err is that of the others.
-// Its own is that the history lacks it: a cordon that leaves no trace makes an incident a riddle,
-// but it works.
+// recordCordon records in the history what a majority of the nodes has carried out. err is the error
+// of the other nodes; recordCordon adds to it when no majority recorded the event. A cordon that the
+// history lacks works, but makes an incident hard to explain.
 func (q *Quorum) recordCordon(ctx context.Context, ev Event, err error) error {
 	if errors.Is(err, ErrUnreachable) {
 		return err
@@ -89,7 +89,7 @@ func (q *Quorum) recordCordon(ctx context.Context, ev Event, err error) error {
 	return &QuorumError{Problem: Problem(ErrNotRecorded), Nodes: nodeErrors(errs), kinds: []error{ErrNotRecorded}}
 }
 
-// checkCordon refuses what can be no cordon, and makes its texts fit for JSON.
+// checkCordon returns what is wrong with a cordon, and replaces invalid UTF-8 in its texts for JSON.
 func (q *Quorum) checkCordon(c *Cordon) error {
 	if err := cmp.Or(q.checkMember(c.ID), checkReason(c.By+c.Reason)); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (q *Quorum) checkMember(id string) error {
 	return cmp.Or(err, checkOpen(q.nodes))
 }
 
-// Cordons lists the cordons in force under the Quorum's prefix, by id. It queries every node,
-// for at most 1.5 s. The error is ErrUnreachable when no majority answered.
+// Cordons lists the cordons in force under the Quorum's prefix, by id. It queries every node, and
+// blocks for at most 1.5 s. The error is ErrUnreachable when no majority answered.
 func (q *Quorum) Cordons(ctx context.Context) ([]Cordon, error) {
 	if err := q.checkMember("any"); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func cordonsOn(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]Cordo
 		all.Go(func() { byNode[node], errs[node] = registry.CordonsOn(ctx, nodes, node, prefix, statusTimeout) })
 	}
 	all.Wait()
-	if err := enough(nodes, errs); errors.Is(err, ErrUnreachable) {
+	if err := partialFailure(nodes, errs); errors.Is(err, ErrUnreachable) {
 		return nil, err
 	}
 	found := map[string]Cordon{}

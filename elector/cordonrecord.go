@@ -12,21 +12,22 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// CordonRecord is a cordon as operators reported it, by their hosts' clocks. A hint, like all
-// that stands in the history, but for Current.
+// CordonRecord is a cordon as operators reported it, by their hosts' clocks. Like everything in the
+// history it is a hint, except for Current.
 type CordonRecord struct {
 	ID        string    `json:"id"`           // of the candidate, or the name of a host
 	By        string    `json:"by,omitempty"` // who cordoned it; empty: a program that named no one
 	Reason    string    `json:"reason,omitempty"`
-	Drain     bool      `json:"drain"` // it had to hand over what it led, too
+	Drain     bool      `json:"drain"` // the candidate also had to hand over what it led
 	From      time.Time `json:"from,omitzero"`
 	Until     time.Time `json:"until,omitzero"`     // zero: it is in force, or its end was not recorded
-	Current   bool      `json:"current"`            // it is in force now, as the nodes have it, or as far as is known
+	Current   bool      `json:"current"`            // it is in force now: by the nodes, or by the history if they can't be read
 	EndedBy   string    `json:"ended_by,omitempty"` // who uncordoned it, or cordoned it anew
 	EndReason string    `json:"end_reason,omitempty"`
 }
 
-// at is where a record stands in a time line: its begin may be trimmed, or not be recorded.
+// at returns the record's place in a time line: its begin, or its end if the begin was trimmed or
+// not recorded.
 func (r CordonRecord) at() time.Time {
 	if r.From.IsZero() {
 		return r.Until
@@ -34,15 +35,15 @@ func (r CordonRecord) at() time.Time {
 	return r.From
 }
 
-// cordonsSince are those that had not ended before a moment, as far as that is known.
+// cordonsSince returns the cordons that had not ended before a moment, as far as that is known.
 func cordonsSince(all []CordonRecord, since time.Time) []CordonRecord {
 	return slices.DeleteFunc(slices.Clone(all), func(r CordonRecord) bool {
 		return !r.Current && !r.Until.After(since) && !r.From.After(since)
 	})
 }
 
-// parseCordonEvent reads an entry of the history of cordons. The texts are bounded: anyone who
-// may write there may have written them.
+// parseCordonEvent reads an entry of the history of cordons. It clips the texts: any user that may
+// write there may have written them.
 func parseCordonEvent(s string) (ev Event, ok bool) {
 	ev, err := decodeEvent(s)
 	if err != nil || !ev.Kind.cordons() || ev.Time.IsZero() || protocol.CheckWord("", ev.Candidate, protocol.MaxName, "") != nil {
@@ -53,8 +54,8 @@ func parseCordonEvent(s string) (ev Event, ok bool) {
 	return ev, true
 }
 
-// cordonEventsOf are those of all nodes, each once, in the order of time. What is none, or of a
-// later version, is skipped.
+// cordonEventsOf returns the events in the entries of all nodes, each once, in the order of time. It
+// skips entries that are no such events, or that a later version wrote.
 func cordonEventsOf(byNode [][]registry.Entry) (events []Event) {
 	type report struct {
 		kind EventKind
@@ -75,12 +76,13 @@ func cordonEventsOf(byNode [][]registry.Entry) (events []Event) {
 	return events
 }
 
-// cordonRecordsOf makes cordons of operators' reports, newest first. A cordon ends when its
-// candidate is uncordoned, or when another one takes its place. Which are in force is believed of
-// the nodes alone, where they are known: a report may be missing, for want of a right or of memory.
+// cordonRecordsOf turns operators' reports into cordons, newest first. A cordon ends when its
+// candidate is uncordoned, or when another cordon takes its place. known: the nodes could be read,
+// and inForce holds the cordons that are in force. The nodes then decide, not the reports: a report
+// may be missing for lack of a right or of memory.
 func cordonRecordsOf(events []Event, inForce []Cordon, known bool) []CordonRecord {
 	var all []CordonRecord
-	open := map[string]int{} // by id: the one that has not ended
+	open := map[string]int{} // by id: the index of the cordon that has not ended
 	end := func(id string, at time.Time, by, why string) bool {
 		i, is := open[id]
 		if is {
@@ -119,8 +121,8 @@ func cordonRecordsOf(events []Event, inForce []Cordon, known bool) []CordonRecor
 	return all
 }
 
-// cordonHistory reads what was cordoned under a prefix, newest first. The error names what is
-// missing from it, and matches no other error of this package: a time line is good without.
+// cordonHistory reads the cordons under a prefix, newest first. Its error names what is missing, and
+// matches no other error of this package: a time line is useful without the cordons.
 func cordonHistory(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]CordonRecord, error) {
 	keys := protocol.KeysOfCordons(prefix)
 	var inForce []Cordon

@@ -8,37 +8,38 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// guards end terms at their deadlines, also when the goroutines that renew them are stuck. They look at the clock
-// every now and then, because timers stand still while a machine sleeps: many terms by one timer, because nearly
-// always their leases have been renewed.
+// guards end terms at their deadlines, even when the goroutines that renew them are stuck. They check
+// the terms at regular intervals, because timers stand still while the host is suspended. One timer
+// checks many terms, because nearly always their leases have been renewed.
 type guards struct {
-	clock lease.Clock // of this machine
+	clock lease.Clock // of this host
 
-	mu      sync.Mutex               // of what follows, and of the terms of the watches
-	watches map[time.Duration]*watch // the one that has room, by how often it looks
+	mu      sync.Mutex               // of all below, and of the fields of the watches
+	watches map[time.Duration]*watch // the watch that has room, by its interval
 }
 
-// maxWatched is how many terms one timer looks after: one that ends must not wait for ten thousand others.
+// maxWatched is how many terms one watch checks: a term that has to end must not wait for ten
+// thousand others.
 const maxWatched = 256
 
-// watch is some of the terms.
+// watch checks some of the terms.
 type watch struct {
 	of    *guards
 	every time.Duration
-	terms []watched // only a look takes out any
-	last  lease.Stamp
+	terms []watched   // only look removes terms
+	last  lease.Stamp // when due was last called
 	timer *time.Timer
 }
 
-// watched is a term as its watch knows it. While its deadline is known to be far it is passed over: to look at each of ten
-// thousand leases so often costs as much as to renew every tenth of them.
+// watched is a term in a watch. While its deadline is known to be far off, the watch skips it:
+// checking each of ten thousand leases that often would cost as much as renewing every tenth of them.
 type watched struct {
 	term   *Term
-	left   time.Duration // to the deadline, at least: renewals only put that off
-	passed bool          // over, at the last look
+	left   time.Duration // the time to the deadline, at least: renewals only put it off
+	passed bool          // the term was skipped at the last look
 }
 
-// add guards a term until it has ended.
+// add guards a term until it has ended. every is the interval of the checks.
 func (g *guards) add(t *Term, every time.Duration) {
 	t.expiry.every = every
 	left, _ := t.grant.Left()
@@ -57,7 +58,8 @@ func (g *guards) add(t *Term, every time.Duration) {
 	w.terms = append(w.terms, watched{term: t, left: g.counts(t, left)})
 }
 
-// counts is what is left to a term where the guards read the same clock; else it is looked at each time.
+// counts returns left if the term's clock is that of the guards, otherwise 0: the term is then checked
+// each time.
 func (g *guards) counts(t *Term, left time.Duration) time.Duration {
 	if !t.clock.SameAs(&g.clock) {
 		return 0
@@ -65,6 +67,7 @@ func (g *guards) counts(t *Term, left time.Duration) time.Duration {
 	return left
 }
 
+// look checks the terms that are due, removes those that have ended, and sets the timer again.
 func (w *watch) look() {
 	due, since := w.due()
 	for i := range due {
@@ -95,8 +98,8 @@ func (w *watch) look() {
 	}
 }
 
-// due are the terms that are to be looked at, and since when there has been no look: all of them where the process or the
-// machine stood still, or the clocks contradict each other.
+// due returns the terms that have to be checked, and the time since the last look. All terms have to
+// be checked if the process or the host was suspended, or if the clocks contradict each other.
 func (w *watch) due() (due []watched, since time.Duration) {
 	now := w.of.clock.Now()
 	w.of.mu.Lock()
@@ -107,7 +110,7 @@ func (w *watch) due() (due []watched, since time.Duration) {
 	for i := range w.terms {
 		t := &w.terms[i]
 		t.left -= since
-		pass := ran && t.left > 2*w.every // as lookIn has it
+		pass := ran && t.left > 2*w.every // lookIn has the same bound
 		if !pass {
 			due = append(due, *t)
 		}
@@ -116,8 +119,8 @@ func (w *watch) due() (due []watched, since time.Duration) {
 	return due, since
 }
 
-// look ends the term if its deadline has passed, and notes for an ExpiredError that this process ran. It returns what is
-// left to the deadline.
+// look ends the term if its deadline has passed; otherwise it records, for an ExpiredError, that this
+// process is running. It returns the time to the deadline.
 func (t *Term) look() (left time.Duration) {
 	if t.ended.Load() {
 		return 0
@@ -134,17 +137,18 @@ func (t *Term) look() (left time.Duration) {
 	return left
 }
 
-// lookedAgo notes that this process ran so long ago, when the term was passed over.
+// lookedAgo records that this process was running that long ago, when the watch skipped the term.
 func (t *Term) lookedAgo(ago time.Duration) {
 	if elapsed, ok := t.clock.Since(t.begun); ok {
 		t.expiry.looked.Store(int64(max(0, elapsed-ago)))
 	}
 }
 
-// lookIn has a term whose deadline comes soon ended by a timer of its own. The next look may be late: behind other
-// terms, or on a busy machine. So soon is up to the look after that one.
+// lookIn sets a timer of the term's own if its deadline is near, because the watch may check it late:
+// behind other terms, or on a busy host. Near is up to the look after the next one.
 //
-// There is one such timer, set anew: of terms whose deadlines are never far each look would begin another row of them.
+// A term has one such timer, which is reset: with short leases the deadline is always near, and each
+// look would start another chain of timers.
 func (t *Term) lookIn(left time.Duration) {
 	if left <= 2*t.expiry.every {
 		t.expiry.mu.Lock()
@@ -168,16 +172,16 @@ func (t *Term) expire() {
 	t.end(ReasonExpired, t.expiry.why(elapsed, age))
 }
 
-// unconfirmed notes a renewal that no majority has confirmed: it is why the term expires if
-// none is in time.
+// unconfirmed records a renewal that no majority has confirmed: it explains why the term expires if
+// no later one is confirmed in time.
 func (t *Term) unconfirmed(tally quorum.Tally) {
 	if elapsed, ok := t.clock.Since(t.begun); ok {
 		t.expiry.failed(elapsed, tally)
 	}
 }
 
-// held is for how long the lease has covered the work: until now, or until the lease
-// ended; zero when the clocks do not show it.
+// held returns for how long the lease has covered the work: until now, or until the deadline if that
+// has passed; zero when the clocks do not show it.
 func (t *Term) held() time.Duration {
 	elapsed, ok := t.clock.Since(t.begun)
 	past, known := t.grant.Past()

@@ -10,9 +10,9 @@
 //
 // # The machine
 //
-// One goroutine runs one small state machine (machine.go has what it owns, role.go its
-// roles, run.go its loop; campaign.go is the way to a term, leader.go the term, and
-// renew.go holds the only function that renews):
+// One goroutine runs one small state machine. machine.go declares its fields, role.go its
+// roles and run.go its loop; campaign.go wins a term, leader.go serves it, and renew.go
+// has the only function that sends a renewal:
 //
 //	             ┌──────────── nothing was wrong ─────────────┐
 //	             ▼                                            │
@@ -22,7 +22,7 @@
 //	             └──────── cooled down ── resting ◄───┼── the lock was released
 //	                                                  │
 //	idle ──► observing, with Config.Observer: it      │
-//	         follows and answers, and never claims    │
+//	         follows, answers, and never claims       │
 //	                                                  │
 //	                       ends by: deadline, probe, lost lock,
 //	                       resignation, shutdown, the work itself
@@ -43,36 +43,37 @@
 //	                        └─────────► internal/peers ───────┘
 //	                                    who goes first, requests to hand over
 //
-// Config.Probe and Config.WorkProbe are read by the state machine, which is the only one
-// to know them. What another candidate or an operator publishes makes a candidate query
-// Redis, or makes a leader end its own term; it has no other effect.
+// Only the state machine reads Config.Probe and Config.WorkProbe; the internal packages do
+// not know them. A message from another candidate or an operator is a hint. It can make a
+// candidate query Redis, sooner or later than planned, answer, or call Config.Warm; and it
+// can make a leader name another heir, or end its own term. It has no other effect.
 //
 // # Reading a renewal
 //
-// A renewal passes these files, in this order; candidate.go, stats.go and the like it only
-// touches:
+// A renewal passes through these files, in this order, leaving out files that it only
+// touches, such as candidate.go and stats.go:
 //
-//	schedule.go                      it is due, with others
-//	renew.go                         fire and renew: probes.go is asked, then it is sent
-//	internal/quorum/renewal.go       what a node is told
-//	internal/quorum/posted.go        one request for each node, asked once more whether it may go
-//	internal/quorum/nodequeue.go     the election's turn at that node
-//	internal/transport               it travels with the requests of other elections, in one call
+//	schedule.go                      the renewal is due, together with others
+//	renew.go                         fire and renew: check the probes (probes.go), and send it
+//	internal/quorum/renewal.go       the arguments of the requests
+//	internal/quorum/posted.go        one request per node; a last check whether it may be sent
+//	internal/quorum/nodequeue.go     the order of the election's requests to that node
+//	internal/transport               one call carries it, with the requests of other elections
 //	internal/protocol/scripts/quick.lua (renew.lua where anything differs)
 //	                                 the node prolongs the lock
 //	internal/quorum/round.go, tally.go
-//	                                 what the nodes answered, and what the majority did
-//	renew.go                         take and count: the lease of internal/lease/grant.go is renewed
+//	                                 the answers of the nodes, and what a majority answered
+//	renew.go                         take and count: the lease (internal/lease/grant.go) is extended
 //
-// A follower's claim goes the same way: follower.go has the place of renew.go,
-// internal/standby decides when it is due, and the state machine (campaign.go, claim.go)
-// decides a claim that shows more than the leader of before.
+// A follower's claim takes the same path: follower.go replaces renew.go, internal/standby
+// decides when the claim is due, and the state machine (campaign.go, claim.go) decides a
+// claim whose answers show anything but the same leader as before.
 //
 // # Goroutines
 //
-// A field belongs to the goroutine that is named here, is guarded by a mutex that names
-// it, or never changes after New. What the goroutines of one Elector share is in
-// candidate.go.
+// Every field belongs to a goroutine that is named here, or is guarded by the mutex whose
+// comment names it, or never changes after New. candidate.go has what the goroutines of one
+// Elector share.
 //
 //	goroutine         started by            ends                    owns
 //	state machine     Run's caller; for     with Run, or the        machine, memory, leadership, renewer,
@@ -80,40 +81,42 @@
 //	                  once it has won
 //	the work          leader.go, per term   when it returns; the    what it does; the state machine waits for it
 //	                                        machine never kills it
-//	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
-//	                  per 256 terms                                 those whose deadline has passed, and passes over
-//	                                                                those whose deadline is far
-//	due renewals      schedule.go, a timer  with their call to the  nothing of its own: under renewer.mu it sends renewals,
-//	                  per 64 of them        last node               and counts those that only extend the lease; the
-//	                                                                rest goes to the state machine
-//	due claims        schedule.go, a timer  with their call to the  the machine's fields, from Waiter.Due until Held, Shown
-//	                  per 64 of them, when  last node               or Wake: the state machine waits meanwhile, and gets
-//	                  the leases end that                           every claim that shows more than the leader of before
-//	                  followers have seen                           (follower.go)
-//	a trial write     leader.go at MaxTerm  within a time-out        nothing
+//	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends the
+//	                  per 256 terms                                 terms whose deadline has passed, and skips those
+//	                                                                whose deadline is far off
+//	due renewals      schedule.go, a timer  when their call to the  nothing of its own: under renewer.mu it sends renewals,
+//	                  per 64 of them        last node has ended     and counts those that only extend the lease; the
+//	                                                                state machine gets all others
+//	due claims        schedule.go, a timer  when their call to the  the machine's fields, from Waiter.Due until Held, Shown
+//	                  per 64 of them, when  last node has ended     or Wake: the state machine waits meanwhile, and gets
+//	                  the leases end that                           every claim that shows anything but the same leader
+//	                  followers have seen                           as before (follower.go)
+//	a trial write     leader.go at MaxTerm  within a time-out       nothing
+//	a drain query     drained.go, while     when the query ends     nothing: it sends its result to the state machine
+//	                  the leader is drained
 //	an announcement   leader.go at the      when it may be sent     nothing: it waits for the announcement before it
 //	                  begin and the end
 //	                  of a term
-//	a warm handover   leader.go, of a       when the heir is warm,  nothing: it answers to the term
+//	a warm handover   warm.go, at a         when the heir is warm,  nothing: it sends its result to the state machine
 //	                  planned end           or the term has ended
 //	Config.Warm       peers, a message      when it returns         nothing
-//	a late release    release.go            definite, or the lock   the quorum.Release
-//	                                        has lapsed
+//	a late release    release.go            once definite, or the   the quorum.Release
+//	                                        lock has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner
 //	work probe        leader.go, per term   at the release          health.Runner
 //	peers             a message; where the  when all is answered    peers.Peers: what is known of the other candidates
 //	                  order of succession
 //	                  needs it, a timer
-//	requests          quorum, one per node  the call time-out       nothing: they answer to their round
-//	                  and round, but for
+//	requests          quorum, one per node  the call time-out       nothing: they pass the answer to their round
+//	                  and round, except for
 //	                  what is due above
-//	a batch           transport, of what    its call time-out       the requests in it, until each has its answer: it
-//	                  is due, announcements                         runs what takes the answers of those due above
+//	a batch           transport, for what   its call time-out       the requests in it, until each has its answer: it
+//	                  is due, announcements                         calls take for the due renewals and claims
 //	                  and what waited
 //	                  for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
-//	cordons           the first Run of a    with the last Run       what each node has shown is behind a mutex
+//	cordons           the first Run of a    with the last Run       what each node has answered is behind a mutex
 //	                  prefix, one per node
 //	an observer       Observe               with its context        what it has reported; its inbox is behind a mutex
 //
@@ -126,17 +129,17 @@
 //	the work is cancelled   D = E - StopMargin          (L/4)
 //	it is renewed           every RenewEvery            (L/4)
 //
-// So with the defaults: the work of a leader that is cut off is cancelled after at
+// So with the defaults, the work of a leader that is cut off is cancelled after at
 // most 7.4 s and has 2.5 s to stop, and another candidate leads after at most 10 s
-// and a few milliseconds. A leader that dies is replaced after at most L, one
-// that resigns or shuts down within a round trip or two, one whose probe fails
-// as soon as its work has stopped.
+// and a few milliseconds. A leader that dies is replaced after at most L, a leader
+// that resigns or shuts down within a round trip or two, and a leader whose probe
+// fails as soon as its work has stopped.
 //
 // Term.Valid and IsLeader read the clock at every call. They notice suspends
 // and steps of the wall clock: when the wall and the monotonic clock disagree,
 // CLOCK_BOOTTIME decides (Linux), and where there is none the lease counts as
-// lost. A virtual machine whose clocks were all stopped can't notice; only the
-// token protects then.
+// lost. A virtual machine whose clocks were all stopped can't notice this; only
+// the token protects then.
 //
 // # Health
 //
@@ -168,13 +171,13 @@
 //
 // # Cost
 //
-// A renewal that changes nothing but the lease wakes no goroutine of its election.
-// A candidate that waits keeps one goroutine, and with its work a leader two, beside those of
-// the probes. A leader sends one request to each node per RenewEvery, and each candidate that follows one
-// to one and a third per lease; an observer one per lease. Requests of elections on one
-// Quorum that meet travel in one call. A Quorum keeps one subscription
-// per node, and connections for what is under way, however many elections use it. IsLeader
-// and Term.Valid cost a read of the clock. What Redis keeps of an election is bounded
+// A renewal that only extends the lease wakes no goroutine of its election. A waiting
+// candidate keeps one goroutine, and a leader two, one of them for its work; those of the
+// probes come on top. A leader sends one request to each node per RenewEvery, a follower
+// one to one and a third per lease, and an observer one per lease. Requests of elections on
+// one Quorum that are due together share one call. A Quorum keeps one subscription per node,
+// and connections for the requests under way, however many elections use it. IsLeader and
+// Term.Valid cost a read of the clock. What Redis keeps of an election is bounded
 // (docs/redis.md).
 //
 // # Guarantees
@@ -184,13 +187,13 @@
 //
 //   - one Redis: it keeps its data. A restart without AOF, FLUSHALL, or a failover
 //     to a replica that lags lose the lock.
-//   - 3 or 5 independent Redis: they don't all forget between two renewals of the
-//     leader (a quarter of a lease; three quarters when its renewals don't get
-//     through), as they do when all restart without AOF one right after the other. A
-//     minority may hang, die or restart empty, and costs nothing; a majority that
-//     forgets costs the term. A node's clock may be stepped while a majority of the
-//     others has taken the leader's newest renewal, as they have when all are up and
-//     the leader reaches them.
+//   - 3 or 5 independent Redis: they don't all lose their data between two renewals of
+//     the leader (a quarter of a lease; three quarters when its renewals don't get
+//     through), as when all restart without AOF one right after the other. A minority
+//     may hang, die or restart empty without any effect; a majority that loses its data
+//     ends the term. A node's clock may be stepped while a majority of the others has
+//     the leader's newest renewal, which they have when all are up and the leader
+//     reaches them.
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
 //
@@ -199,26 +202,27 @@
 // election, a candidate that started less than a lease ago, and has not yet received
 // an answer with a trace of the election, assumes the very first start and leads
 // at once. The overlap lasts until the old leader's next renewal. Every other
-// candidate waits, healthy or not, resting, cut off or suspended before; those that
-// don't claim look at the election when they begin and once per lease. (So the very
-// first election waits for a lease if no candidate could claim within its first one.)
+// candidate waits, whether it was healthy or not, resting, cut off or suspended before;
+// candidates that don't claim poll the nodes when they begin and once per lease. (So the
+// very first election waits for a lease if no candidate could claim within its first one.)
 //
-// All candidates must list the same nodes, in any order. Two lists of one length can
-// each have its own majority; they are distinguished by an identity that each node
-// keeps. A candidate that meets, on any of its nodes, a holder that votes with others
-// does not lead, and reports it in its log and in Check. Two can lead only while no node
-// that both list answers both of them, or while it still holds the lock of an earlier
-// attempt (a lease at most); from then on one of them ends its term within about two
-// leases (ReasonLost). Lists without a common node can't notice each other.
+// All candidates must list the same nodes, in any order. Two lists of the same length
+// can each have their own majority; they are distinguished by an identity that each node
+// keeps. A candidate that meets, on any of its nodes, a holder that votes with other nodes
+// does not lead, and reports that in its log and in Check. Two such candidates can both
+// lead only while no node on both lists answers both of them, or while that node still
+// holds the lock of an earlier attempt (a lease at most); from then on one of them ends its
+// term within about two leases (ReasonLost). Candidates whose lists have no node in common
+// can't notice each other.
 //
-// Tokens are unique and grow in the order of elections without any assumption
-// about clocks while no node of the granting majority forgets before the first
-// renewal has copied the token to the others (a node that forgot abstains for a
-// lease, so that no attempt from before can be granted there); beyond that a hint
-// of the wall clock keeps them growing, as long as the new candidate's clock is
-// not behind the fastest one that a candidate (or a single node) has shown by more
-// than the time since. (Of two claims that are under way at once either may get the higher
-// token; both can win only if a node's clock was stepped meanwhile, see below.)
+// Tokens are unique and grow in the order of elections, without any assumption about
+// clocks, while no node of the granting majority loses its data before the first renewal
+// has copied the token to the other nodes (a node that lost its data abstains for a lease,
+// so it can't grant an attempt from before). Otherwise a hint from the wall clock keeps
+// them growing, as long as the new candidate's clock is not behind the fastest clock that
+// a candidate (or a single node) has shown by more than the time since then. (Of two
+// concurrent claims either may get the higher token; both can win only if a node's clock
+// was stepped meanwhile, see below.)
 //
 // # What is not promised
 //

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// drainer finds out whether another candidate could lead in place of this one, while an operator
-// drains it: the last leader stays, and asks again. Its fields belong to the state machine's
-// goroutine.
+// drainer checks whether another candidate could lead, while an operator drains this leader. If none
+// could, this candidate remains leader and checks again later. Its fields belong to the state
+// machine's goroutine.
 type drainer struct {
 	m       *machine
-	due     <-chan time.Time // when to look again; nil: unless something changes, not
-	found   chan error       // why no other candidate could lead, nil: one could; nil until the first look
+	due     <-chan time.Time // when to look again; nil: only when a cordon changes
+	found   chan error       // gets why no other candidate could lead, nil if one could; nil until the first look
 	looking bool
 	remind  reminder
 }
 
-// look queries the other candidates in the background, once at a time: one that hangs is waited
-// for longer than the lease may be left without a renewal.
+// look queries the other candidates, if this leader is drained. It does so in the background, one
+// query at a time: waiting for a candidate that hangs takes longer than the lease lasts without a
+// renewal.
 func (d *drainer) look() {
 	if d.m.drained() == nil {
 		d.remind = reminder{}
@@ -31,10 +32,10 @@ func (d *drainer) look() {
 		d.found = make(chan error, 1)
 	}
 	d.looking = true
-	d.m.voter.Go(func() { d.found <- d.m.replaceable(d.m.going) })
+	d.m.voter.Go(func() { d.found <- d.m.replaceable(d.m.runCtx) })
 }
 
-// take takes an answer, and returns why the leader hands over; nil: it does not.
+// take handles the result of a look, and returns why the leader hands over; nil: it does not.
 func (d *drainer) take(err error) (why error) {
 	d.looking = false
 	c := d.m.drained()
@@ -56,9 +57,10 @@ func (d *drainer) take(err error) (why error) {
 	return nil
 }
 
-// replaceable is why no other candidate could be elected if this leader stepped down; nil: one could.
+// replaceable returns why no other candidate could be elected if this leader stepped down; nil: one
+// could.
 func (m *machine) replaceable(ctx context.Context) error {
-	if err := m.yieldable(ctx); err != nil {
+	if err := m.handoverBlocked(ctx); err != nil {
 		return err
 	}
 	able, err := m.election.Successors(ctx)

@@ -15,24 +15,24 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// Election is one election, seen from outside: who leads, who is a candidate,
-// what happened, and what an operator does about it. Nothing of it needs a
-// candidacy in this process. Make one with Quorum.Election (no I/O), or take a
-// candidate's own with Elector.Election. Safe for concurrent use; it needs no
-// closing.
+// Election is a handle for querying and operating one election: who leads, who
+// the candidates are, what happened, and operator actions such as Pause. It
+// needs no candidate in this process. Make one with Quorum.Election (no I/O),
+// or take that of a candidate from Elector.Election. Safe for concurrent use;
+// it needs no closing.
 type Election struct {
 	nodes *quorum.Nodes
 	bus   *pubsub.Bus
 	name  string
 	keys  protocol.Keys
 
-	operator string // who acts through this handle; may be empty
+	operator string // the operator for whom this handle acts; may be empty
 
-	own     *ownCandidate // nil: none of this process
+	own     *ownCandidate // the candidate in this process; nil: there is none
 	unknown atomic.Bool   // the leader that Observe reported may be gone: Stats.LeaderUnknown
 }
 
-// ownCandidate is what Observe takes from a candidate of this process.
+// ownCandidate is what Observe needs of the candidate in this process.
 type ownCandidate struct {
 	incarnation string
 	lease       time.Duration
@@ -40,7 +40,7 @@ type ownCandidate struct {
 	term        func() *Term // the valid one
 }
 
-// validTerm is the term that the candidate of this process serves; nil: none.
+// validTerm returns the term that this candidate serves, or nil when it does not lead.
 func (c *ownCandidate) validTerm() *Term {
 	if c == nil {
 		return nil
@@ -48,22 +48,22 @@ func (c *ownCandidate) validTerm() *Term {
 	return c.term()
 }
 
-// is reports whether an incarnation is that candidate's.
+// is reports whether incarnation is that of this candidate.
 func (c *ownCandidate) is(incarnation string) bool { return c != nil && c.incarnation == incarnation }
 
-// channel is where the candidates of the election are reached.
+// channel returns the channel on which the candidates of the election receive requests.
 func (el *Election) channel() peers.Channel {
 	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: &el.keys, Election: el.name}
 }
 
-// As is the election in the hands of an operator: a step-down, a transfer or a pause that is
-// requested through it names the operator in the history, in the candidates' logs and in the
-// status, as "by <operator>: <reason>". Both together have at most 500 bytes.
+// As returns a handle on the same election that acts for an operator: the history, the candidates'
+// logs and the status show a step-down, a transfer or a pause requested through it as
+// "by <operator>: <reason>". This text has at most 500 bytes.
 func (el *Election) As(operator string) *Election {
 	return &Election{nodes: el.nodes, bus: el.bus, name: el.name, keys: el.keys, own: el.own, operator: operator}
 }
 
-// signed is a reason with the operator's name.
+// signed returns reason with the operator's name in front, if there is one.
 func (el *Election) signed(reason string) string {
 	switch {
 	case el.operator == "":
@@ -75,22 +75,24 @@ func (el *Election) signed(reason string) string {
 	}
 }
 
-// Prefix is the first part of its keys: that of the Quorum which made it.
+// Prefix returns the first part of the election's keys: the prefix of the Quorum that made it.
 func (el *Election) Prefix() string {
 	prefix, _, _ := strings.Cut(el.keys.Lock, ":{")
 	return prefix
 }
 
-// Name is the election's name.
+// Name returns the name of the election.
 func (el *Election) Name() string { return el.name }
 
 // Status queries every node about the election, and waits for each at most 1.5 s
-// (or until ctx ends). Once a majority agrees, it waits for the others only for
-// four times as long as that took, at least 250 ms: a node that hangs is then
-// reported as unreachable. When the term began is looked up after that, for at
-// most 0.5 s. The error is ErrUnreachable, with each node's NodeError, when no
-// majority answered (and ErrDenied, when what they lack is a right); the Status is
-// then as complete as it can be. The rights to read suffice.
+// (or until ctx ends). Once a majority agrees, it waits for the other nodes only
+// four times as long as that took, but at least 250 ms: a node that hangs is then
+// reported as unreachable. After that, Status looks up in the history when the
+// term began, for at most 0.5 s. The rights to read suffice.
+//
+// The error is ErrUnreachable, with each node's NodeError, when no majority
+// answered, and also ErrDenied when the cause is a missing right. The Status is
+// then as complete as it can be.
 func (el *Election) Status(ctx context.Context) (Status, error) {
 	st, err := el.look(ctx)
 	if err == nil && st.Leader != nil {
@@ -101,8 +103,8 @@ func (el *Election) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// Leader queries Redis: who leads, and then since when. It blocks for two round trips,
-// at most 2 s. The error is ErrNoLeader, or those of Status.
+// Leader queries Redis for the leader, and then for the begin of its term. It blocks for two
+// round trips, at most 2 s. The error is ErrNoLeader, or one of those of Status.
 func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	st, err := el.Status(ctx)
 	if err != nil {
@@ -117,7 +119,8 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	return *st.Leader, nil
 }
 
-// look is Status without the history: one request per node.
+// look returns the Status without Leader.Since: it sends one request per node and does not read
+// the history.
 func (el *Election) look(ctx context.Context) (Status, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Status{Election: el.name}, err
@@ -130,14 +133,14 @@ func (el *Election) look(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// since looks the term's begin up in the history.
+// since looks up in the history when the term with this token began.
 func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
 	defer cancel()
-	var begun time.Time // best effort: the history may be trimmed, or not be permitted
-	// Pauses of the term stand in front of its begin.
+	var begun time.Time // stays zero if the history was trimmed, or may not be read
+	// Pauses during the term are newer entries than its begin, and may fill a short read.
 	for _, count := range []int{10, 100, protocol.WholeHistory} {
-		read := 0 // on all nodes: at worst it queries once more
+		read := 0 // entries of all nodes together: at worst this costs one query too many
 		_, found := registry.Find(ctx, el.nodes, el.keys, int64(count), func(entry string) bool {
 			read++
 			ev, err := parseEvent(entry)
@@ -154,19 +157,20 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	return begun
 }
 
-// Pause prevents the election of a new leader, for d, or until Resume when d is
-// 0. A leader that is there remains leader, and makes room for another one only
-// on request. A pause outlives restarts of all candidates. It blocks for
-// at most 2.5 s. The error is ErrRefused when another operator (As) has paused the election
-// already; one's own pause is replaced. Otherwise the error holds the NodeError of each node
-// that did not take it, and matches ErrUnreachable when no majority did: without that,
-// the election is paused. reason is for operators to see, at most 500 bytes. The history
-// records the pause if the Redis user may write there.
+// Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current
+// leader remains leader, and steps down only on request. A pause survives restarts of all
+// candidates. Pause blocks for at most 2.5 s. reason is shown to operators; with the operator's name
+// (As) it has at most 500 bytes. The history records the pause if the Redis user may write there.
+//
+// The error is ErrRefused when another operator (As) has already paused the election; an
+// operator's own pause is replaced. If nodes did not take the pause, the error holds the NodeError
+// of each. It then matches ErrUnreachable when no majority took the pause; otherwise the election
+// is paused.
 func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
 	return el.pause(ctx, d, reason, false)
 }
 
-// ReplacePause is Pause also where another operator has paused the election.
+// ReplacePause is like Pause, but also replaces the pause of another operator.
 func (el *Election) ReplacePause(ctx context.Context, d time.Duration, reason string) error {
 	return el.pause(ctx, d, reason, true)
 }
@@ -186,14 +190,15 @@ func (el *Election) pause(ctx context.Context, d time.Duration, reason string, r
 	if err := pausedByAnother(errs, el.nodes.Majority()); err != nil {
 		return err
 	}
-	err := enough(el.nodes, errs)
+	err := partialFailure(el.nodes, errs)
 	el.record(ctx, Event{Kind: eventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
 		el.channel().Paused(ctx, note.String())
 	})
 	return err
 }
 
-// pausedByAnother is the refusal of a majority of the nodes.
+// pausedByAnother returns ErrRefused when a majority of the nodes refused a pause because another
+// operator's is in force.
 func pausedByAnother(errs []error, majority int) error {
 	refusals := 0
 	var other *protocol.PausedError
@@ -208,21 +213,22 @@ func pausedByAnother(errs []error, majority int) error {
 	return newRefusal("%s", other.Error())
 }
 
-// record has the nodes record an operator's action that a majority has carried out, while
-// the candidates are notified.
+// record writes an operator's action to the history of all nodes and at the same time calls notify,
+// which notifies the candidates. err is the error of the action: an action that no majority carried
+// out is not recorded.
 func (el *Election) record(ctx context.Context, ev Event, err error, notify func(context.Context)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if !errors.Is(err, ErrUnreachable) {
 		ev.Version, ev.Election, ev.Time = eventVersion, el.name, time.Now().Round(0).UTC()
-		// Best effort: a user that may not write there pauses all the same.
+		// Best effort: a user that may not write the history can pause nevertheless.
 		wg.Go(func() { registry.Record(ctx, el.nodes, el.keys, ev.encode(), recordTimeout) })
 	}
 	notify(ctx)
 }
 
-// recordTimeout bounds the record of an operator's action: it is no longer than the
-// candidates are notified.
+// recordTimeout bounds the recording of an operator's action. It is no longer than the time-out of
+// notifying the candidates, which runs at the same time.
 const recordTimeout = time.Second
 
 func checkReason(s string) error {
@@ -232,14 +238,14 @@ func checkReason(s string) error {
 	return nil
 }
 
-// Resume ends a pause, and wakes the candidates that wait for that. It is no error
-// when there was none. Bounds and errors are those of Pause.
+// Resume ends a pause, and wakes the candidates that wait for its end. It is no error if the
+// election was not paused. Bounds and errors are those of Pause.
 func (el *Election) Resume(ctx context.Context) error {
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
 	ended, errs := registry.Resume(ctx, el.nodes, el.keys, statusTimeout)
-	err := enough(el.nodes, errs)
+	err := partialFailure(el.nodes, errs)
 	if !ended {
 		el.channel().Resumed(ctx)
 		return err
@@ -248,9 +254,9 @@ func (el *Election) Resume(ctx context.Context) error {
 	return err
 }
 
-// enough is nil when all nodes did it; an error that a majority did in spite of
-// is no ErrUnreachable.
-func enough(nodes *quorum.Nodes, errs []error) error {
+// partialFailure returns nil when all nodes carried out a request. When only a majority did, the error names
+// the nodes that failed, and does not match ErrUnreachable.
+func partialFailure(nodes *quorum.Nodes, errs []error) error {
 	failed := 0
 	for _, err := range errs {
 		if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Elector is one candidate in one election. Safe for concurrent use; it is a
-// candidate while Run or Campaign runs.
+// Elector is one candidate in one election, while Run, Campaign or a term of
+// Campaign is running. Safe for concurrent use.
 type Elector struct {
 	candidate
 
-	running atomic.Bool // Run, or a term of Campaign
-	memory  memory      // of the machine that holds running
+	running atomic.Bool // Run, Campaign or a term of Campaign is
+	memory  memory      // belongs to the machine for which running was set
 }
 
 var errNotMade = failed(nil, "this Elector was not made by New")
@@ -43,7 +43,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{
 		candidate: candidate{
-			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, received: q.last, cordons: q.cordons, recordoned: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
+			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, received: q.last, cordons: q.cordons, cordonChanged: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease), role: RoleIdle,
 			supervisor: supervised.Inherit(),
 		},
@@ -52,7 +52,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		log.Warn("no supervisor; after a crash the lease lapses", "error", err)
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
-	e.advertise.Store(&e.cfg.Advertise) // of cfg it would keep all of that
+	e.advertise.Store(&e.cfg.Advertise) // a pointer into cfg would keep all of that allocated
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
 		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Version: cfg.guarded(), Advertise: e.address,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
@@ -70,14 +70,14 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	return e, nil
 }
 
-// ID is the candidate's name in the election.
+// ID returns the candidate's name in the election.
 func (e *Elector) ID() string { return e.cfg.ID }
 
-// Election is the election of this candidate. Its Observe also reports what only this
-// process knows.
+// Election returns the election of this candidate. Its Observe also reports events that only
+// this process knows.
 func (e *Elector) Election() *Election { return e.election }
 
-// Advertise is where this candidate can be reached when it leads: Config.Advertise, or
+// Advertise returns where this candidate can be reached when it leads: Config.Advertise, or
 // what SetAdvertise set last. No I/O.
 func (e *Elector) Advertise() string {
 	if e.election == nil {
@@ -86,12 +86,12 @@ func (e *Elector) Advertise() string {
 	return e.address()
 }
 
-// SetAdvertise changes where this candidate can be reached, such as when its server has
-// got a port (":0") only after New; "" advertises nothing. It does no I/O. Candidates
+// SetAdvertise changes where this candidate can be reached, for example if its server gets
+// its port (":0") only after New; "" advertises nothing. It does no I/O. Candidates
 // shows the new address at once. While this candidate leads, its next renewal, which is
-// at most Config.RenewEvery away, brings the address into the lock, where
+// at most Config.RenewEvery away, writes the address into the lock, where
 // Election.Leader, Status, and the observers (EventAddress) find it. The error is a
-// ConfigError, for an address that Config.Advertise could not be. Safe for concurrent
+// ConfigError if the address is not valid for Config.Advertise. Safe for concurrent
 // use, before Run and during it.
 func (e *Elector) SetAdvertise(address string) error {
 	if e.election == nil {
@@ -104,25 +104,26 @@ func (e *Elector) SetAdvertise(address string) error {
 	return nil
 }
 
-// Lease is the lease that this candidate uses.
+// Lease returns the lease that this candidate uses.
 func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
 
-// Incarnation is random, and new with every Elector: it distinguishes this process from
-// another one, or from an earlier life, under the same id.
+// Incarnation returns a random string, new with every Elector: it distinguishes this process
+// from another one, or from an earlier life, with the same id.
 func (e *Elector) Incarnation() string { return e.incarnation }
 
 // Run campaigns in the election until ctx ends or the work fails: it claims,
-// leads by calling work, rests where that is due, and campaigns again. When either the
+// leads by calling work, rests if that is due, and campaigns again. When either the
 // work or the term ends, the other is stopped, and Run waits for both: it never returns
 // before the work has.
 //
-// Run returns nil after ctx has ended and the lock was released, on a majority of the
-// nodes; while they are away it repeats the release until the lock has
-// lapsed, a lease and two requests' time at most: that is an ErrNotReleased. For a quarter of a
-// lease at most it then waits until a majority has recorded the end of the term. It returns the work's
-// error, unchanged, when the work failed (unless Config.RetryFailed); an ErrPermanent when the election
-// can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
-// the Quorum was closed.
+// Run returns nil after ctx has ended and the lock was released on a majority of the
+// nodes. While too few nodes answer, Run retries the release until the lock has lapsed, for
+// at most a lease and the time of two requests; the error is then an ErrNotReleased. After the
+// release it waits until a majority has recorded the end of the term, for at most a quarter of a
+// lease. Run returns the work's error, unchanged, when the work failed (unless
+// Config.RetryFailed is set); an ErrPermanent when a permanent misconfiguration shows before
+// the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
+// Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if err := e.begin(work); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	return m.runError(ctx, m.run(ctx, work))
 }
 
-// begin takes the Elector for a Run.
+// begin checks that Run may start, and marks the Elector as running.
 func (e *Elector) begin(work Work) error {
 	if e.election == nil {
 		return errNotMade
@@ -155,10 +156,10 @@ func (e *Elector) begin(work Work) error {
 }
 
 // Campaign blocks until this candidate leads, and returns its term: "leader for
-// life", for programs that lead until they end. ctx bounds the wait only. The term lasts
-// until Term.Close, or until it is lost: stop the work when its context ends, and call
-// Close then in any case, because the lock is released only then, and the Elector is free
-// for another Campaign. Closing the Quorum ends the term, too.
+// life", for programs that lead until they end. ctx bounds only the wait. The term lasts
+// until Term.Close, or until it is lost. Stop the work when the term's context ends, and call
+// Close in any case: only then is the lock released, and the Elector free for another
+// Campaign. Closing the Quorum ends the term too.
 //
 //	term, err := e.Campaign(ctx)
 //	if err != nil {
@@ -166,21 +167,22 @@ func (e *Elector) begin(work Work) error {
 //	}
 //	defer term.Close(context.WithoutCancel(ctx))
 //
-// It returns ctx's error when ctx ends first, an ErrPermanent, ErrClosed, or ErrRunning.
+// The error is ctx's error when ctx ends first, an ErrPermanent, ErrClosed, ErrRunning, or
+// for an observer ErrNotLeader.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).campaign)
 }
 
 // TryCampaign is Campaign without the wait for another leader: it claims once, and
-// returns ErrNotLeader when another candidate leads, and when the election is paused
-// or can't have a leader yet. It blocks for two round trips, at most two requests' time,
-// and before that until Config.Probe has answered for the first time; an unhealthy
-// candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
+// returns ErrNotLeader when another candidate leads, when this candidate is cordoned, and
+// when the election is paused or can't have a leader yet. It blocks for two round trips, at
+// most the time of two requests, and before that until Config.Probe has its first result; an
+// unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
 func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).tryCampaign)
 }
 
-// win serves the term in its own goroutine once campaign has won it.
+// win calls campaign, and serves the term that it has won on a goroutine of its own.
 func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Context) (*Term, error)) (*Term, error) {
 	if e.election == nil {
 		return nil, errNotMade
@@ -214,52 +216,52 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 		defer e.running.Store(false)
 		defer m.leave()
 		defer over()
-		_ = l.lead() // the term keeps how it ended
+		_ = l.lead() // the term itself knows how it ended
 	}()
 	return term, nil
 }
 
-// IsLeader reports whether this candidate leads, by the clock, at every call: no
-// I/O, no allocation, some 50 ns. Between this answer and what you do with it
-// a process can be paused: only the token protects against that.
+// IsLeader reports whether this candidate leads. It reads the clock at every call: no
+// I/O, no allocation, some 50 ns. A process can be paused between this call and
+// whatever it does next: only the token protects against that.
 func (e *Elector) IsLeader() bool {
 	t := e.term.Load()
 	return t != nil && t.Valid()
 }
 
-// LastLeader is who led when this candidate last queried Redis: this candidate itself while
-// it leads (then with LeaseLeft and Since), or else the one that refused its newest claim,
-// which is at most a lease old while Run is running and Redis answers. It is false when
+// LastLeader returns who led when this candidate last queried Redis: this candidate itself while
+// it leads (then with LeaseLeft and Since), otherwise the leader that its newest claim or poll
+// found, which is at most a lease ago while Run is running and Redis answers. It returns false when
 // no candidate led, and before the first answer. No I/O. Election.Leader queries Redis, and
 // Election.Observe follows every change.
 func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
 
-// Term is the term that this candidate serves, nil when it doesn't lead.
+// Term returns the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
 
-// Resign is Term.Resign of the term that this candidate serves, and waits until its work has
-// returned and the lock was released, or until ctx ends; an ErrNotReleased says that
-// the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't lead, and when it is called from inside the work
-// with the work's context (it would wait for itself). The candidate runs again
-// after Config.Cooldown.
+// Resign calls Term.Resign for the term that this candidate serves, and blocks until its work has
+// returned and the lock was released, or until ctx ends; an ErrNotReleased means that
+// the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't
+// lead, and when it is called from inside the work with the work's context (it would wait for
+// itself). The candidate campaigns again after Config.Cooldown.
 //
-// For a term of Campaign only Term.Close reports that the work has stopped: this
+// For a term of Campaign only Term.Close reports that the work has stopped: Resign
 // ends the term's context, and waits for that call.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.term.Load()
 	if t == nil {
 		return nil
 	}
-	t.ask()
+	t.requestEnd()
 	if inside, _ := ctx.Value(termKey{}).(*Term); inside == t {
 		return nil
 	}
 	return t.awaitOver(ctx)
 }
 
-// Check reports whether this candidate can campaign, and renews if it
-// leads: nil, or what is wrong. It fails neither for "not the leader" nor for
-// "no leader", so it fits a readiness check of all replicas. No I/O.
+// Check returns nil if this candidate can campaign, and renews if it leads;
+// otherwise what is wrong. Neither "not the leader" nor "no leader" is an error, so
+// Check fits a readiness check of all replicas. No I/O.
 func (e *Elector) Check() error {
 	if e.election == nil {
 		return errNotMade
@@ -267,7 +269,7 @@ func (e *Elector) Check() error {
 	return e.check()
 }
 
-// Stats counts what happened so far. No I/O. Safe for concurrent use.
+// Stats returns what was counted since New. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
 	st := e.counters.read()
 	st.LeaderUnknown, st.Paused = e.election.unknown.Load(), e.isPaused()

@@ -22,8 +22,8 @@ func (e *Ended) Error() string {
 
 func (e *Ended) Unwrap() error { return e.Err }
 
-// shutdownCause is what the caller gave as the cause of the end of its context; nil: no
-// more than that it was canceled.
+// shutdownCause returns the cause that the caller gave for the end of its context; nil if that is
+// only context.Canceled.
 func shutdownCause(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -31,8 +31,8 @@ func shutdownCause(ctx context.Context) error {
 	return nil
 }
 
-// detail goes to the log, the events and the history. Why the caller's context ended is
-// for the caller.
+// detail returns the problem for the log, the events and the history. The cause of a shutdown is
+// only for the caller.
 func (e *Ended) detail() string {
 	if e.Err == nil || e.Reason == ReasonShutdown {
 		return ""
@@ -40,7 +40,7 @@ func (e *Ended) detail() string {
 	return Problem(e.Err)
 }
 
-// summary is the reason with its detail.
+// summary returns the reason with its detail.
 func (e *Ended) summary() string {
 	if detail := e.detail(); detail != "" {
 		return string(e.Reason) + ": " + detail
@@ -48,10 +48,10 @@ func (e *Ended) summary() string {
 	return string(e.Reason)
 }
 
-// RestartError is the error of work that failed and is to run again as if it had returned
+// RestartError is returned by work that failed and is to run again as if it had returned
 // nil: the term ends as ReasonFailed with Err as the detail, so that the history shows why,
-// and the candidate runs again after Config.RestartDelay. Config.RetryFailed, which gives
-// other errors the longer Cooldown, does not matter.
+// and the candidate campaigns again after Config.RestartDelay. This does not depend on
+// Config.RetryFailed, with which other errors lead to the longer Cooldown.
 type RestartError struct{ Err error }
 
 func (e *RestartError) Error() string { return Problem(e.Err) }

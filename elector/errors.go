@@ -11,34 +11,34 @@ import (
 // Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
 // Which nodes failed, and how, is in the QuorumError.
 var (
-	// ErrRunning: Run or Campaign was called while one of them is already
+	// ErrRunning means that Run or Campaign was called while one of them is already
 	// running, or while a term of an earlier Campaign has not been closed.
 	ErrRunning = newError("already running")
-	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
-	// missing right, the same server listed twice, an election that has the name of a group
-	// of shards, or of an election of one. The text names the remedy.
+	// ErrPermanent means that Run ended because waiting can't help: a wrong password, a
+	// missing right, the same server listed twice, an election with the name of a group of
+	// shards, or of an election of such a group. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
-	// ErrNoLeader: no candidate leads at the moment.
+	// ErrNoLeader means that no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")
-	// ErrClosed: the Quorum was closed.
+	// ErrClosed means that the Quorum was closed.
 	ErrClosed = newError("the quorum is closed")
-	// ErrNotLeader: this candidate does not lead, so Gate.Do did nothing, or TryCampaign
-	// found another leader.
+	// ErrNotLeader means that this candidate does not lead, so Gate.Do did nothing, or
+	// TryCampaign found another leader.
 	ErrNotLeader = newError("not the leader")
-	// ErrUnreachable: no majority of the Redis nodes answered, or gave an answer that can be
-	// used; the text names which.
+	// ErrUnreachable means that no majority of the Redis nodes gave a usable answer; the text
+	// names the nodes that failed.
 	ErrUnreachable = newError("no majority of the Redis nodes answered")
-	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
-	// No majority gave an answer that counts, so it is ErrUnreachable too, but for an
-	// ExpiredError: its nodes did answer.
+	// ErrDenied means that the Redis user lacks a right; the text names it. Since no majority
+	// gave a usable answer, the error also matches ErrUnreachable, except in an ExpiredError:
+	// there the nodes did answer.
 	ErrDenied = newError("the Redis user lacks a right")
-	// ErrRefused: the request can't be met; the text gives the reason.
+	// ErrRefused means that a request can't be met; the text gives the reason.
 	ErrRefused = newError("refused")
-	// ErrNotReleased: the lock of a term could not be given back, because no majority of
-	// the Redis nodes answered until it lapsed. No other candidate could be elected before
-	// that, and any can since. errors.As finds a NodeError in it.
+	// ErrNotReleased means that the lock of a term could not be released, because no majority
+	// of the Redis nodes answered until it lapsed. No other candidate could be elected before
+	// that; now any can. errors.As finds a NodeError in it.
 	ErrNotReleased = newError("the lock was not released")
-	// ErrNotRecorded: an operator's request was carried out on all nodes, and no majority has
+	// ErrNotRecorded means that all nodes carried out an operator's request, but no majority
 	// recorded it in the history; the text names why.
 	ErrNotRecorded = newError("not recorded in the history")
 )
@@ -60,31 +60,31 @@ const (
 	ReasonResigned  Reason = "resigned"  // on request: Resign, an operator
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm, a drain
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
-	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
+	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the leader's lock
 	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is an ExpiredError
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
-	// ReasonCrashed is reported by the supervisor of the leading process, which has released the lock: the
-	// process died without doing so (package supervisor).
+	// ReasonCrashed is reported by the supervisor of the leading process (package supervisor): the
+	// process died without releasing the lock, and the supervisor released it.
 	ReasonCrashed Reason = "crashed"
-	// ReasonVanished is the history's: the end of the term was never reported. Its process
-	// was killed, or cut off from Redis.
+	// ReasonVanished appears in the history only: the end of the term was never reported. The
+	// leader's process was killed, or cut off from Redis.
 	ReasonVanished Reason = "vanished"
 )
 
-// Wanted reports whether the end was intended: by the program (its shutdown, its work is
-// finished), or on request (resigned, handed over). All others are logged as warnings; a
-// reason that this version does not know is not wanted either.
+// Wanted reports whether the end was intended: by the program (shutdown, finished work), or on
+// request (resigned, handed over). Ends for any other reason are logged as warnings. A reason
+// that this version does not know is not wanted either.
 func (r Reason) Wanted() bool { return r.voluntary() || r == ReasonFinished }
 
-// voluntary ends keep the lease while the work drains; the others never renew
-// again.
+// voluntary reports whether the leader keeps its lease while the work drains. After any other
+// reason it never renews again.
 func (r Reason) voluntary() bool {
 	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
 }
 
-// notReleased is an ErrNotReleased with its particulars.
+// notReleased is an ErrNotReleased with its details.
 type notReleased struct {
 	token uint64 // of the term
 	err   error  // each NodeError of the last attempt, joined
@@ -98,9 +98,9 @@ func (e *notReleased) problem() string {
 
 func (e *notReleased) Unwrap() []error { return []error{ErrNotReleased, e.err} }
 
-// ConfigError is a configuration that can't work: of New, Open, NewQuorum,
-// Quorum.Election or Quorum.Elections. It lists every problem, and errors.Is and errors.As
-// look into each of them.
+// ConfigError is the error for a configuration that can't work, of New, Open, NewQuorum,
+// Quorum.Election, Quorum.Elections and others. It lists every problem, and errors.Is and
+// errors.As look into each of them.
 type ConfigError struct {
 	Problems []ConfigProblem
 
@@ -111,17 +111,17 @@ type ConfigError struct {
 // ConfigProblem is what is wrong with one setting, and what to do about it.
 type ConfigProblem struct {
 	// Setting is a field of Config, "Prefix" (Namespace), "URL 2" (Open) or "client 2"
-	// (NewQuorum). Empty: the problem is of several of them together.
+	// (NewQuorum). Empty: the problem concerns several settings together.
 	Setting string
 
 	err *setting.Error
 }
 
-// String is the problem as a sentence.
+// String returns the problem as a sentence.
 func (p ConfigProblem) String() string { return p.err.Error() }
 
-// Of is the sentence with another name in the place of Setting: that of a flag, or of an
-// environment variable. A problem of several settings has none to replace.
+// Of returns the sentence with another name in the place of Setting, such as that of a flag or
+// of an environment variable. The sentence about several settings stays as it is.
 func (p ConfigProblem) Of(name string) string { return p.err.Of(name) }
 
 func (e *ConfigError) Error() string { return "elector: " + e.of + e.problem() }
@@ -136,7 +136,7 @@ func (e *ConfigError) problem() string {
 
 func (e *ConfigError) Unwrap() []error { return e.errs }
 
-// configError is the ConfigError of all these errors, which may be joined; nil when there
+// configError returns a ConfigError of all these errors, which may be joined, or nil when there
 // is none.
 func configError(of string, errs ...error) error {
 	e := &ConfigError{of: of}

@@ -11,13 +11,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// EventKind is what happened, of an Event.
+// EventKind is what happened in an Event.
 type EventKind string
 
 // The kinds of events. EventElected and EventReleased go to the channel and the history
 // of the election as JSON, EventAddress to the channel alone; the others are for local observers.
 const (
-	EventElected   EventKind = "elected"   // a leader: its term has begun
+	EventElected   EventKind = "elected"   // a leader's term has begun
 	EventReleased  EventKind = "released"  // a term ended and its work has stopped
 	EventAddress   EventKind = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
 	EventVacant    EventKind = "vacant"    // no candidate leads (a leader disappeared without a report)
@@ -28,7 +28,7 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// What operators do is recorded in the history, and returned as pauses, versions and cordons (Timeline).
+// Operator actions are recorded in the history, and returned as pauses, versions and cordons (Timeline).
 const (
 	eventPaused  EventKind = "paused"  // no new leader is wanted
 	eventResumed EventKind = "resumed" // the pause has been ended
@@ -36,18 +36,18 @@ const (
 	eventOlderAllowed EventKind = "older-allowed" // older versions may lead again, see AllowOlder
 	eventOlderRefused EventKind = "older-refused" // that has been ended
 
-	// These are of no election, but of all under a prefix, and stand in a history of their own.
+	// These belong to all elections under a prefix, and stand in a history of their own.
 	eventCordoned   EventKind = "cordoned"   // a candidate, or all on a host
 	eventDrained    EventKind = "drained"    // the same, and it hands over what it leads
 	eventUncordoned EventKind = "uncordoned" // either has been ended
 )
 
-// byOperator reports whether it is an operator's action, which belongs to no term.
+// byOperator reports whether k is an operator action on an election, which belongs to no term.
 func (k EventKind) byOperator() bool {
 	return k == eventPaused || k == eventResumed || k == eventOlderAllowed || k == eventOlderRefused
 }
 
-// cordons reports whether it is what an operator did to a candidate in all elections.
+// cordons reports whether k is an operator action on a candidate in all elections.
 func (k EventKind) cordons() bool {
 	return k == eventCordoned || k == eventDrained || k == eventUncordoned
 }
@@ -58,31 +58,31 @@ type Event struct {
 	Version   int       `json:"v"` // of the format: 1
 	Kind      EventKind `json:"kind"`
 	Election  string    `json:"election,omitempty"`
-	Candidate string    `json:"candidate,omitempty"` // whom it is about
-	// Incarnation distinguishes two processes of one id, or two lives of one; empty on
-	// events of versions that did not report it.
+	Candidate string    `json:"candidate,omitempty"` // the candidate that it is about
+	// Incarnation distinguishes two candidates with one id, or two lives of one candidate; empty
+	// on events of versions that did not report it.
 	Incarnation string    `json:"incarnation,omitempty"`
 	Advertise   string    `json:"advertise,omitempty"` // where that candidate can be reached
 	Token       uint64    `json:"token,omitempty"`
 	Reason      Reason    `json:"reason,omitempty"` // on Stopping and Released
 	Detail      string    `json:"detail,omitempty"` // the reason in words
-	Next        string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
+	Next        string    `json:"next,omitempty"`   // on Released: the incarnation of the heir
 	Count       int       `json:"count,omitempty"`  // on Skipped
 	Time        time.Time `json:"time"`             // by the clock of its reporter
 
-	// In the history only. Held, on Released: for how long the lease covered the work, until it
-	// had returned or until the lease ended. Late: how long before this report that was, or
-	// on an Elected that a node recorded later, how long before it the term had begun.
-	// Both by the clock that Term.Valid reads; zero: not known.
+	// In the history only. Held, on Released: for how long the lease covered the work, until the
+	// work had returned or the lease ended. Late: how much time passed from then until this
+	// report; on an Elected that a node recorded later, from the begin of the term until this
+	// report. Both are measured by the clock that Term.Valid reads; zero: not known.
 	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
-	// one had seen the lease of the one before; zero: it had not.
+	// leader had seen the lease of the previous one; zero: it had not seen it.
 	Held   time.Duration `json:"-"`
 	Late   time.Duration `json:"-"`
 	Vacant time.Duration `json:"-"`
 
-	// Of an operator's action, in the history only: who it was, and for how long a pause is.
+	// On operator actions, in the history only: who acted, and for how long a pause is.
 	By string `json:"by,omitempty"`
-	// Of older-allowed: the highest version that had led, and the lowest that may lead again.
+	// On older-allowed: the highest version that had led, and the lowest that may lead again.
 	Highest string        `json:"highest,omitempty"`
 	Lowest  string        `json:"lowest,omitempty"`
 	For     time.Duration `json:"-"`
@@ -118,8 +118,9 @@ func decodeEvent(s string) (Event, error) {
 	return ev, nil
 }
 
-// lastEvent has a message parsed once, and not by each of the ten thousand followers in a process that get it one after
-// the other: the last of them would claim that much later.
+// lastEvent keeps the message that was parsed last. The followers in a process, which may be ten
+// thousand, receive a message one after the other: if each of them parsed it, the last of them would
+// claim that much later.
 type lastEvent struct{ of atomic.Pointer[parsedEvent] }
 
 type parsedEvent struct {
@@ -138,25 +139,26 @@ func (l *lastEvent) parse(payload string) (Event, error) {
 	return p.ev, p.err
 }
 
-// maxToken is the largest number that Redis' scripts keep exactly.
+// maxToken is the largest number that Redis' scripts represent exactly.
 const maxToken = 1<<53 - 1
 
 func (ev Event) encode() []byte {
-	// Details hold foreign text (a probe's, a child's): bounded, so that no
+	// Details hold foreign text (a probe's, a child's). They are clipped, so that no
 	// event outgrows what a reader accepts.
 	ev.Detail = protocol.Clip(ev.Detail, protocol.MaxDetail)
-	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would read once more what that returns
+	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would check the result once more
 	if err != nil {                            // strings, numbers and a time of this century
 		panic("elector: an event that can't be encoded: " + err.Error())
 	}
 	return b
 }
 
-// eventBuffer is how many events an observer may be behind before it gets an EventSkipped
-// in the place of some.
+// eventBuffer is how many events an observer may lag behind before the oldest are dropped and an
+// EventSkipped counts them.
 const eventBuffer = 64
 
-// subscribers are the observers in this process. They get its events in order, and none is waited for.
+// subscribers are the observers of a candidate in its own process. Each gets the candidate's events
+// in order; publish waits for none of them.
 type subscribers struct {
 	mu   sync.Mutex
 	subs map[*subscription]struct{}
@@ -172,7 +174,7 @@ func (f *subscribers) publish(ev Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.subs {
-		if len(s.queue) >= eventBuffer { // the newest are worth more
+		if len(s.queue) >= eventBuffer { // drop the oldest: the newest show the current state
 			s.queue = s.queue[1:]
 			s.skipped++
 		}
@@ -201,7 +203,8 @@ func (f *subscribers) unsubscribe(s *subscription) {
 	delete(f.subs, s)
 }
 
-// take empties the queue of a subscription; skipped is how many were dropped before its first event.
+// take returns the events in a subscription's queue and empties it; skipped is how many were dropped
+// before the first of them.
 func (f *subscribers) take(s *subscription) (events []Event, skipped int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

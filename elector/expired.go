@@ -12,18 +12,19 @@ import (
 )
 
 // ExpiredError is why no renewal succeeded before the deadline of a term: the Err of an
-// Ended with ReasonExpired. errors.Is finds ErrDenied in it when a majority of the nodes
-// refused for want of a right, and ErrUnreachable when no majority answered.
+// Ended with ReasonExpired. errors.Is finds ErrDenied in it when so many nodes refused, because
+// the Redis user lacks a right, that no majority was left, and ErrUnreachable when no majority
+// answered.
 type ExpiredError struct {
-	// Suspended is for how long, at least, this process did not run: it was stopped, the
-	// machine slept, or had no time for it. Zero: it ran.
+	// Suspended is for how long, at least, this process did not run: it was stopped, or the
+	// host was suspended or too busy. Zero: it ran.
 	Suspended time.Duration
-	// Unconfirmed is the time since the last renewal that a majority confirmed was sent;
+	// Unconfirmed is how long ago the newest renewal was sent that a majority confirmed;
 	// zero when the clocks do not show it.
 	Unconfirmed time.Duration
-	// Nodes are those that did not confirm the renewals since, each with what it answered
-	// or why it did not; none when there was no time for a renewal. Total is how many
-	// nodes there are.
+	// Nodes are those that did not confirm the renewals since then, each with its answer or
+	// the reason why there is none; empty when there was no time for a renewal. Total is the
+	// number of all nodes.
 	Nodes []*NodeError
 	Total int
 
@@ -41,7 +42,7 @@ func (e *ExpiredError) problem() string {
 	case len(e.Nodes) == 0:
 		return fmt.Sprintf("no renewal was answered for %v", tenths(e.Unconfirmed))
 	}
-	// The same answer of several nodes is given once: as with a right that is missing on all.
+	// An answer that several nodes gave is printed once, such as for a right that is missing on all.
 	var unanswered []string
 	var answers []string
 	from := map[string][]string{}
@@ -67,7 +68,7 @@ func (e *ExpiredError) problem() string {
 	return strings.Join(parts, "; ")
 }
 
-// Unwrap gives what errors.Is and errors.As look at: the kind, and the nodes' errors.
+// Unwrap returns what errors.Is and errors.As search: the kind, and the nodes' errors.
 func (e *ExpiredError) Unwrap() []error {
 	all := append([]error(nil), e.kinds...)
 	for _, n := range e.Nodes {
@@ -76,7 +77,7 @@ func (e *ExpiredError) Unwrap() []error {
 	return all
 }
 
-// tenths is a duration rounded as a person would round it.
+// tenths rounds a duration for an error text: to 100 ms, and below that to 1 ms.
 func tenths(d time.Duration) time.Duration {
 	if d < 100*time.Millisecond {
 		return d.Round(time.Millisecond)
@@ -84,26 +85,25 @@ func tenths(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// expiryRecord is what a term records to explain, if it expires, why. Its guard looks at the clock every
-// now and then: what is missing between its looks is when the process stood still.
+// expiryRecord is what a term records to explain why it expires, if it does. Its guard reads the clock
+// at regular intervals; a gap between two looks shows when the process did not run.
 type expiryRecord struct {
 	every  time.Duration // how often the guard looks
-	looked atomic.Int64  // when it did last, counted from the begin of the term
+	looked atomic.Int64  // when it last did, counted from the begin of the term
 	// unconfirmed is the newest renewal that no majority confirmed; nil while they succeed.
 	unconfirmed atomic.Pointer[unconfirmedRenewal]
 
 	mu    sync.Mutex  // of timer
-	timer *time.Timer // of the deadline, when that is near
+	timer *time.Timer // for the deadline, when it is near
 }
 
-// unconfirmedRenewal also holds when the first of its row was noticed, counted from the begin
-// of the term.
+// unconfirmedRenewal is the newest of a series of unconfirmed renewals.
 type unconfirmedRenewal struct {
-	first time.Duration
+	first time.Duration // when the outcome of the first one was known, counted from the begin of the term
 	tally quorum.Tally
 }
 
-// failed notes a renewal that no majority has confirmed.
+// failed records a renewal that no majority has confirmed.
 func (x *expiryRecord) failed(elapsed time.Duration, tally quorum.Tally) {
 	if before := x.unconfirmed.Load(); before != nil {
 		elapsed = before.first
@@ -111,13 +111,13 @@ func (x *expiryRecord) failed(elapsed time.Duration, tally quorum.Tally) {
 	x.unconfirmed.Store(&unconfirmedRenewal{first: elapsed, tally: tally})
 }
 
-// why distinguishes a process that stood still from nodes that did not renew. elapsed is the time
-// since the begin of the term, and age that since the newest renewal that succeeded.
+// why distinguishes a process that did not run from nodes that did not renew. elapsed is the time
+// since the begin of the term, and age the time since the newest confirmed renewal was sent.
 func (x *expiryRecord) why(elapsed, age time.Duration) *ExpiredError {
 	e := &ExpiredError{Unconfirmed: age}
 	looked, last := time.Duration(x.looked.Load()), x.unconfirmed.Load()
 	away := elapsed - looked - x.every
-	if away > x.every && (last == nil || last.first >= looked) { // or else the nodes failed before it stood still
+	if away > x.every && (last == nil || last.first >= looked) { // otherwise the nodes failed before the process stopped running
 		e.Suspended = away
 	}
 	if last == nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Package doctor examines the nodes themselves; package shard keeps its members there, and
-// has one member hand a shard to another without a query that all candidates answer.
+// These functions are for other packages of the library, and not exported. Package doctor examines
+// the nodes themselves; package shard stores its members there, and has one member hand a shard over
+// to another without a roll call.
 var _ = inside.Provide(inside.Face{
 	Parts: func(q any) (*quorum.Nodes, *pubsub.Bus) {
 		if q, ok := q.(*Quorum); ok && q != nil {
@@ -50,7 +51,7 @@ var _ = inside.Provide(inside.Face{
 	},
 	Above: func(e any, token uint64) {
 		if e, ok := e.(*Elector); ok {
-			e.above = token
+			e.tokenFloor = token
 		}
 	},
 })

@@ -11,19 +11,20 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
-// follower waits until it is time to claim. A claim that becomes due when the leader's lease would end is made by the
-// schedule's goroutine, together with those of other elections: nearly always it only shows that the leader is still there, and
-// waking two goroutines for that costs more than the claim. Anything else is left to the state machine. From Waiter.Due until
-// Held, Shown or Wake the machine's fields belong to that claim: Waiter.Wait does not return in between.
+// follower waits until it is time to claim. When the leader's lease would end, the schedule's
+// goroutine makes a due claim, together with those of other elections: nearly always it only shows
+// that the leader is still there, and waking two goroutines for that costs more than the claim.
+// Everything else is left to the state machine. From Waiter.Due until Held, Shown or Wake the
+// machine's fields belong to the due claim: Waiter.Wait does not return in between.
 type follower struct {
-	m    *machine
-	w    *standby.Waiter
-	task task
-	sent lease.Stamp     // when the newest claim of its own was sent
-	met  protocol.Answer // of all nodes to the newest claim of the state machine; zero: they differed, or there is more to see to
+	m        *machine
+	w        *standby.Waiter
+	task     task
+	sent     lease.Stamp     // when the newest due claim was sent
+	expected protocol.Answer // of all nodes to the state machine's newest claim; zero: they differed, or the state machine must make the next one too
 }
 
-// standBy makes what waits for the time to claim.
+// standBy makes a follower, which subscribes to elections and releases.
 func (m *machine) standBy() *follower {
 	f := &follower{m: m}
 	f.task.fire = f.fire
@@ -37,23 +38,24 @@ func (m *machine) standBy() *follower {
 	return f
 }
 
-// Set has a claim made in that time.
+// Set schedules the due claim after in, or up to slack later, in place of one scheduled before.
 func (f *follower) Set(in, slack time.Duration) {
 	f.m.claims.remove(&f.task)
 	f.m.claims.add(&f.task, in, 0, slack)
 }
 
-// Stop has none made.
+// Stop cancels the due claim that is scheduled.
 func (f *follower) Stop() { f.m.claims.remove(&f.task) }
 
-// wait blocks until it is time to claim, or a claim that was made meanwhile needs the state machine: it returns that one.
+// wait blocks until the state machine has to claim or to check again whether it may, or until a due
+// claim needs a decision of the state machine: wait returns that claim.
 func (f *follower) wait(ctx context.Context) *dueClaim {
 	changed := f.m.probes.changes().candidate
-	return f.undecided(ctx, f.w.Wait(ctx, changed, f.m.recordoned, f.m.peers.PauseEnded()))
+	return f.undecided(ctx, f.w.Wait(ctx, changed, f.m.cordonChanged, f.m.peers.PauseEnded()))
 }
 
-// undecided is the claim that these votes are of; nil: there was none. A candidate that must not lead by now gives back what it
-// was granted.
+// undecided returns the due claim that got these votes, nil if there was none. A candidate that must
+// not lead by now gives back what it was granted.
 func (f *follower) undecided(ctx context.Context, votes *quorum.Tally) *dueClaim {
 	m := f.m
 	switch {
@@ -66,13 +68,14 @@ func (f *follower) undecided(ctx context.Context, votes *quorum.Tally) *dueClaim
 	return &dueClaim{f.sent, votes}
 }
 
-// fire claims when that is due, on a goroutine that does so for many elections.
+// fire makes a due claim, on a goroutine that does so for many elections. It wakes the state machine
+// instead if this candidate may not claim, or if the result would need the state machine anyway.
 func (f *follower) fire(at *lease.Stamp) {
 	if !f.w.Due() {
 		return
 	}
 	m := f.m
-	if f.met.Status != protocol.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
+	if f.expected.Status != protocol.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
 		f.w.Wake()
 		return
 	}
@@ -85,9 +88,10 @@ func (f *follower) fire(at *lease.Stamp) {
 	}
 }
 
-// take takes the votes, on the goroutine of their call, which serves other elections too: it must not block.
+// take handles the votes on a due claim. It runs on the goroutine of the call that carried them,
+// which serves other elections too, so it must not block.
 func (f *follower) take(t quorum.Tally) {
-	if f.leadsOn(t) {
+	if f.showsSameLeader(t) {
 		f.m.voter.Lost()
 		f.m.noteHolder(t)
 		if f.w.Held(t) {
@@ -98,22 +102,23 @@ func (f *follower) take(t quorum.Tally) {
 	f.w.Shown(&t)
 }
 
-// learn keeps what a claim has shown that was lost, if others that show the same need no second look.
+// learn remembers what a lost claim has shown, if due claims that show the same don't need the
+// state machine.
 func (f *follower) learn(t quorum.Tally) {
-	f.met = t.Answers[0]
-	if !f.leadsOn(t) || !f.m.calm() || f.m.memory.differs != "" || f.m.outdated.Load() != nil {
-		f.met = protocol.Answer{}
+	f.expected = t.Answers[0]
+	if !f.showsSameLeader(t) || !f.m.calm() || f.m.memory.differs != "" || f.m.outdated.Load() != nil {
+		f.expected = protocol.Answer{}
 	}
 }
 
-// leadsOn reports whether votes show no more than the leader that the last claim of the state machine has met.
-func (f *follower) leadsOn(t quorum.Tally) bool {
+// showsSameLeader reports whether the votes show only the leader that the state machine's last claim met.
+func (f *follower) showsSameLeader(t quorum.Tally) bool {
 	return !slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
-		return a.Status != protocol.Held || a.Holder != f.met.Holder || a.Highest != f.met.Highest || a.Outdated
+		return a.Status != protocol.Held || a.Holder != f.expected.Holder || a.Highest != f.expected.Highest || a.Outdated
 	})
 }
 
-// noteHolder takes what such votes show.
+// noteHolder records what votes show for which showsSameLeader is true.
 func (m *machine) noteHolder(t quorum.Tally) {
 	m.memory.learn(t)
 	m.memory.answeredAt = m.clock.Now()
@@ -124,7 +129,8 @@ func (m *machine) noteHolder(t quorum.Tally) {
 	m.noteLeft(m.cfg.Lease, left)
 }
 
-// wakeMessageIn reads an event as those on standby need it.
+// wakeMessageIn parses an event of this election into what a waiting follower needs of it; ok is
+// false for other messages.
 func (c *candidate) wakeMessageIn(payload string) (m protocol.WakeMessage, ok bool) {
 	ev, err := c.received.parse(payload)
 	if err != nil || ev.Election != c.cfg.Election {

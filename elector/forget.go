@@ -11,15 +11,16 @@ import (
 
 // Forget removes everything that the nodes keep of an election in which no candidate will
 // campaign any more: its counter, its history, a pause. Elections no longer lists it then.
-// If the name is used again, its tokens begin at the wall clock of the first candidate: while
-// a resource still compares tokens of this election, keep it. A candidate that was cut off
-// from Redis, and returns, makes the keys anew.
+// If the name is used again, its tokens begin at the wall clock of the first candidate: keep the
+// election while a resource still compares its tokens. A candidate that was cut off from Redis
+// and returns creates the keys again.
 //
-// All nodes must answer, since one that is missed would bring the election back. It blocks for
-// a roll call and two round trips, at most 6 s, and needs the rights of a candidate. The error
-// is ErrRefused, and nothing has changed, while a candidate answers or listens, or a node
-// holds a lock; ErrUnreachable when no majority of the nodes answered; any other one names
-// the nodes that failed, and says whether anything was removed: call it again.
+// All nodes must answer, since a node that is left out would bring the election back. Forget
+// blocks for a roll call and three round trips, at most 7.5 s, and needs the rights of a candidate.
+// The error is ErrRefused, and nothing has changed, while a candidate answers or is subscribed, or
+// a node holds a lock. It is also ErrRefused when a candidate is elected meanwhile; some nodes may
+// then have lost their data. It is ErrUnreachable when no majority of the nodes answered. Any other
+// error names the nodes that failed, and whether anything was removed: call Forget again.
 func (el *Election) Forget(ctx context.Context) error {
 	all, err := el.Candidates(ctx)
 	if err != nil {
@@ -45,7 +46,7 @@ func (el *Election) Forget(ctx context.Context) error {
 			return newRefusal("%s holds %s under %s, which no candidate wrote: remove that first", v.Node, v.Foreign, el.keys.Lock)
 		}
 	}
-	if err := onEach(el.nodes, errs, "nothing was removed, since what a node that does not answer keeps would bring the election back"); err != nil {
+	if err := partialFailureAs(el.nodes, errs, "nothing was removed, since what a node that does not answer keeps would bring the election back"); err != nil {
 		return err
 	}
 	errs = registry.Forget(ctx, el.nodes, el.keys, statusTimeout)
@@ -54,12 +55,12 @@ func (el *Election) Forget(ctx context.Context) error {
 			return newRefusal("a candidate was elected meanwhile")
 		}
 	}
-	return onEach(el.nodes, errs, "removed, but not from all nodes")
+	return partialFailureAs(el.nodes, errs, "removed, but not from all nodes")
 }
 
-// onEach is enough with words of its own for what too few nodes have done, though a majority has.
-func onEach(nodes *quorum.Nodes, errs []error, problem string) error {
-	err := enough(nodes, errs)
+// partialFailureAs is like enough, but with problem as the message when only a majority of the nodes did it.
+func partialFailureAs(nodes *quorum.Nodes, errs []error, problem string) error {
+	err := partialFailure(nodes, errs)
 	var failed *QuorumError
 	if errors.As(err, &failed) && !errors.Is(err, ErrUnreachable) {
 		failed.Problem = problem

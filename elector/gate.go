@@ -10,17 +10,17 @@ var errGateBusy = failed(nil, "this gate serves another term already: use one ga
 // Gate lets code that is called from elsewhere (a scheduler's job, an HTTP handler,
 // a rebalance callback) work under a term: Do runs a function only while this
 // candidate leads, and the lock is released only after every such function has
-// returned. Asking IsLeader and then working gives neither: the term may end, and
+// returned. Checking IsLeader before the work guarantees neither: the term may end, and
 // another process may lead, between the check and the end of the work.
 //
 // The zero Gate is ready. Give its Work to Run; one Gate serves one Elector. Safe
 // for concurrent use.
 type Gate struct {
 	mu      sync.Mutex
-	term    *Term          // while Work holds it, and it has not ended
-	opened  chan struct{}  // closed when Work gets the next term; nil: it was not asked for
+	term    *Term          // set while Work is running and the term has not ended
+	opened  chan struct{}  // closed when Work gets the next term; nil: nobody waits for it
 	serving bool           // Work has not returned
-	running sync.WaitGroup // the functions of Do; grows only while term is set
+	running sync.WaitGroup // the functions that Do is running; grows only while term is set
 }
 
 // Work is the Work of an Elector whose work is done through Do. It returns when the
@@ -55,14 +55,14 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 // and without running f, when this candidate does not lead. It does no I/O.
 //
 // f's context carries ctx's values. It ends with ctx, and with the term: then
-// context.Cause gives the term's *Ended, and f must stop within StopMargin, as any
+// context.Cause gives the term's *Ended, and f must stop within StopMargin, like any
 // work. The lock is not released before f has returned, so an f that does not
 // return delays the handover until the lease has lapsed.
 //
-// A panic of f is the caller's, who may recover from it, as HTTP servers and most
-// schedulers do: the term continues. If nothing recovers it the process ends as if it had
-// been killed: the lease lapses, and the history records "vanished". Where that matters, f
-// recovers and returns an error.
+// A panic of f reaches the caller, who may recover from it, as HTTP servers and most
+// schedulers do: the term then continues. If nothing recovers it, the process ends as if it
+// had been killed: the lease lapses, and the history records "vanished". Where that matters,
+// f should recover and return an error.
 func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	g.mu.Lock()
 	term := g.term
@@ -72,7 +72,7 @@ func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) e
 	}
 	g.running.Add(1)
 	g.mu.Unlock()
-	defer g.running.Done() // also when f panics: the panic is the caller's
+	defer g.running.Done() // also when f panics: the caller gets the panic
 
 	// Elector.Resign, called by f, must not wait for f.
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, term))
@@ -89,9 +89,10 @@ var alwaysOpen = func() <-chan struct{} {
 	return c
 }()
 
-// Opened returns a channel that is closed when Do runs functions: at once during a term, else
-// when the next one begins. That term may be over when it is read, too: Do decides. For callers
-// that wait after an ErrNotLeader; each wait needs a new channel. It does no I/O.
+// Opened returns a channel that is closed when Do runs functions: at once during a term, otherwise
+// when the next one begins. It is for callers that wait after an ErrNotLeader; each wait needs a
+// new channel. When the caller has received from it, that term may have ended already: only Do
+// decides. It does no I/O.
 func (g *Gate) Opened() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

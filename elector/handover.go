@@ -13,45 +13,45 @@ import (
 )
 
 const (
-	handoverLook = 200 * time.Millisecond // between looks at who leads
-	// handoverReports is for the reports of a change that was seen already.
+	handoverLook = 200 * time.Millisecond // between queries for the leader
+	// handoverReports is how long to wait for the reports of a change that the locks already show.
 	handoverReports = 100 * time.Millisecond
 )
 
 // Handover is a change of the leader that was requested.
 type Handover struct {
 	From, To Leader
-	// Gap is the time without a leader, from the end of the old one's work to the
-	// begin of the new one's, each by the clock of its host, as the history has it: it is
-	// as exact as these two clocks agree. Zero: not known, because the history could not
-	// be read or does not hold both reports yet, or because the clock of the new leader's
-	// host is so far behind that it began before the old one ended.
+	// Gap is the time without a leader, from the end of the old leader's work to the begin
+	// of the new leader's. It comes from the history, where each of the two is by the clock
+	// of its host, and is only as exact as these clocks agree. Zero: not known, because the
+	// history could not be read or does not hold both reports yet, or because the new
+	// leader's clock is so far behind that its term seems to begin before the old one ended.
 	Gap time.Duration
 }
 
-// StepDown requests that the leader steps down, and waits until another one leads. The leader
-// stops its work first and releases the lock then; it campaigns again after its
-// Config.Cooldown, and leads again when there is no other candidate. note, of at most 500
+// StepDown requests that the leader steps down, and waits until a new leader is elected. The
+// leader first stops its work and then releases the lock. It campaigns again after its
+// Config.Cooldown, and leads again if there is no other candidate. note, of at most 500
 // bytes, is for the history.
 //
-// The wait is as long as the work takes to stop (at most the leader's Config.DrainTimeout) and
-// some round trips; while no candidate can lead it lasts until ctx ends, so give ctx a
-// deadline. A ctx that ends does not take the request back.
+// StepDown blocks for as long as the work takes to stop (at most the leader's
+// Config.DrainTimeout) and some round trips. While no candidate can lead it blocks until ctx
+// ends, so give ctx a deadline. The end of ctx does not take the request back.
 //
-// The error is ErrNoLeader when no candidate leads, or none does so yet when ctx ends,
-// or will while the election is paused (then with Handover.From); ErrRefused when
-// the leader does not answer or its term has ended. It does not check whether another
-// candidate could lead: Successors does.
+// The error is ErrNoLeader when no candidate leads. It is also ErrNoLeader, with Handover.From
+// set, when ctx ends before a new leader is elected, or when none will be because the election
+// is paused. The error is ErrRefused when the leader does not answer, or its term has ended.
+// StepDown does not check whether another candidate could lead: Successors does.
 func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
 	return el.handOver(ctx, "", note)
 }
 
-// Transfer is StepDown in favour of the candidate with that id: for a quarter of
-// the lease the nodes elect no other candidate. The error is ErrRefused also when that
-// candidate does not campaign, is not healthy, or leads already; when the election is
-// paused, or so many nodes refuse writes that none could be elected; and when, in the end,
-// another one was elected. It blocks as StepDown does, and before that for a roll call
-// (Candidates).
+// Transfer is like StepDown, but the leader hands over to the candidate with the id to: for a
+// quarter of the lease the nodes elect no other candidate. The error is ErrRefused also when
+// that candidate does not campaign, is not healthy, or leads already; when the election is
+// paused, or so many nodes refuse writes that no candidate could be elected; and when another
+// candidate was elected in the end. Transfer blocks as StepDown does, and before that for a
+// roll call (Candidates).
 func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	st, err := el.look(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	h := Handover{From: *st.Leader}
 	events := el.bus.Collect(el.keys.Events, protocol.MaxMessage)
 	defer events.Close()
-	_ = events.Ready(ctx, peers.JoinTimeout) // without them the change is seen a little later
+	_ = events.Ready(ctx, peers.JoinTimeout) // without messages the change is noticed a little later
 	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
 	switch {
 	case errs != nil:
@@ -133,17 +133,17 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	return el.follow(ctx, h, events)
 }
 
-// hasEnded reports whether a term has ended as the nodes see it. A leader that was requested to
-// step down may have, and its answer be lost: it needs a right that the step-down does not.
+// hasEnded reports whether the nodes show that a term has ended. A leader may have stepped down
+// although its answer is missing: to publish the answer takes a right that the step-down does not.
 func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
 	st, err := el.look(ctx)
 	return err == nil && (st.Leader == nil || st.Leader.attempt != l.attempt)
 }
 
-// follow waits for the next leader, and a little for what both report about the
-// change. Who it is, and with which token, is what the locks show; a token may also be
-// lower than the last one's, where nodes lost their data. When it was is what the history
-// shows: a message only makes it look again.
+// follow waits for the next leader, and then up to handoverReports for both leaders' reports of
+// the change. The locks show who leads, with which token; it may even be lower than the last one,
+// if nodes lost their data. The history shows when the change was. A message only triggers the
+// next query.
 func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
@@ -164,7 +164,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 		if enough == nil {
 			st, err := el.look(ctx)
 			switch {
-			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
+			case err == nil && st.Leader == nil && st.Paused: // there will be no next leader
 				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
 			case err != nil || st.Leader == nil || st.Leader.attempt == h.From.attempt:
 				continue
@@ -178,7 +178,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 	}
 }
 
-// gap is the time between two terms, as the history has it; zero when it does not, or
+// gap returns the time between two terms, or zero if the history does not hold both reports or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
 	byNode, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, handoverReports)

@@ -54,7 +54,7 @@ func TestEnoughNodesDidIt(t *testing.T) {
 		{[]error{no, nil, no}, false, true},
 		{[]error{no, no, no}, false, true},
 	} {
-		if err := enough(e.nodes, c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
+		if err := partialFailure(e.nodes, c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
 			t.Errorf("%v: %v", c.errs, err)
 		}
 	}

@@ -10,64 +10,68 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// TermRecord is one term as the history has it: as its leader reported it,
-// and by the leader's clock. A hint, like all that stands in the history.
+// TermRecord is one term in the history: as its leader reported it, and by the
+// leader's clock. Like everything in the history it is a hint.
 type TermRecord struct {
 	Election  string    `json:"election"`
 	Token     uint64    `json:"token"`
 	Candidate string    `json:"candidate"`
 	Advertise string    `json:"advertise,omitempty"`
 	From      time.Time `json:"from,omitzero"`  // zero: trimmed from the history
-	Until     time.Time `json:"until,omitzero"` // zero: it still leads, it vanished, or that is not known
-	Current   bool      `json:"current"`        // it still leads
+	Until     time.Time `json:"until,omitzero"` // zero: the candidate still leads or vanished, or that is not known
+	Current   bool      `json:"current"`        // the candidate still leads
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
 
-	// Overlaps are the tokens of other terms that were valid at the same time as this one:
-	// two led at once, for more than 1 s. It must never happen; candidates with different
-	// lists of nodes are the likely cause. Each node's clock shows when it received the
-	// reports of both terms, and the leader of the earlier one for how long that was
-	// valid: a leader that was paused, or whose work outran its lease, and reported its
-	// end later overlaps with none. A term overlaps with the sitting leader's also when it
-	// began more than 1 s after that one, which has held a majority of the locks since.
-	// What can't be seen: terms of which no node received both reports, those whose earlier
-	// leader vanished, and those of versions that did not report for how long they led.
+	// Overlaps are the tokens of other terms that were valid at the same time as this one, for
+	// more than 1 s: two candidates led at once. That must never happen; candidates with different
+	// lists of nodes are the likely cause.
+	//
+	// An overlap follows from when a node received the reports of both terms, by the node's clock,
+	// and from how long the earlier term was valid, as its leader reported. So a term overlaps
+	// with none if its leader was paused, or its work outran the lease, and the leader reported
+	// the end later. A term that began more than 1 s after the sitting leader's overlaps with it,
+	// because the sitting leader has held a majority of the locks since.
+	//
+	// Not noticed are overlaps of terms of which no node received both reports, of terms whose
+	// earlier leader vanished, and of versions that did not report for how long they led.
 	Overlaps []uint64 `json:"overlaps,omitempty"`
 
-	// Lasted is how long the term lasted, or has lasted: of a leader that was suspended and reported
-	// its end later, until its lease ended. Gap is the time from its
-	// end to the begin of the next term; two machines' clocks are compared, so it
+	// Lasted is how long the term lasted, or has lasted so far. The term of a leader that was
+	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
+	// end of the term to the begin of the next one. It compares the clocks of two machines, so it
 	// can even be negative. Zero: not known.
 	Lasted time.Duration `json:"-"`
 	Gap    time.Duration `json:"-"`
 
-	// MaxLasted and MaxGap are the bounds of what is not known exactly: a leader that
-	// vanished led for at most so long, and until the next term began there was no leader
-	// for at most so long: since that leader renewed a lease that the next one has seen, or
-	// since the term began. Zero: known exactly, or not at all.
+	// MaxLasted and MaxGap are upper bounds for a leader that vanished: how long it led, and how
+	// long there was then no leader until the next term began. MaxGap counts from the renewal of
+	// the lease that the next leader saw last, or else from the begin of this term. Zero: known
+	// exactly, or not at all.
 	MaxLasted time.Duration `json:"-"`
 	MaxGap    time.Duration `json:"-"`
 
 	id     termID
-	held   time.Duration // for how long the lease covered it; zero: not known
-	vacant time.Duration // for how long there had been no leader before it, at most; zero: not known
+	held   time.Duration // for how long the lease covered the work; zero: not known
+	vacant time.Duration // for how long at most there was no leader before this term; zero: not known
 }
 
-// Began is where the term stands in a time line: when it began, or ended if that was trimmed.
+// Began returns when the term began, or when it ended if the begin was trimmed. It is the term's
+// place in a time line.
 func (r TermRecord) Began() time.Time { return cmp.Or(r.From, r.Until) }
 
-// maxRecords is what the history of an election holds at most: about 1000
-// events, two for a term.
+// maxRecords is how many terms the history of an election holds at most: about 1000
+// events, two per term.
 const maxRecords = 500
 
-// History returns the last n terms of the election (1 to 500; more or fewer are
-// taken for these), newest first, merged from all nodes. It queries each node twice, or three
-// times where many pauses stand before these terms, and waits for each node at most 1.5 s each
-// time (or until ctx ends). The error is
-// ErrUnreachable, with each node's NodeError, when no majority returned its history,
-// or who leads; what the others returned comes with it. While it is not known who
-// leads, the newest term of which no end was reported is neither Current nor
-// vanished: it has no Reason.
+// History returns the last n terms of the election, newest first, merged from all nodes. n is
+// limited to 1 to 500. History queries each node twice, a third time where many pauses are newer
+// than these terms, and once more where a term seems to overlap with the sitting leader's. It waits
+// for each node at most 1.5 s each time (or until ctx ends).
+//
+// The error is ErrUnreachable, with each node's NodeError, when no majority returned its history,
+// or who leads; History then returns what the other nodes have. While it is not known who leads,
+// the newest term without a reported end is neither Current nor vanished: it has no Reason.
 func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
@@ -77,25 +81,25 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	return past.terms[:min(n, len(past.terms))], err
 }
 
-// entriesOf is how many entries of a history stream hold n terms: one more than requested,
-// and the end of a still older one. The first entries that are cut off must not make a term
-// look like one that vanished.
+// entriesOf returns how many entries of a history stream to read for n terms: those of n+1 terms,
+// and the end of a still older one. The entries that are cut off must not make a leader look as if
+// it had vanished.
 func entriesOf(n int) int { return 2*n + 2 }
 
-// past is what an election's history and its nodes show.
+// past is what the history of an election and its nodes show.
 type past struct {
 	status Status
-	known  bool // who leads
+	known  bool // it is known who leads
 	terms  []TermRecord
 	pauses []PauseRecord
-	asked  []VersionRecord // what operators decided about versions
+	asked  []VersionRecord // operators' decisions about versions
 	// cordons are those of the election's prefix, where they were read.
 	cordons []CordonRecord
 }
 
-// covers reports whether the terms that were read are the last n, with their begins, or all
-// since a moment (the zero time: any), with the one before: pauses stand in the same stream as
-// the terms, any number of them.
+// covers reports whether enough was read: the last n terms with their begins, or, unless since is
+// zero, all terms since then and the one before. It may not be enough, because any number of
+// pauses stands in the same stream as the terms.
 func (p past) covers(n int, since time.Time) bool {
 	if len(p.terms) >= n && !slices.ContainsFunc(p.terms[:n], func(r TermRecord) bool { return r.From.IsZero() }) {
 		return true
@@ -103,8 +107,8 @@ func (p past) covers(n int, since time.Time) bool {
 	return !since.IsZero() && slices.ContainsFunc(p.terms, func(r TermRecord) bool { return r.Began().Before(since) })
 }
 
-// past reads up to so many entries of each node's history, and all of them if these don't
-// cover the last n terms, or those since a moment.
+// past reads up to that many entries of each node's history, and all of them if these cover
+// neither the last n terms nor those since a moment.
 func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (past, error) {
 	st, lookErr := el.look(ctx)
 	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, int64(entries), statusTimeout)
@@ -124,7 +128,8 @@ func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (
 	return p, lookErr
 }
 
-// pastOf merges what all nodes have recorded.
+// pastOf merges what all nodes have recorded. known: it is known who leads. found holds the
+// overlapping terms.
 func pastOf(st Status, known bool, byNode [][]registry.Entry, found map[termID][]uint64, now time.Time) past {
 	events := eventsOf(byNode, st, found)
 	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now), asked: versionsOf(events)}
@@ -132,13 +137,13 @@ func pastOf(st Status, known bool, byNode [][]registry.Entry, found map[termID][
 		p.terms[i].Overlaps = found[p.terms[i].id]
 	}
 	if !known && len(p.terms) > 0 && p.terms[0].Reason == ReasonVanished {
-		p.terms[0].Reason, p.terms[0].MaxLasted = "", 0 // it may be the sitting leader's
+		p.terms[0].Reason, p.terms[0].MaxLasted = "", 0 // the term may be the sitting leader's
 	}
 	return p
 }
 
-// overlaps finds the terms that overlap. That the sitting leader's does is believed only
-// if it leads still: it may have been replaced while the history was read.
+// overlaps finds the terms that overlap. Overlaps with the sitting leader's term count only if that
+// leader still leads: another one may have replaced it while the history was read.
 func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]registry.Entry) map[termID][]uint64 {
 	received, released := receiptsOf(byNode, st.Election)
 	holder := holderOf(received, released, st.Leader)
@@ -153,7 +158,7 @@ func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]registry
 	return found
 }
 
-// holderOf is the sitting leader's term, as the nodes received it; nil when they did not.
+// holderOf returns the sitting leader's term, or nil when no node received the report of its begin.
 func holderOf(received []map[termID]receipt, released map[termID]Event, leader *Leader) *termID {
 	if leader == nil {
 		return nil
@@ -168,9 +173,9 @@ func holderOf(received []map[termID]receipt, released map[termID]Event, leader *
 	return nil
 }
 
-// eventsOf merges the nodes' entries. What no counter of Redis allows was
-// forged, or is left from before the counters were lost; or it is of a leader with
-// other nodes, whose term then is among those that overlap.
+// eventsOf merges the nodes' entries, each event once. It skips events with a token above every
+// counter: they were forged, or are left from before the counters were lost. But it keeps those of
+// terms that overlap: their leaders may vote with other nodes.
 func eventsOf(byNode [][]registry.Entry, st Status, overlap map[termID][]uint64) []Event {
 	var highest uint64
 	for _, n := range st.Nodes {
@@ -203,7 +208,7 @@ func eventsOf(byNode [][]registry.Entry, st Status, overlap map[termID][]uint64)
 	return events
 }
 
-// recordsOf makes terms of events, newest first.
+// recordsOf turns events into terms, newest first.
 func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 	terms := map[termID]*TermRecord{}
 	for _, ev := range events {
@@ -217,13 +222,13 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			t.From, t.vacant = ev.Time, ev.Vacant
 		case EventReleased:
 			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
-			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the last one of the term
+			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the leader's last address
 		}
 	}
 	records := make([]TermRecord, 0, len(terms))
 	for _, t := range terms {
 		if t.From.IsZero() && t.Until.IsZero() {
-			continue // of a later version
+			continue // an operator's actions, or events of a later version
 		}
 		t.Current = leader != nil && t.Until.IsZero() && t.id.leads(leader)
 		switch {
@@ -232,7 +237,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		case t.Until.IsZero():
 			t.Reason = ReasonVanished
 		case !t.From.IsZero():
-			end, _ := t.end(0) // of a leader that was suspended: of its lease
+			end, _ := t.end(0) // of the lease, if the leader was suspended
 			t.Lasted = end.Sub(t.From)
 		}
 		records = append(records, *t)
@@ -253,12 +258,12 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 	return records
 }
 
-// end is when a term had ended at the earliest, and whether it is known exactly. before is
-// when the next one began; zero: there is none.
+// end returns when a term had ended at the earliest, and whether that is exact. gap is the upper
+// bound of the time without a leader after it; 0: not known.
 func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
 	switch {
 	case !r.Until.IsZero() && r.held > 0 && !r.From.IsZero() && r.From.Add(r.held).Before(r.Until):
-		return r.From.Add(r.held), true // it outlived its lease, and reported its end later
+		return r.From.Add(r.held), true // the leader outlived its lease, and reported the end later
 	case !r.Until.IsZero():
 		return r.Until, true
 	case gap > 0 && r.MaxLasted > gap:
@@ -268,8 +273,8 @@ func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
 	}
 }
 
-// bound sets the bounds of a term whose end was not reported, from when the next one began
-// and what its leader had seen.
+// bound sets MaxLasted and MaxGap of a term whose end was not reported. next is when the next term
+// began, and vacant for how long at most there was no leader, as the next leader had seen it.
 func (r *TermRecord) bound(next time.Time, vacant time.Duration) {
 	if r.Reason != ReasonVanished || r.From.IsZero() {
 		return

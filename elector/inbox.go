@@ -7,24 +7,24 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
-// inbox holds the reports of an election that were published, until an observer has
+// inbox holds the reports that the candidates of an election published, until an observer has
 // compared them with what Redis shows. Safe for concurrent use.
 type inbox struct {
 	election string
-	own      *ownCandidate // of this process; nil: none
+	own      *ownCandidate // the candidate in this process; nil: none
 	arrived  chan struct{} // signaled: the election may have changed
 
-	mu       sync.Mutex // of messages
-	messages []Event    // that came since the last reading, and are not used up
+	mu       sync.Mutex // guards messages
+	messages []Event    // that arrived since the last reading, or that it could not use yet
 }
 
 func newInbox(election string, own *ownCandidate) *inbox {
 	return &inbox{election: election, own: own, arrived: make(chan struct{}, 1)}
 }
 
-// receive runs on the subscription's goroutine. What the candidate of this process publishes is
-// left out: its events were reported already, and a reading that brings nothing new would only
-// make the observer slower to ask after the next message.
+// receive runs on the subscription's goroutine. It ignores messages of the candidate in this
+// process: their events were reported already, and a query that finds nothing new would only make
+// the observer wait longer after the next message.
 func (b *inbox) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
 		ev, err := parseEvent(s.Payload)
@@ -34,7 +34,7 @@ func (b *inbox) receive(s pubsub.Signal) {
 		switch ev.Kind {
 		case EventElected, EventReleased:
 			b.keep(nil, ev)
-		case EventAddress: // a reason to look, and no more
+		case EventAddress: // only a reason to query
 		default:
 			return
 		}
@@ -42,7 +42,7 @@ func (b *inbox) receive(s pubsub.Signal) {
 	b.signal()
 }
 
-// signal has the observer look at the election soon.
+// signal makes the observer query the election soon.
 func (b *inbox) signal() {
 	select {
 	case b.arrived <- struct{}{}:
@@ -50,7 +50,7 @@ func (b *inbox) signal() {
 	}
 }
 
-// take empties the inbox.
+// take returns all messages and empties the inbox.
 func (b *inbox) take() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,18 +59,18 @@ func (b *inbox) take() []Event {
 	return all
 }
 
-// waiting is what it holds; it stays there.
+// waiting returns all messages and leaves them in the inbox.
 func (b *inbox) waiting() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.messages
 }
 
-// putBack returns what take gave and a reading has not used up.
+// putBack puts messages back that take returned and a reading could not use yet.
 func (b *inbox) putBack(older []Event) { b.keep(older) }
 
-// keep adds messages, older ones before those that wait; the newest stay when there are
-// too many.
+// keep adds messages, the older ones in front of those in the inbox. When there are too many, the
+// newest stay.
 func (b *inbox) keep(older []Event, newer ...Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Durations are milliseconds in JSON, under keys that end in _ms: no reader knows the unit of bare
-// nanoseconds, and what is measured, as a round trip, needs the fraction. The types below
+// nanoseconds, and measured times, such as a round trip, need the fraction. The types below
 // are those of this package with the durations beside their other fields.
 
 type millis time.Duration
@@ -24,7 +24,7 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &ms); err != nil {
 		return err
 	}
-	const longest = float64(math.MaxInt64 / time.Millisecond) // anyone may have written it
+	const longest = float64(math.MaxInt64 / time.Millisecond) // a foreign event may hold any number
 	*m = millis(math.Round(max(-longest, min(longest, ms)) * float64(time.Millisecond)))
 	return nil
 }

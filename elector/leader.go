@@ -14,30 +14,30 @@ import (
 
 var errMaxTerm = errors.New("the maximum length of a term has been reached")
 
-// leadership is one term, from top to bottom: start the work (workrun.go), hold the lease (renew.go),
-// stop the work and wait for it (drain), release the lock (release.go). Its fields belong
-// to the state machine's goroutine.
+// leadership serves one term: it starts the work (workrun.go), holds the lease (renew.go), stops the
+// work and waits for it (drain), and releases the lock (release.go). Its fields belong to the state
+// machine's goroutine.
 type leadership struct {
 	m         *machine
-	ctx       context.Context // of Run or Campaign
+	ctx       context.Context // of Run; for Campaign, one that ends when the Quorum is closed
 	term      *Term
 	lease     *renewer
-	maxTerm   <-chan time.Time // fires after MaxTerm; nil: never, or it has
+	maxTerm   <-chan time.Time // fires after MaxTerm; nil: no limit, or it has fired
 	drainer   drainer
 	warmer    warmer
-	tried     chan error      // nil: the nodes would let another candidate take the lock; nil until MaxTerm
-	disarm    func()          // ends the work's probe
+	tried     chan error      // gets the result of try, nil if another candidate could take the lock; nil until MaxTerm
+	disarm    func()          // stops the work's probe
 	probeDone <-chan struct{} // closed when the runner of the work's probe has returned
 	run       workRun
 	outcome   *outcome // set when the work has returned
 
-	announced chan struct{} // closed when the election was announced: the report of the end comes after it
+	announced chan struct{} // closed when the election has been announced; the end of the term is announced after that
 }
 
-// startTerm arms the deadline, becomes leader, and starts the work. ctx is that of Run or
-// Campaign: its end is the term's.
+// startTerm arms the deadline, becomes leader, and starts the work. The term ends when ctx does: that
+// of Run, or for Campaign one that ends when the Quorum is closed.
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
-	m.supervisor.Elected(m.supervised(term)) // the work may be killed at once
+	m.supervisor.Elected(m.supervised(term)) // first: the process may be killed as soon as the work runs
 	l := &leadership{
 		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), drainer: drainer{m: m}, warmer: warmer{m: m, term: term},
 		run: m.newWorkRun(term), announced: make(chan struct{}),
@@ -69,7 +69,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	return l
 }
 
-// lead serves a term to the release of the lock. It returns after the work has.
+// lead serves a term until the lock is released. It returns only after the work has.
 func (l *leadership) lead() *Ended {
 	l.hold()
 	l.warmer.stop()
@@ -85,7 +85,7 @@ func (l *leadership) lead() *Ended {
 	return ended
 }
 
-// stop reports that the term has ended, and how.
+// stop logs and publishes that the term has ended, and how.
 func (l *leadership) stop() *Ended {
 	ended := l.ended()
 	ev := l.m.termEvent(EventStopping, l.term, ended)
@@ -100,18 +100,18 @@ func (l *leadership) stop() *Ended {
 	return ended
 }
 
-// hold renews until the term ends, by whatever ends first.
+// hold renews the lease until the term ends, for whichever reason comes first.
 func (l *leadership) hold() {
 	l.lease.begin()
 	l.drainer.look()
 	for l.term.ctx.Err() == nil {
-		changed := l.m.probes.changes() // taken before the verdict is read: so no change is missed
+		changed := l.m.probes.changes() // before the status is read, so that no change is missed
 		if err := l.m.probes.failing(); err != nil {
 			l.unhealthy(err)
 			return
 		}
-		over, asked := l.ctx.Done(), l.term.asked
-		if l.warmer.waits() { // the end is planned already: it waits for the heir only
+		over, asked := l.ctx.Done(), l.term.endRequested
+		if l.warmer.waits() { // the end is planned already, and waits only for the heir
 			over, asked = nil, nil
 		}
 		select {
@@ -128,7 +128,7 @@ func (l *leadership) hold() {
 			l.try()
 		case err := <-l.tried:
 			l.takeTry(err)
-		case <-l.m.recordoned:
+		case <-l.m.cordonChanged:
 			l.drainer.look()
 		case <-l.drainer.due:
 			l.drainer.look()
@@ -151,11 +151,12 @@ func (l *leadership) unhealthy(err error) {
 	l.term.end(ReasonUnhealthy, err)
 }
 
-// try finds out whether another candidate could lead in place of this one, whose term has reached MaxTerm.
+// try checks, in the background, whether another candidate could take the lock: the term has reached
+// MaxTerm.
 func (l *leadership) try() {
 	l.maxTerm, l.tried = nil, make(chan error, 1)
 	tried := l.tried
-	l.m.voter.Go(func() { tried <- l.m.yieldable(l.m.going) })
+	l.m.voter.Go(func() { tried <- l.m.handoverBlocked(l.m.runCtx) })
 }
 
 func (l *leadership) takeTry(err error) {
@@ -172,14 +173,14 @@ func (l *leadership) takeDrain(err error) {
 	}
 }
 
-// drain waits for the work to return. After a voluntary end the lease is kept
-// meanwhile, up to DrainTimeout; then, and in all other cases, it expires, and
-// the overrun is reported.
+// drain blocks until the work has returned. After a voluntary end the lease is
+// kept meanwhile, for DrainTimeout at most. After that, and in all other cases,
+// the lease expires, and work that is still running then is reported as an overrun.
 func (l *leadership) drain() {
 	stopKeeping := time.NewTimer(l.m.cfg.DrainTimeout)
 	defer stopKeeping.Stop()
-	// A process that was stopped until after the lease's end has had no time to stop the work, nor
-	// to see that another process did.
+	// A process that was suspended until its lease had ended has had no time to stop the work, nor to
+	// notice that another process (the guard of mandate run) has stopped it: report no overrun yet.
 	_, toEnd := l.term.grant.Left()
 	lapse := time.NewTimer(max(toEnd, l.m.timing.RetryEvery()))
 	defer lapse.Stop()
@@ -200,7 +201,7 @@ func (l *leadership) drain() {
 			l.lease.countNow(r)
 		case <-lapse.C:
 			if _, left := l.term.grant.Left(); left > 0 {
-				lapse.Reset(left) // it was renewed
+				lapse.Reset(left) // the lease was renewed
 				continue
 			}
 			l.overrun()
@@ -208,12 +209,12 @@ func (l *leadership) drain() {
 	}
 }
 
-// release gives the lock back: the work has returned. The nodes notify the front row in
-// the same step. All others, and the history, are notified a little later and in the
-// background, so that they don't stand in its way.
+// release gives the lock back, after the work has returned. The nodes notify the front row in
+// the same step. All other followers are notified, and the history is written, a little later and
+// in the background, so that this does not delay the front row.
 func (l *leadership) release(ended *Ended) {
 	m := l.m
-	held := l.term.held() // before the lock may be another's
+	held := l.term.held() // before another candidate can take the lock
 	l.term.lost.Store(true)
 	l.disarm()
 	l.lease.finish()
@@ -238,9 +239,9 @@ func (l *leadership) release(ended *Ended) {
 	<-l.probeDone
 }
 
-// reportOf is a report as a node is to record it. held is for how long the lease covered
-// the work; zero: it has just begun, or that is not known. late: how long ago what it
-// reports was is part of it.
+// reportOf encodes a report as a node is to record it. held is for how long the lease covered
+// the work; zero: the work has just begun, or this is not known. If late is set, the report includes
+// how long ago its event was.
 func (l *leadership) reportOf(r *report, held time.Duration, late bool) []byte {
 	if since, ok := l.m.clock.Since(l.term.begun); ok && late {
 		return r.at(held, max(0, since-held))
@@ -248,8 +249,8 @@ func (l *leadership) reportOf(r *report, held time.Duration, late bool) []byte {
 	return r.at(0, 0)
 }
 
-// returned takes the end of the work. Once the term has ended an error of the
-// work is logged, and no more: work that is stopped usually fails.
+// returned handles the end of the work. Once the term has ended an error of the
+// work is only logged: work that is stopped usually fails.
 func (l *leadership) returned(out outcome) {
 	l.outcome = &out
 	if l.term.ctx.Err() != nil {
@@ -283,11 +284,11 @@ func (l *leadership) overrun() {
 	}
 }
 
-// ended is how the term ended.
+// ended returns how the term ended.
 func (l *leadership) ended() *Ended {
 	var ended *Ended
 	if !errors.As(context.Cause(l.term.ctx), &ended) {
-		panic("elector: a term without an end") // a bug of ours
+		panic("elector: a term without an end") // a bug in this package
 	}
 	return ended
 }

@@ -16,29 +16,29 @@ import (
 )
 
 // machine is the state machine of one Run or Campaign. Its own fields belong to the
-// goroutine that runs it; what it shares with others is the candidate's.
+// goroutine that runs it; what it shares with other goroutines is in candidate.
 type machine struct {
 	*candidate
 
 	clock  *lease.Clock
-	begun  lease.Stamp // when this Run or Campaign began, or what it is a part of
-	memory *memory     // of the election: the machine before has left it
+	begun  lease.Stamp // when this Run or Campaign began; for a shard, when its member began
+	memory *memory     // of the election, passed on by the machine before
 
-	cordonsAwaited bool // meet has waited for what the nodes show of cordons
+	cordonsAwaited bool // meet has waited until the cordons are known
 
-	advertised string // what the lock of the newest term holds
+	advertised string // the address in the lock of the newest term
 
 	peers          *peers.Peers
-	going          context.Context // ends when Run does, or Campaign's term
-	pendingRelease <-chan error    // how a release ends that is repeated in the background; nil: none is
+	runCtx         context.Context // ends when Run does, or Campaign's term
+	pendingRelease <-chan error    // gets the outcome of a release that is retried in the background; nil: there is none
 
-	trips int // how many terms in a row have ended as unhealthy or failed
+	failuresInRow int // how many terms in a row have ended as unhealthy or failed
 
-	leave func() // ends what newMachine started, and waits for it
+	leave func() // stops what newMachine started, and waits for it
 }
 
-// newMachine starts what accompanies being a candidate, until leave is called. Until then
-// the memory is the machine's.
+// newMachine makes a machine and starts the goroutines that accompany it: the candidate's probe,
+// cordons and peers. They run until leave is called. The memory belongs to the machine until then.
 func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	m := &machine{candidate: c, clock: c.hostClock, memory: before, begun: c.since}
 	if own := lease.ClockFrom(ctx); own != nil {
@@ -47,14 +47,14 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	if m.begun.IsZero() {
 		m.begun = m.clock.Now()
 	}
-	before.highest = max(before.highest, c.above)
+	before.highest = max(before.highest, c.tokenFloor)
 	if !before.configLogged {
 		before.configLogged = true
 		c.introduce()
 	}
 	m.peers = newPeers(c)
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	m.going = going
+	m.runCtx = going
 	var wg sync.WaitGroup
 	if m.probes.candidate != nil {
 		wg.Go(func() { m.probes.run(going) })
@@ -66,7 +66,7 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		m.peers.Stop()
 		unfollow()
 		wg.Wait()
-		// A hung node must not hold up the caller; what is under way to it is
+		// A hung node must not hold up the caller; the requests to it are
 		// bounded by the call time-out, and harmless.
 		m.voter.WaitIdle(standby.FrontRowLead + m.timing.RetryEvery())
 		m.awaitRecorded()
@@ -75,9 +75,9 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	return m
 }
 
-// awaitRecorded holds up Run's end, for at most a quarter of a lease, until a majority of the nodes
-// has recorded the end of the last term: the process may be gone after that, and the history
-// would call the term vanished. Not when the lock could not even be released.
+// awaitRecorded blocks, at the end of Run, until a majority of the nodes has recorded the end of the
+// last term, for at most a quarter of a lease: the process may exit after Run, and the history
+// would report the term as vanished. It does not wait if the lock could not even be released.
 func (m *machine) awaitRecorded() {
 	term := m.term.Load()
 	if m.memory.reported == nil || term == nil || term.unreleased != nil {
@@ -93,7 +93,7 @@ func (m *machine) awaitRecorded() {
 	}
 }
 
-// become is the one setter of the role. It logs the change and reports it to the
+// become is the only function that sets the role. It logs the change and reports ev to the
 // observers; it never blocks.
 func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	m.mu.Lock()
@@ -104,7 +104,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	}
 	if !allowed {
 		m.mu.Unlock()
-		panic("elector: from " + string(old) + " to " + string(r)) // a bug of ours
+		panic("elector: from " + string(old) + " to " + string(r)) // a bug in this package
 	}
 	m.role = r
 	m.mu.Unlock()
@@ -121,7 +121,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	}
 }
 
-// termEvent describes a change of a term; ended is nil while it lasts.
+// termEvent returns the event for a change of a term; ended is nil while the term lasts.
 func (m *machine) termEvent(k EventKind, t *Term, ended *Ended) Event {
 	ev := m.event(k, "")
 	ev.Token, ev.Advertise = t.token, m.advertised
@@ -131,7 +131,7 @@ func (m *machine) termEvent(k EventKind, t *Term, ended *Ended) Event {
 	return ev
 }
 
-// supervised names a term for the supervisor of this process.
+// supervised describes a term to the supervisor of this process.
 func (m *machine) supervised(t *Term) supervised.Term {
 	return supervised.Term{
 		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.advertised,
@@ -139,7 +139,7 @@ func (m *machine) supervised(t *Term) supervised.Term {
 	}
 }
 
-// heir is the candidate for which the nodes reserve leadership when this term ends.
+// heir returns the candidate for which the nodes reserve leadership when this term ends.
 func (m *machine) heir(t *Term) protocol.Heir {
 	to := m.peers.Heir()
 	if h := t.handTo.Load(); h != nil && (h.to != "" || h.cold) {
@@ -151,32 +151,32 @@ func (m *machine) heir(t *Term) protocol.Heir {
 	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
 }
 
-// memory is what a candidate remembers of its election. Each machine leaves it to the
-// next one: a candidate that has led before must not take a loss of data for the first
-// start.
+// memory is what a candidate remembers of its election. Each machine passes it on to the
+// next one: a candidate that has led before must not mistake a loss of data for the first
+// start of the election.
 type memory struct {
 	highest          uint64      // the highest counter or token seen on any node
 	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
-	answeredAt       lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
-	answered         bool        // a majority has answered before
-	twinLogged       bool        // another process with our id was logged
+	answeredAt       lease.Stamp // when a majority last answered a claim or a poll; zero: never
+	answered         bool        // a majority has answered a claim before
+	twinLogged       bool        // logged that another process has this candidate's id
 	abstentionLogged bool        // logged that nodes abstain
-	foreignVersion   string      // what the version's key holds that was logged
+	foreignVersion   string      // the unreadable value of the version key that was logged; empty: none
 	configLogged     bool        // logged the configuration
 
 	differs     string      // the attempt that was last seen to vote with other nodes
-	differsFrom lease.Stamp // when it was first seen
+	differsFrom lease.Stamp // when that attempt was first seen
 
-	holderSeen lease.Stamp   // when the nodes showed last that another candidate leads; zero: never
-	holderAge  time.Duration // how long before that it had renewed its lease, at most
+	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
+	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
 
-	// reported is closed when the end of the last term was announced: the next election is
-	// announced after it. Nil: there was no term.
+	// reported is closed when the end of the last term has been announced: the next election is
+	// announced only after that. Nil: there was no term.
 	reported <-chan struct{}
 }
 
-// learn takes what a tally shows of tokens. A counter above zero, a holder or a
-// pause is a trace of the election; a node that has lost everything has none.
+// learn records the highest token in a tally, and whether the tally shows a trace of the election: a
+// counter above zero, a holder, a pause or a reservation. A node that has lost everything shows none.
 func (k *memory) learn(t quorum.Tally) {
 	for _, a := range t.Answers {
 		k.highest = max(k.highest, a.Fence)
@@ -184,8 +184,8 @@ func (k *memory) learn(t quorum.Tally) {
 	}
 }
 
-// keepsDiffering reports whether a lock with another list of nodes was met at each claim for
-// longer than late messages of one attempt may keep it up: two and a half leases.
+// keepsDiffering reports whether each claim has met a lock of the same attempt with another list of
+// nodes for more than two and a half leases. Requests that arrive late can't keep a lock for so long.
 func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Duration) bool {
 	attempt, _, _ := strings.Cut(holder, " ")
 	if k.differs != attempt {
@@ -196,13 +196,13 @@ func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Dur
 	return ok && held > 5*life/2
 }
 
-// sawLeader takes that another candidate leads, and for how long its lease lasts still.
+// sawLeader records that another candidate leads, and how much of its lease is left.
 func (k *memory) sawLeader(now lease.Stamp, life, left time.Duration) {
 	k.holderSeen, k.holderAge = now, max(0, life-left)
 }
 
-// vacant is for how long at most there has been no leader; zero: not known. A leader that
-// disappears reports nothing, but it was there when it renewed its lease.
+// vacant returns for how long there has been no leader, at most; zero: not known. A leader that
+// disappears reports nothing, but it was alive when it last renewed its lease.
 func (k *memory) vacant(clock *lease.Clock) time.Duration {
 	if k.holderSeen.IsZero() {
 		return 0

@@ -47,7 +47,7 @@ func TestTripsInARow(t *testing.T) {
 		{3, ReasonLost, 0, 0},
 		{3, ReasonResigned, time.Hour, 0},
 	} {
-		if got := tripped(c.trips, c.reason, c.led, time.Second); got != c.want {
+		if got := countFailures(c.trips, c.reason, c.led, time.Second); got != c.want {
 			t.Errorf("%s after %v, %d before: %d, want %d", c.reason, c.led, c.trips, got, c.want)
 		}
 	}

@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// Times that an observer gives to reports that are under way.
+// How long an observer waits for reports that are under way.
 const (
-	// reportDelay is how long an observer waits after a message for those that belong to
-	// it: the winner's "elected" may overtake the "released" that made room for it.
+	// reportDelay is how long an observer waits after a message for others that belong to
+	// it: the new leader's "elected" may overtake the old leader's "released".
 	reportDelay = 5 * time.Millisecond
-	// waitForEnd is how long it waits for the report of a term's end when no candidate leads,
-	// and waitForOldEnd when the next one leads already (both from when it first missed
-	// the report, however often it queries meanwhile); on a busy machine it takes that long.
+	// waitForEnd is how long an observer waits for the report of a term's end when no candidate
+	// leads, and waitForOldEnd when the next leader leads already. Both count from when it first
+	// missed the report, however often it queries meanwhile. On a busy machine a report takes
+	// that long.
 	waitForEnd    = 4 * reportDelay
 	waitForOldEnd = 8 * reportDelay
-	// waitForLateEnd bounds observer.early: a lease, and its part, may be hours.
+	// waitForLateEnd bounds observer.early, a fraction of the lease: a lease may be hours.
 	waitForLateEnd = time.Second
 )
 
 // reported is what an observer has reported so far.
 type reported struct {
-	begun  bool          // how things stood at first
+	begun  bool          // the initial state was reported
 	term   Event         // the Elected of the newest term; without a token: there was none
 	ending ending        // what was reported of that term's end
-	newest uint64        // terms up to this token are not news
+	newest uint64        // terms up to this token are reported, or older than the initial state
 	missed time.Time     // when the report of that term's end was first missed; zero: it was not
 	early  time.Duration // reading.early then
 }
@@ -35,28 +36,28 @@ type ending int
 
 const (
 	notEnded      ending = iota
-	endedVacant          // no candidate leads in Redis, and no report gave a reason
-	endedReported        // a report of its end
+	endedVacant          // EventVacant: no candidate leads in Redis, and no report gave a reason
+	endedReported        // EventReleased: its end was reported
 )
 
-// reading is what Redis answered.
+// reading is what one query of Redis returned.
 type reading struct {
 	leader  *Leader       // whose lock a majority of the nodes holds; nil: none
-	highest uint64        // counter of all nodes: no token is above it
-	history []Event       // what leaders wrote there, from all nodes, in any order
-	stays   bool          // that lock is there for longer than a term leaves one behind
-	early   time.Duration // how long to wait for the end of the term reported last, because its lease was not over; 0: it was
+	highest uint64        // highest counter of all nodes: no token is above it
+	history []Event       // what leaders recorded, from all nodes, in any order
+	stays   bool          // the lock outlives the reported end of its term: see observer.stays
+	early   time.Duration // how long to wait for the end of the reported term, because its lease has not expired; 0: it has
 }
 
-// merge compares what Redis shows now with what was reported. It returns the events
-// that follow, in order, and what is reported then. A wait above zero means to read
-// again after it, with the same messages: a report is probably still under way.
+// merge compares a reading of Redis with what was reported. It returns the events to
+// report, in order, and the state of the observer after them. A wait above zero means that
+// a report is probably still under way: read again after it, with the same messages.
 //
-// What Redis shows now wins, also when its token is lower than the one before (a
-// node whose clock was ahead lost its data). Leaders, their tokens and addresses
-// come from the lock, and for terms that came and went since the last reading from
-// the history; a message adds a time and a reason to one of those, and nothing else.
-// Waits count on now's monotonic clock.
+// The reading decides, even if its token is lower than the one before (a node whose clock
+// was ahead lost its data). Leaders, their tokens and addresses come from the lock, and for
+// terms that began and ended since the last reading, from the history. A message adds a
+// time and a reason to one of those, and nothing else. Waits are measured by now's
+// monotonic clock.
 func (s reported) merge(r reading, messages []Event, now time.Time) (events []Event, next reported, wait time.Duration) {
 	r.history = slices.DeleteFunc(slices.Clone(r.history), func(ev Event) bool { return ev.Token > r.highest })
 	leader := s.agreed(r)
@@ -66,11 +67,11 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
 		s.missed = time.Time{}
-		moved := leader.placed && leader.Advertise != s.term.Advertise
+		moved := leader.addressAgreed && leader.Advertise != s.term.Advertise
 		if moved {
 			s.term.Advertise = leader.Advertise
 		}
-		if s.ending == endedVacant || s.ending == endedReported && r.stays { // it was not gone after all
+		if s.ending == endedVacant || s.ending == endedReported && r.stays { // the leader still leads
 			s.ending = notEnded
 			events = append(events, s.term)
 		} else if moved && s.ending == notEnded {
@@ -78,7 +79,7 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 			ev.Kind, ev.Time = EventAddress, now.Round(0)
 			events = append(events, ev)
 		}
-		return events, s, 0 // closed: what is left of its lock, for a lease
+		return events, s, 0 // after a reported end, the lock may remain for up to a lease
 	}
 
 	for _, t := range s.between(r.history, leader) {
@@ -100,7 +101,8 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 }
 
 // close reports the end of the newest term as soon as a report of it is there. Until then
-// it returns how much longer to wait for that before what followed is reported.
+// it returns how much longer to wait for that report before reporting what followed.
+// followed: the next term has begun.
 func (s *reported) close(events []Event, r reading, messages []Event, now time.Time, followed bool) ([]Event, time.Duration) {
 	if s.ending != notEnded || s.term.Token == 0 {
 		return events, 0
@@ -119,7 +121,7 @@ func (s *reported) close(events []Event, r reading, messages []Event, now time.T
 	return events, max(0, limit-now.Sub(s.missed))
 }
 
-// begin reports how things stand. What the history holds by now is not news.
+// begin reports the initial state. Terms that the history already holds are not reported.
 func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.Time) []Event {
 	s.begun, s.ending = true, endedReported
 	for _, ev := range r.history {
@@ -131,7 +133,7 @@ func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.T
 	return []Event{s.elect(leader, r.history, messages, now)}
 }
 
-// elect is the Elected of the leader that Redis names.
+// elect returns the EventElected of the leader that Redis shows, and makes its term the newest.
 func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Event {
 	ev := Event{
 		Version: eventVersion, Kind: EventElected,
@@ -150,8 +152,9 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 	return ev
 }
 
-// agreed is the leader with the token of its term: until its first renewal, nodes
-// that granted different ones name different ones, and the history decides.
+// agreed returns the leader with the token of its term. Until the leader's first renewal the
+// nodes may name the different tokens that they granted; then the history decides, or else
+// what was reported.
 func (s reported) agreed(r reading) *Leader {
 	if r.leader == nil || r.leader.agreed {
 		return r.leader
@@ -169,19 +172,20 @@ func (s reported) agreed(r reading) *Leader {
 	return &l
 }
 
-// sameLife reports whether an event is about the leader's incarnation, as far as both
-// name one.
+// sameLife reports whether an event is about the leader's incarnation. An event or a leader
+// without an incarnation matches any.
 func (l *Leader) sameLife(ev Event) bool {
 	return l.Incarnation == "" || ev.Incarnation == "" || l.Incarnation == ev.Incarnation
 }
 
-// about reports whether two events are about the same candidate.
+// about reports whether two events are about the same candidate, and the same incarnation if
+// both name one.
 func (ev Event) about(other Event) bool {
 	return ev.Candidate == other.Candidate && (ev.Incarnation == "" || other.Incarnation == "" || ev.Incarnation == other.Incarnation)
 }
 
-// endOf is the Released of a term, with the reason of the first report of its end:
-// the history's, or else a message's.
+// endOf returns the EventReleased of a term, with the reason and the time of the first report
+// of its end that the sources hold.
 func endOf(term Event, sources ...[]Event) (Event, bool) {
 	for _, source := range sources {
 		for _, ev := range source {
@@ -196,10 +200,11 @@ func endOf(term Event, sources ...[]Event) (Event, bool) {
 	return Event{}, false
 }
 
-// passed is a term that came and went between two readings, as the history has it.
+// passed is a term that began and ended between two readings, as the history has it.
 type passed struct{ elected, released Event }
 
-// between are the terms of the history since the newest that was reported, in order.
+// between returns the terms in the history that are newer than the newest reported one and older
+// than the leader's, in order.
 func (s *reported) between(history []Event, leader *Leader) []passed {
 	terms := map[uint64]passed{}
 	for _, ev := range history {
@@ -222,10 +227,10 @@ func (s *reported) between(history []Event, leader *Leader) []passed {
 
 func (t passed) token() uint64 { return max(t.elected.Token, t.released.Token) }
 
-// pass reports the begin of such a term.
+// pass reports the begin of a passed term.
 func (s *reported) pass(events []Event, t passed) []Event {
 	s.ending, s.missed, s.newest = notEnded, time.Time{}, t.token()
-	if t.elected.Token == 0 { // its begin was not written
+	if t.elected.Token == 0 { // its begin was not recorded
 		s.term = t.released
 		return events
 	}

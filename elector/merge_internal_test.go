@@ -41,7 +41,10 @@ func TestMerge(t *testing.T) {
 	twin := func(l *Leader, incarnation string) *Leader { l.Incarnation = incarnation; return l }
 	unsettled := func(l *Leader, lowest uint64) *Leader { l.agreed, l.lowest = false, lowest; return l }
 	missed := func(ago time.Duration, was reported) reported { was.missed = at.Add(-ago); return was }
-	at81 := func(l *Leader, placed bool) *Leader { l.Advertise, l.placed = l.Candidate+":81", placed; return l }
+	at81 := func(l *Leader, placed bool) *Leader {
+		l.Advertise, l.addressAgreed = l.Candidate+":81", placed
+		return l
+	}
 	in := func(d time.Duration, ev Event) Event { ev.Time = at.Add(d); return ev }
 	undated := func(ev Event) Event { ev.Time = time.Time{}; return ev }
 	of := func(incarnation string, ev Event) Event { ev.Incarnation = incarnation; return ev }

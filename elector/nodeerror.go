@@ -8,21 +8,21 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// NodeError is what went wrong on one Redis node. errors.As finds the first one of
+// NodeError is what went wrong on one Redis node. errors.As finds the first NodeError in
 // an error that names nodes; a QuorumError lists them all.
 type NodeError struct {
 	Node    string // as NodeStatus names it
 	Problem string // what went wrong, and what to do about it where that is known
-	Err     error  // the node's answer, or why there is none
+	Err     error  // the node's answer, or why there is no answer
 }
 
 func (e *NodeError) Error() string { return e.Node + ": " + e.Problem }
 
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// QuorumError is a request that some nodes, or all, did not grant. errors.Is finds
-// ErrUnreachable in it when no majority granted it, and ErrDenied or ErrPermanent when
-// that is the cause; a request that a majority granted in spite of it matches none.
+// QuorumError is the error of a request that some nodes, or all, did not grant. It matches
+// ErrUnreachable when no majority granted the request, and ErrDenied or ErrPermanent when
+// that is the cause. If a majority granted the request nevertheless, it matches none of these.
 type QuorumError struct {
 	Problem string       // what failed; the reasons are in Nodes
 	Nodes   []*NodeError // those that failed, in the order of the quorum
@@ -39,7 +39,7 @@ func (e *QuorumError) problem() string {
 	return e.Problem + ": " + joinNodes(e.Nodes).Error()
 }
 
-// Unwrap gives what errors.Is and errors.As look at: the kind, and the nodes' errors.
+// Unwrap returns what errors.Is and errors.As look at: the kind, and the nodes' errors.
 func (e *QuorumError) Unwrap() []error {
 	all := make([]error, 0, len(e.kinds)+len(e.Nodes))
 	all = append(all, e.kinds...)
@@ -49,7 +49,7 @@ func (e *QuorumError) Unwrap() []error {
 	return all
 }
 
-// nodeErrors are the errors of the nodes, without those that are nil.
+// nodeErrors returns the errors of the nodes as NodeErrors, without those that are nil.
 func nodeErrors(errs []error) []*NodeError {
 	var all []*NodeError
 	for _, err := range errs {
@@ -58,14 +58,14 @@ func nodeErrors(errs []error) []*NodeError {
 		case err == nil:
 		case errors.As(err, &node):
 			all = append(all, &NodeError{Node: node.Node, Problem: node.Problem(), Err: node.Err})
-		default: // a bug of ours: every error of a node names it
+		default: // a bug in this package: every error of a node names the node
 			all = append(all, &NodeError{Node: "a Redis node", Problem: err.Error(), Err: err})
 		}
 	}
 	return all
 }
 
-// joinNodes is one error for several nodes', a line each; nil for none.
+// joinNodes joins the errors of several nodes, a line each; nil for none.
 func joinNodes(nodes []*NodeError) error {
 	all := make([]error, len(nodes))
 	for i, n := range nodes {
@@ -74,7 +74,7 @@ func joinNodes(nodes []*NodeError) error {
 	return errors.Join(all...)
 }
 
-// checkOpen is ErrClosed once the nodes are closed.
+// checkOpen returns ErrClosed once the nodes are closed.
 func checkOpen(nodes *quorum.Nodes) error {
 	if nodes.Life().Err() != nil {
 		return ErrClosed
@@ -82,7 +82,7 @@ func checkOpen(nodes *quorum.Nodes) error {
 	return nil
 }
 
-// answersOf is how many nodes granted a request.
+// answersOf returns how many nodes granted a request.
 func answersOf(errs []error) (answers int) {
 	for _, e := range errs {
 		if e == nil {
@@ -92,7 +92,7 @@ func answersOf(errs []error) (answers int) {
 	return answers
 }
 
-// noMajority is the error of a request that no majority of the nodes has granted.
+// noMajority returns the error of a request that no majority of the nodes has granted.
 func noMajority(nodes *quorum.Nodes, errs []error) error {
 	failed := replies{nodes: nodes.Len()}
 	for _, err := range errs {
@@ -103,8 +103,8 @@ func noMajority(nodes *quorum.Nodes, errs []error) error {
 	return failed.noMajority(errs)
 }
 
-// replies counts how nodes failed a request: those that refuse it, for want of a right above
-// all, are not away, and no restart helps.
+// replies counts how nodes failed a request. A node that refuses the request, mostly because of a
+// missing right, is not down, and restarting it does not help.
 type replies struct{ nodes, denied, refused, unanswered int }
 
 func (r *replies) count(err error) {
@@ -119,7 +119,7 @@ func (r *replies) count(err error) {
 	}
 }
 
-// noMajority is the error of a request that so many nodes failed.
+// noMajority returns the error of a request that failed on the counted nodes.
 func (r *replies) noMajority(errs []error) *QuorumError {
 	e := &QuorumError{Problem: Problem(ErrUnreachable), Nodes: nodeErrors(errs), kinds: []error{ErrUnreachable}}
 	majority := r.nodes/2 + 1
@@ -134,7 +134,7 @@ func (r *replies) noMajority(errs []error) *QuorumError {
 	return e
 }
 
-// refusedError is an ErrRefused, and why.
+// refusedError is an ErrRefused with the reason.
 type refusedError struct{ why string }
 
 func newRefusal(format string, args ...any) error {
@@ -145,10 +145,10 @@ func (e *refusedError) Error() string   { return ErrRefused.Error() + ": " + e.w
 func (e *refusedError) Unwrap() error   { return ErrRefused }
 func (e *refusedError) problem() string { return e.why }
 
-// failure is any other error of ours, of a kind that errors.Is finds, or of none.
+// failure is any other error of this package, with a kind that errors.Is finds, or nil.
 type failure struct{ kind, err error }
 
-// failed makes an error out of its text, without the name of the package.
+// failed makes an error from its kind and its text, without the name of the package.
 func failed(kind error, format string, args ...any) error {
 	return &failure{kind, fmt.Errorf(format, args...)}
 }
@@ -163,10 +163,10 @@ func (e *failure) Unwrap() []error {
 	return []error{e.kind, e.err}
 }
 
-// Problem is the text of an error of this package for a person who does not know of the
-// package: without "elector: ", and a refusal as its reason alone. The text of any other
-// error, also of one that wraps ours, is returned as it is. Problems of several nodes
-// are a line each.
+// Problem returns the text of an error of this package for a person who does not know the
+// package: without "elector: ", and for an ErrRefused only the reason. The text of any other
+// error, also of one that wraps an error of this package, is returned as it is. Problems of
+// several nodes are a line each.
 func Problem(err error) string {
 	switch err := err.(type) { //nolint:errorlint // what wraps an error of ours has a text of its own
 	case nil:

@@ -15,34 +15,37 @@ import (
 //		fmt.Println(ev.Kind, ev.Candidate, ev.Token)
 //	}
 //
-// Observing is what the loop does: it begins with the loop, blocks in it between the
-// events, and leaves nothing behind when it ends, by break or with ctx. Each loop
-// over the sequence begins anew, with how things stand.
+// Observing starts with the loop, blocks the loop between events, and leaves nothing
+// behind when the loop ends, whether by break or with ctx. Each loop over the sequence
+// starts anew, and first reports the current state.
 //
-// Nothing waits for a loop whose body is slow. What comes meanwhile is kept within
-// bounds (64 events of this candidate, and the last 64 entries of the history: 32 terms, or
-// fewer where operators' pauses stand among them); when these don't suffice
-// an EventSkipped counts the events that were left out, and the newest ones follow. So
-// the last event always shows how things stand. A leader that vanished without a report
-// is noticed within a lease; a steady one costs a request to each node per lease. An
-// address that the leader changes (EventAddress) is reported when a renewal has brought
-// it to a majority of the nodes.
+// Nothing waits for a loop whose body is slow. Observe keeps up to 64 events of the
+// candidate in this process; if there are more, an EventSkipped counts those that were
+// left out, and the newest follow. Of other candidates it reports what the last 64 entries
+// of the history show: 32 terms, or fewer where operators' pauses stand among them. So the
+// last event always shows the current state.
 //
-// An Election of Elector.Election reports also what only this process knows of its
-// candidate: EventStopping, EventOverrun, EventUnhealthy and EventHealthy; and its
-// terms the moment they begin and end.
+// Observe notices within a lease that a leader vanished without a report. While the leader
+// stays the same, it sends one request to each node per lease. It reports a new address of
+// the leader (EventAddress) when a renewal has brought it to a majority of the nodes.
 //
-// Leaders, tokens and addresses are those that Redis has: the lock's, or the
-// history's for terms that came and went in between. What is
-// published on the channels makes an observer query earlier, and adds the time and
-// the reason to a change that Redis confirmed; a client that can only publish can't have
-// a leader reported, nor an end.
+// On the Election that Elector.Election returns, Observe also reports what only this
+// process knows of its candidate: EventStopping, EventOverrun, EventUnhealthy and
+// EventHealthy. It reports the terms of this candidate the moment they begin and end.
 //
-// Each change follows from what Redis shows then. So one EventElected may follow another
-// when the old leader's end was never reported; a leader that Redis could not
-// show for a moment (EventVacant, or EventReleased when its end was forged just then) is
-// reported again, within about two leases; and after a loss of data a new leader is
-// reported although its token is lower than the one before.
+// Leaders, tokens and addresses are those that Redis has: those in the lock, or, for
+// terms that began and ended between two queries, in the history. A message on the
+// channels makes an observer query earlier, and adds the time and the reason to a change
+// that Redis confirmed. So a client that can only publish can fake neither a leader nor
+// the end of a term.
+//
+// Each event follows from what Redis shows at that time:
+//
+//   - One EventElected may follow another, when the old leader's end was never reported.
+//   - A leader that Redis could not show for a moment (EventVacant, or EventReleased when
+//     its end was forged just then) is reported again, within about two leases.
+//   - After a loss of data a new leader is reported even if its token is lower than the
+//     one before.
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := untilClosed(ctx, el.nodes)
@@ -63,12 +66,12 @@ func (o *observer) run(ctx context.Context) {
 	if o.local != nil {
 		local = o.local.wake
 	}
-	var answer <-chan queryResult // of the open query
-	var due time.Time             // when to query; a message can't put it off
+	var answer <-chan queryResult // of the query under way; nil: none
+	var due time.Time             // when to query next; a message can only bring it forward
 	woken := false                // by a message, since the last query
-	calm := reportDelay           // longer while messages bring nothing new
+	calm := reportDelay           // from a message to the query; grows while messages bring nothing new
 	defer func() {
-		o.end() // also of a loop that was left
+		o.end() // ends the query under way
 		if answer != nil {
 			<-answer
 		}
@@ -111,7 +114,7 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
-// compare reports what changed; it returns when to query again if no message comes.
+// compare reports what changed, and returns the time until the next query if no message comes.
 func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 	if !o.ownEvents(ctx) {
 		return 0
@@ -121,14 +124,14 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 		o.expire(ctx)
 		return o.timing().RenewEvery
 	}
-	if a.changes != o.changes { // the answer may be older than what was reported since
+	if a.changes != o.changes { // the answer may be older than the candidate's events reported meanwhile
 		o.inbox.putBack(a.messages)
 		return 0
 	}
 	leader := a.status.Leader
 	if leader == nil && o.maybe(a) || leader != nil && o.el.own.is(leader.Incarnation) && o.el.own.validTerm() == nil {
-		// The latter is a claim of ours that is not decided, or what is left of a term:
-		// our own events show which.
+		// In the second case the lock belongs to the candidate in this process: either its claim
+		// is not decided yet, or its term has ended. The candidate's own events show which.
 		o.expire(ctx)
 		return o.timing().RetryEvery()
 	}
@@ -147,7 +150,7 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 	case wait > 0:
 		o.inbox.putBack(a.messages)
 		return wait
-	case leader != nil && (!leader.agreed || !leader.placed): // the next renewal will show it
+	case leader != nil && (!leader.agreed || !leader.addressAgreed): // the next renewal brings token and address to all nodes
 		return o.timing().RenewEvery
 	case leader != nil:
 		return min(o.lease, leader.LeaseLeft+reportDelay)

@@ -8,27 +8,27 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// observer follows one election for one loop. The loop's goroutine owns all of it; the
-// inbox and the subscription to the candidate's events guard themselves.
+// observer follows one election for one loop over Election.Observe. The loop's goroutine owns all
+// fields; the inbox and the subscription to the candidate's events have locks of their own.
 type observer struct {
 	el    *Election
 	yield func(Event) bool
 	end   context.CancelFunc // of the loop: after it nothing is yielded
-	local *subscription      // what the candidate of this process does itself; nil: there is none
-	lease time.Duration      // the candidates', as far as is known: it sets the pace
+	local *subscription      // to the events of the candidate in this process; nil: there is none
+	lease time.Duration      // the candidates', as far as known: it determines how often to query
 	inbox *inbox
 
 	reported reported
-	changes  int       // of this process's candidate, that were reported
-	emitted  bool      // something, since the last query
+	changes  int       // how many changes of the candidate in this process were reported
+	emitted  bool      // an event was reported since the last query
 	until    time.Time // when the lease ends that was seen last; zero: there was no leader
 	left     time.Time // when the lock of a term was first seen after its end had been reported; zero: it was not
 }
 
-// timing is the pace of a candidate with that lease.
+// timing returns the timing of a candidate with this lease.
 func (o *observer) timing() lease.Timing { return Config{Lease: o.lease}.withDefaults().timing() }
 
-// emit hands an event to the loop's body; false when the loop has ended.
+// emit passes an event to the loop's body. It returns false when the loop has ended.
 func (o *observer) emit(ctx context.Context, ev Event) bool {
 	if ctx.Err() != nil {
 		return false
@@ -41,8 +41,9 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 	return true
 }
 
-// maybe reports whether the leader that was reported may lead although no majority
-// shows it: nodes did not answer, or it is this candidate, by the clock.
+// maybe reports whether the leader that was reported may still lead although no majority
+// shows it: because nodes did not answer, or because it is the candidate in this process,
+// whose term is valid by the clock.
 func (o *observer) maybe(a queryResult) bool {
 	term := o.reported.term
 	if o.reported.ending != notEnded || term.Token == 0 {
@@ -54,8 +55,8 @@ func (o *observer) maybe(a queryResult) bool {
 	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation
 }
 
-// stays reports whether the lock of a term whose end was reported is there for longer than
-// its lease: it is being renewed, and the report was forged.
+// stays reports whether the lock of a term whose end was reported is still held after a whole
+// lease: then the leader renews it, and the report was forged.
 func (o *observer) stays(l *Leader) bool {
 	if l == nil || o.reported.ending != endedReported || l.Token != o.reported.term.Token {
 		o.left = time.Time{}
@@ -67,8 +68,8 @@ func (o *observer) stays(l *Leader) bool {
 	return time.Since(o.left) > o.lease
 }
 
-// early is how long the end of the leader that was reported last is waited for when its
-// lease was not over: then it released the lock, and only a busy machine delays its report.
+// early returns for how long to wait for the reported leader's "released" if its lease has not
+// expired. In that case the leader released the lock, and only a busy machine delays its report.
 func (o *observer) early() time.Duration {
 	if time.Now().Before(o.until) {
 		return min(o.timing().RetryEvery(), waitForLateEnd)
@@ -76,7 +77,7 @@ func (o *observer) early() time.Duration {
 	return 0
 }
 
-// confirm notes for how long the answer holds.
+// confirm notes until when the leader's lease lasts, and that it is known who leads.
 func (o *observer) confirm(l *Leader) {
 	o.until = time.Time{}
 	if l != nil {
@@ -89,22 +90,22 @@ func (o *observer) confirm(l *Leader) {
 }
 
 // expire notes that it is unknown who leads, once the lease that was seen last has
-// run out: a caller must not be sent to a leader that is long gone.
+// expired: callers must not be sent to a leader that is long gone.
 func (o *observer) expire(ctx context.Context) {
 	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
 		o.el.unknown.Store(true)
 	}
 }
 
-// ownEvents reports what the candidate of this process has done; false when the loop
-// has ended.
+// ownEvents reports the events of the candidate in this process. It returns false when the
+// loop has ended.
 func (o *observer) ownEvents(ctx context.Context) bool {
 	if o.local == nil {
 		return true
 	}
 	events, skipped := o.el.own.events.take(o.local)
 	if skipped > 0 {
-		o.inbox.signal() // how the term ended that was reported last may be among them: Redis shows it
+		o.inbox.signal() // the end of the last reported term may be among them: query Redis for it
 		if !o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)}) {
 			return false
 		}
@@ -120,13 +121,13 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 		case EventReleased:
 			o.changes++
 			if ev.Token != o.reported.term.Token || o.reported.ending != notEnded {
-				continue // its end was reported
+				continue // the end was reported already
 			}
 			o.reported.ending = endedReported
 		case EventAddress:
 			o.changes++
 			if ev.Token != o.reported.term.Token || o.reported.ending != notEnded || ev.Advertise == o.reported.term.Advertise {
-				continue // it was reported, or the term's end was
+				continue // the address was reported already, or the term's end was
 			}
 			o.reported.term.Advertise = ev.Advertise
 		}
@@ -137,11 +138,12 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 	return true
 }
 
-// ownElection reports that this candidate leads: Redis granted it. How the term
-// before it ended takes a little longer to arrive, and is reported first.
+// ownElection reports that the candidate in this process was elected. The report of how the
+// previous term ended may take a little longer to arrive; ownElection waits for it and reports
+// it first.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 	r := reading{highest: ev.Token, leader: &Leader{
-		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true, placed: true,
+		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true, addressAgreed: true,
 	}}
 	if was := o.reported; was.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)

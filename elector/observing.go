@@ -6,8 +6,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// observeOnly is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
-// nothing, and its probes decide nothing.
+// observeOnly runs an observer: it reads once per lease who leads, until ctx ends. It claims nothing,
+// and its probes have no influence on it.
 func (m *machine) observeOnly(ctx context.Context) error {
 	m.become(RoleObserving, nil)
 	if err := m.meetNodes(ctx); err != nil {
@@ -28,7 +28,7 @@ func (m *machine) observeOnly(ctx context.Context) error {
 	}
 }
 
-// unreadable is why an observer does not know who leads.
+// unreadable returns why an observer does not know who leads.
 func (m *machine) unreadable(views []registry.View) condition {
 	var errs []error
 	for _, v := range views {

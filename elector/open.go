@@ -15,27 +15,27 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
-// Open makes a Quorum from URLs, one per independent deployment. It does no I/O, but
-// to read the files that are named.
+// Open makes a Quorum from URLs, one per independent deployment. It does no I/O except
+// for reading the files that the URLs name.
 //
 //	redis://[user:password@]host:6379[/db]     rediss:// for TLS, unix:///path
 //	redis+sentinel://host:26379?master_name=m  one of the sentinels, more as &addr=
 //	redis+cluster://host:6379                  one of the nodes, more as &addr=
 //
-// These parameters name files, which each new connection reads again, so that they can
-// be rotated under a running election; options of go-redis may follow too.
+// The following parameters name files. Each new connection reads the files again, so they
+// can be rotated under a running election. Options of go-redis may follow, too.
 //
 //	?password_file=/path   the password, in place of the one in the URL
 //	&ca_file=/path         of the server's certificate, in place of the machine's roots
 //	&cert_file=/path&key_file=/path  the client's certificate
 //	?url_file=/path        URLs, one per line: user and password are those of the URL with
-//	                       this scheme, host, path and master_name. Who has no URL there any more keeps
-//	                       what was read last: it is not the list of nodes that is read again.
+//	                       this scheme, host, path and master_name. A server whose URL has been
+//	                       removed keeps its last login: the file does not change the list of nodes.
 //
-// go-redis itself prints connections that fail to stderr, for the whole process,
-// beside what the Elector logs. Its redis.SetLogger sends that elsewhere (to
+// go-redis itself prints failed connections to stderr, for the whole process, in
+// addition to what the Elector logs. Its redis.SetLogger redirects these messages (to
 // anything with Printf(ctx context.Context, format string, v ...any)), and Disable
-// of its package logging silences it.
+// of its package logging silences them.
 func Open(urls ...string) (*Quorum, error) {
 	var clients []redis.UniversalClient
 	var problems []error
@@ -60,21 +60,21 @@ func Open(urls ...string) (*Quorum, error) {
 	return q, nil
 }
 
-// clientOf never repeats the URL in an error: it may hold a password.
+// clientOf makes a client from a URL. Its errors never quote the URL, which may hold a password.
 func clientOf(raw string) (redis.UniversalClient, error) {
 	u, err := url.Parse(raw)
-	if err != nil || strings.Contains(behindHost(raw), "@") {
-		// The parser's own text may quote a part of the password.
+	if err != nil || strings.Contains(afterHost(raw), "@") {
+		// The parser's own error may quote a part of the password.
 		return nil, errors.New("not a URL: write redis://[user:password@]host:port, " +
 			"with special characters percent-encoded (# is %23, / is %2F, ? is %3F, @ is %40)")
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
 	bad := func(err error) error { return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err) }
-	d, err := openDoor(u)
+	d, err := loginFrom(u)
 	if err != nil {
 		return nil, bad(err)
 	}
-	if d != (door{}) {
+	if d != (login{}) {
 		raw = u.String()
 	}
 	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
@@ -107,9 +107,9 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 	}
 }
 
-// behindHost is what follows user, password and host. An @ there ends a password with a / or ? or # in it,
-// of which an error of a path or an option would quote the rest.
-func behindHost(raw string) string {
+// afterHost returns what follows user, password and host in a URL. An @ there means that the
+// password contains a /, ? or #, and an error about the path or an option would quote the rest of it.
+func afterHost(raw string) string {
 	_, authority, hierarchical := strings.Cut(raw, "://")
 	if !hierarchical {
 		return raw
@@ -120,7 +120,7 @@ func behindHost(raw string) string {
 	return ""
 }
 
-// The parameters of a URL that name files; the other ones are go-redis'.
+// The parameters of a URL that name files. All others are options of go-redis.
 const (
 	paramPassword = "password_file"
 	paramCA       = "ca_file"
@@ -129,17 +129,18 @@ const (
 	paramURLs     = "url_file"
 )
 
-// door is how a client gets in: what it reads from files, and the rest of the URL.
-type door struct {
+// login is what a client needs to connect and log in: the files that it reads, and the rest of the
+// URL.
+type login struct {
 	files access.Files
-	user  string // with a password file
+	user  string // the login name, where the password is in a file
 	url   url.URL
 }
 
-// openDoor takes the files out of the URL's parameters, and reads each once.
-func openDoor(u *url.URL) (door, error) {
+// loginFrom removes the file parameters from the URL, and reads each file once to check it.
+func loginFrom(u *url.URL) (login, error) {
 	q := u.Query()
-	d := door{files: access.Files{Password: q.Get(paramPassword), CA: q.Get(paramCA), Cert: q.Get(paramCert), Key: q.Get(paramKey), URLs: q.Get(paramURLs)}}
+	d := login{files: access.Files{Password: q.Get(paramPassword), CA: q.Get(paramCA), Cert: q.Get(paramCert), Key: q.Get(paramKey), URLs: q.Get(paramURLs)}}
 	for _, name := range []string{paramPassword, paramCA, paramCert, paramKey, paramURLs} {
 		if q.Has(name) && q.Get(name) == "" {
 			return d, fmt.Errorf("?%s= names no file", name)
@@ -156,12 +157,12 @@ func openDoor(u *url.URL) (door, error) {
 	}
 	if d.files.Password != "" {
 		var twice bool
-		if strings.HasSuffix(u.Scheme, "+sentinel") { // before the host stand user and password of the sentinels
+		if strings.HasSuffix(u.Scheme, "+sentinel") { // user and password before the host are the sentinels'
 			d.user, twice = q.Get("username"), q.Has("password")
 		} else {
 			d.user = u.User.Username()
 			_, twice = u.User.Password()
-			u.User = nil // it goes with the password
+			u.User = nil // credentials returns it with the password
 		}
 		if twice {
 			return d, errors.New("two passwords, one written out and one in a file: give one of them")
@@ -170,8 +171,8 @@ func openDoor(u *url.URL) (door, error) {
 	return d, d.files.Check()
 }
 
-// credentials is go-redis' CredentialsProviderContext; nil leaves the URL's.
-func (d door) credentials() func(context.Context) (username, password string, err error) {
+// credentials returns the CredentialsProviderContext for go-redis, or nil to use the URL's login.
+func (d login) credentials() func(context.Context) (username, password string, err error) {
 	switch {
 	case d.files.Password != "":
 		return func(context.Context) (string, string, error) {
@@ -179,14 +180,14 @@ func (d door) credentials() func(context.Context) (username, password string, er
 			return d.user, password, err
 		}
 	case d.files.URLs != "":
-		return d.loginAgain()
+		return d.rereadLogin()
 	}
 	return nil
 }
 
-// loginAgain reads the file of URLs at each new connection.
-func (d door) loginAgain() func(context.Context) (username, password string, err error) {
-	var mu sync.Mutex // of last
+// rereadLogin returns a function that reads the login from the file of URLs, for each new connection.
+func (d login) rereadLogin() func(context.Context) (username, password string, err error) {
+	var mu sync.Mutex // guards last
 	last := access.LoginOf(&d.url)
 	return func(context.Context) (string, string, error) {
 		now, there, err := d.files.ReadLogin(&d.url)
@@ -199,8 +200,9 @@ func (d door) loginAgain() func(context.Context) (username, password string, err
 	}
 }
 
-// loginName is who logs in, for messages: the Options do not name whom credentials return.
-func (d door) loginName(ofURL string) string {
+// loginName returns the user that logs in, for messages: without it go-redis' Options would not name
+// the user that the function of credentials returns.
+func (d login) loginName(ofURL string) string {
 	switch {
 	case ofURL != "":
 		return ofURL
@@ -212,7 +214,7 @@ func (d door) loginName(ofURL string) string {
 	return d.user
 }
 
-func (d door) single(o *redis.Options) *redis.Client {
+func (d login) single(o *redis.Options) *redis.Client {
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -220,7 +222,7 @@ func (d door) single(o *redis.Options) *redis.Client {
 	return redis.NewClient(o)
 }
 
-func (d door) failover(o *redis.FailoverOptions) *redis.Client {
+func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -228,7 +230,7 @@ func (d door) failover(o *redis.FailoverOptions) *redis.Client {
 	return redis.NewFailoverClient(o)
 }
 
-func (d door) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
+func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)

@@ -8,15 +8,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// overlapTolerance is what two terms may overlap by before they are marked: reports
+// overlapTolerance is how long two terms may overlap before they are marked: reports
 // arrive late, and clocks run at slightly different rates.
 const overlapTolerance = time.Second
 
-// maxHeld bounds what a report may claim, so that no sum of it and a time overflows.
+// maxHeld bounds the durations in a report, so that no sum of one and a time overflows.
 const maxHeld = 10 * 365 * 24 * time.Hour
 
-// termID names a term: candidates with different lists of nodes can be granted one and
-// the same token.
+// termID identifies a term. The token is not enough: candidates with different lists of nodes
+// can be granted the same one.
 type termID struct {
 	token                  uint64
 	candidate, incarnation string
@@ -24,14 +24,14 @@ type termID struct {
 
 func idOf(ev Event) termID { return termID{ev.Token, ev.Candidate, ev.Incarnation} }
 
-// leads reports whether it is the leader's term, as far as both name an incarnation.
+// leads reports whether this is the leader's term. The incarnations count only if both are known.
 func (id termID) leads(l *Leader) bool {
 	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && l.sameLife(Event{Incarnation: id.incarnation})
 }
 
-// receipt is when one node received the reports of a term, by that node's clock.
-// Zero: it did not. late is the age that its report of the end gives: another node
-// may have received that report sooner.
+// receipt is when one node received the reports of a term's begin and end, by that node's
+// clock. Zero: it did not. late is Event.Late of the report of the end: another node may
+// have received that report sooner.
 type receipt struct {
 	elected, released time.Time
 	late              time.Duration
@@ -41,19 +41,19 @@ type receipt struct {
 // zero is unknown.
 type span struct{ begin, end time.Time }
 
-// overlaps finds the terms that were valid at the same time. The reports of a term are
-// what its leader announced, by term; received is when each node received them; holder
-// is the term whose lock a majority of the nodes held before and after the history was
-// read, if known.
+// overlaps finds the terms that were valid at the same time, and returns the tokens of the
+// other terms for each. released holds the reports of the ends, by term; received is when each
+// node received the reports; holder is the term whose lock a majority of the nodes held before
+// and after the history was read, if known.
 //
-// Only times of one node's clock are compared with each other, and durations of a
-// leader's own clock are added to them: no clock is compared with another's. Of
-// several nodes that received both, the one with the smallest overlap counts, so a clock
-// that was set, or a node that was suspended and read its requests late, raises no
-// alarm; what a node received while its clock stood still counts for nothing. A term of which no end was reported may have ended at once.
+// Only times of one node's clock are compared with each other, and durations of a leader's own
+// clock are added to them: no clock is compared with another's. Two terms overlap only if they
+// do on every node that received the reports of both. So a clock that was set, or a node that
+// was suspended and read its requests late, raises no alarm. What a node received while its clock
+// stood still is not used. A term of which no end was reported may have ended at once.
 func overlaps(released map[termID]Event, received []map[termID]receipt, holder *termID) map[termID][]uint64 {
 	type pair struct{ a, b termID }
-	everywhere := map[pair]bool{} // whether all nodes that can tell agree that the two overlap
+	everywhere := map[pair]bool{} // whether the two overlap on all nodes that received both
 	for _, node := range received {
 		ids := make([]termID, 0, len(node))
 		spans := make(map[termID]span, len(node))
@@ -96,10 +96,10 @@ func overlap(a, b termID, spans map[termID]span, holder *termID) bool {
 	return !first.end.IsZero() && first.end.Sub(next.begin) > overlapTolerance
 }
 
-// spanOf computes a term's span on a node. Each report bounds both its begin and its
-// end, and arrives late or in time, never early: the smaller bound counts. The end is
-// that of the lease where the leader outlived it: what a leader that was paused reports
-// when it wakes up is long over.
+// spanOf computes a term's span by a node's clock. Each report bounds both the begin and the end
+// of the term, and arrives late or in time, never early: the smaller bound counts. Where the
+// leader outlived its lease, the span ends with the lease: when a paused leader wakes up and
+// reports its end, its term is long over.
 func spanOf(r receipt, released Event) (s span) {
 	s.begin = r.elected
 	held, late := released.Held, r.late
@@ -121,7 +121,7 @@ func spanOf(r receipt, released Event) (s span) {
 	return s
 }
 
-// receiptsOf is when each node received what was reported, and the reports of ends.
+// receiptsOf returns when each node received the reports of each term, and the reports of the ends.
 func receiptsOf(byNode [][]registry.Entry, election string) (received []map[termID]receipt, released map[termID]Event) {
 	released = map[termID]Event{}
 	for _, entries := range byNode {
@@ -165,17 +165,19 @@ func reportsIn(entries []registry.Entry, election string) (reports []arrival) {
 	return reports
 }
 
-// stoodStill finds the times that a node gave to reports which it received one after the
-// other: a stream's times never decrease, so those of a clock that was set back, or of an
-// entry that bears a time to come, are the same until that time has passed. When these
-// reports were received is not known, and a term that lasted would reach back from its end
-// into the one before.
+// stoodStill finds the times that a node gave to several reports although they were sent more than
+// overlapTolerance apart. The times in a stream never decrease: after the node's clock was set back,
+// or after an entry with a time in the future, all entries get the same time until the clock has
+// passed it. When such reports were received is not known; taken at their time, a term that lasted
+// long would reach back from its end into the one before.
 func stoodStill(reports []arrival) map[time.Time]bool {
-	type bounds struct{ from, until time.Time } // the last that was received from then, the first until then
+	// The last report of that time was sent after from, and the first one before until, by the
+	// clocks of their reporters.
+	type bounds struct{ from, until time.Time }
 	all := map[time.Time]bounds{}
 	stood := map[time.Time]bool{}
 	for _, r := range reports {
-		from, until := r.ev.Time, r.ev.Time.Add(r.ev.lateness()) // by the clock of its reporter
+		from, until := r.ev.Time, r.ev.Time.Add(r.ev.lateness()) // sent between these
 		if r.ev.Kind == EventElected {
 			from = until
 		}
@@ -192,7 +194,7 @@ func stoodStill(reports []arrival) map[time.Time]bool {
 	return stood
 }
 
-// lateness is how late a report was, as far as that can be.
+// lateness returns Late, or 0 if that is out of bounds.
 func (ev Event) lateness() time.Duration {
 	if ev.Late > maxHeld {
 		return 0

@@ -9,10 +9,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// self is a candidate as its peers may know it.
+// self is the candidate as package peers sees it: a peers.Self.
 type self struct{ c *candidate }
 
-// newPeers makes what exchanges messages with the other candidates.
+// newPeers returns what exchanges messages with the other candidates.
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
@@ -78,7 +78,7 @@ func (s self) Warm(ctx context.Context, limit time.Duration) error {
 	return s.c.warming.run(ctx, min(limit, MaxLease), s.c.cfg.Warm, s.c.log)
 }
 
-func (s self) Yieldable(ctx context.Context) error { return s.c.yieldable(ctx) }
+func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(ctx) }
 
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
@@ -88,7 +88,7 @@ func (s self) ReadPause(ctx context.Context) {
 	}
 }
 
-// tooOld is why this candidate refuses to lead; nil: it does not.
+// tooOld returns why this candidate refuses to lead because of its version; nil: it does not.
 func (c *candidate) tooOld() error {
 	no := c.outdated.Load()
 	if no == nil {

@@ -7,17 +7,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// poller reads the state of the election now and then while this candidate does
-// not claim: what it knows must not be older than the lease of a leader, or it
-// would take a loss of data for a first start. A look is a read of each node; it
-// claims nothing and waits for no answer. Of the campaigning goroutine only.
+// poller reads the state of the election once per lease while this candidate does
+// not claim: with knowledge older than a leader's lease the candidate would mistake
+// a loss of data for a first start. A poll reads each node; it claims nothing and
+// does not block. The poller belongs to the campaigning goroutine.
 type poller struct {
 	m     *machine
 	due   *time.Timer
-	views chan []registry.View // of the look that is under way
+	views chan []registry.View // gets the result of the poll that is under way
 }
 
-// newPoller starts with a look, unless the nodes were queried less than a lease ago.
+// newPoller returns a poller whose first poll is due a lease after the nodes last
+// answered, or at once.
 func (m *machine) newPoller() *poller {
 	l := &poller{m: m, due: time.NewTimer(0)}
 	if !m.memory.answeredAt.IsZero() {
@@ -30,16 +31,16 @@ func (m *machine) newPoller() *poller {
 
 func (l *poller) close() { l.due.Stop() }
 
-// start sends a look. Nodes that hang must not hold back what this candidate does
-// meanwhile.
+// start polls the nodes in the background: nodes that hang must not delay what this
+// candidate does meanwhile.
 func (l *poller) start() {
-	m, views := l.m, make(chan []registry.View, 1) // an answer that comes too late finds room, and no reader
+	m, views := l.m, make(chan []registry.View, 1) // buffered, because nobody reads a result that comes too late
 	l.views = views
 	m.voter.Go(func() { views <- registry.Read(context.Background(), m.nodes, *m.keys, m.timing.CallTimeout()) })
 }
 
-// take notes what the nodes answered. Without an answer of a majority it looks again
-// soon, as a claim would.
+// take records what the nodes answered, and schedules the next poll: soon if no
+// majority has answered, as a claim would.
 func (l *poller) take(views []registry.View) {
 	k, answers := l.m.memory, 0
 	var locks []string

@@ -10,7 +10,7 @@ import (
 )
 
 // probes are the runners of Config.Probe and Config.WorkProbe; nil: always healthy.
-// What the work's probe finds counts while it is armed.
+// The result of the work's probe counts only while that is armed.
 type probes struct {
 	candidate *health.Runner
 	work      *health.Runner
@@ -18,7 +18,8 @@ type probes struct {
 	armed     atomic.Bool
 }
 
-// failing reads the runners' status, in memory; nil means healthy.
+// failing returns the error of a probe that fails, nil if all are healthy. It only reads the runners'
+// status, in memory.
 func (p *probes) failing() error {
 	if p.candidate != nil {
 		if st := p.candidate.Status(); !st.Healthy {
@@ -36,12 +37,13 @@ func (p *probes) failing() error {
 // fit reports whether the candidate's own probe lets it campaign.
 func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
 
-// await blocks until the candidate's probe has answered; the error is that it fails.
+// await blocks until the candidate's probe has its first result. The error is that the probe failed,
+// or that ctx ended.
 func (p *probes) await(ctx context.Context) error {
 	if p.candidate == nil {
 		return nil
 	}
-	again := time.NewTicker(awaitProbe) // a first failure is no change of Healthy
+	again := time.NewTicker(awaitProbe) // a first failure does not change Healthy
 	defer again.Stop()
 	for {
 		changed := p.candidate.Changed()
@@ -60,20 +62,20 @@ func (p *probes) await(ctx context.Context) error {
 	}
 }
 
-// awaitProbe is how often the first answer of a probe is looked for.
+// awaitProbe is how often await checks for the first result of the probe.
 const awaitProbe = 10 * time.Millisecond
 
 // run runs the candidate's probe until ctx ends.
 func (p *probes) run(ctx context.Context) { p.report(p.candidate.Run(ctx)) }
 
-// report logs a probe that had to be left behind in its goroutine.
+// report logs that a probe did not stop, and was left behind in its goroutine.
 func (p *probes) report(err error) {
 	if err != nil {
 		p.log.Warn("probe did not stop", "error", err)
 	}
 }
 
-// noProbe is the end of a runner where there is none.
+// noProbe is the done channel that arm returns when there is no probe.
 var noProbe = func() <-chan struct{} {
 	over := make(chan struct{})
 	close(over)
@@ -81,7 +83,7 @@ var noProbe = func() <-chan struct{} {
 }()
 
 // arm starts the work's probe for a term: the start counts as its first success. disarm
-// ends it, and does not wait; done is closed when its runner has returned.
+// stops it without waiting; done is closed when its runner has returned.
 func (p *probes) arm() (disarm func(), done <-chan struct{}) {
 	if p.work == nil {
 		return func() {}, noProbe
@@ -95,7 +97,7 @@ func (p *probes) arm() (disarm func(), done <-chan struct{}) {
 	}()
 	select {
 	case <-started:
-	case <-over: // left behind by the term before: it counts as unhealthy
+	case <-over: // the runner of the term before was left behind: the work counts as unhealthy
 	}
 	p.armed.Store(true)
 	return func() {
@@ -104,7 +106,7 @@ func (p *probes) arm() (disarm func(), done <-chan struct{}) {
 	}, over
 }
 
-// changes are the channels that are closed by a change of health; nil where there is
+// changes holds the channels that are closed by a change of health; nil where there is
 // no probe.
 type changes struct{ candidate, work <-chan struct{} }
 

@@ -17,33 +17,33 @@ import (
 )
 
 // Quorum is a set of independent Redis deployments of which a majority decides:
-// one, three or five (an even number is refused, it would tolerate no more
+// one, three or five (an even number is refused: it would tolerate no more
 // failures). One Quorum serves any number of Electors and Elections; it keeps a
 // few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
 	nodes    *quorum.Nodes
 	bus      *pubsub.Bus
 	cordons  *cordon.Watcher         // which candidates are cordoned
-	guards   *guards                 // of the terms of all candidates
-	renewals *schedule               // of the terms of all candidates
+	guards   *guards                 // end the terms of all candidates at their deadlines
+	renewals *schedule               // of all leaders
 	claims   *schedule               // of all followers
-	last     *lastEvent              // that one of them received
-	owned    []redis.UniversalClient // only the options were needed
+	last     *lastEvent              // the last message that one of the candidates received
+	owned    []redis.UniversalClient // made by Open for their options alone; Close closes them
 	prefix   string                  // of every key; "": the default one
 }
 
 const defaultPrefix = "mandate"
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
-// or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives
-// its own connections from their options (hooks are not taken over), does no
-// I/O, and leaves the clients to the caller.
+// or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It does no
+// I/O. It makes connections of its own with the clients' options, but without
+// their hooks. The clients stay the caller's, and may be closed.
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := quorum.Open(clients)
 	if err != nil {
 		return nil, configError("quorum: ", err)
 	}
-	supervised.Inherit() // before this program starts another one
+	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
 	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, claims: &schedule{gather: nodes.Gather}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
@@ -54,10 +54,9 @@ func closeAll(clients []redis.UniversalClient) {
 	}
 }
 
-// Close ends all connections and subscriptions, and cuts off the requests that are
-// under way. Close it last: a candidacy on it ends, too, with ErrClosed, but can release
-// its lock no more, so that the next leader has to wait for the lease. Whatever is
-// called later returns ErrClosed.
+// Close ends all connections and subscriptions, and aborts requests that are under way. Call it
+// last: a candidate on this Quorum ends, too, with ErrClosed, but can no longer release its lock, so
+// the next leader has to wait until the lease expires. Every later call returns ErrClosed.
 func (q *Quorum) Close() error {
 	q.nodes.Close()
 	q.bus.Close()
@@ -65,7 +64,8 @@ func (q *Quorum) Close() error {
 	return nil
 }
 
-// untilClosed is ctx, which ends with the nodes too, and then with ErrClosed as its cause.
+// untilClosed returns a context that ends with ctx, or when nodes are closed, and then with
+// ErrClosed as its cause.
 func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	unlink := context.AfterFunc(nodes.Life(), func() { cancel(ErrClosed) })
@@ -75,26 +75,26 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 	}
 }
 
-// Size is the number of nodes.
+// Size returns the number of nodes.
 func (q *Quorum) Size() int { return q.nodes.Len() }
 
-// Namespace is the same Quorum with its own elections: the first part of
-// their keys is prefix, where it is "mandate" by default. It shares the nodes and
-// the connections, and closing either closes both. A prefix with spaces or
-// braces, or longer than 200 bytes, is refused by what is made with it; an empty one
-// is the default.
+// Namespace returns the same Quorum with elections of its own: the first part of
+// their keys is prefix, in place of the default "mandate". Both share the nodes
+// and the connections, and closing either closes both. A prefix with spaces or
+// braces, or longer than 200 bytes, is refused by the methods that use it, such
+// as Election; an empty one means the default.
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
 	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
-// Prefix is the first part of the keys of all elections that are made on this Quorum.
+// Prefix returns the first part of the keys of all elections that are made on this Quorum.
 func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 
-// Election is the election of that name, for those who look at it or operate it
-// without being a candidate. It does no I/O, and an election that has never
-// begun is no error. The name is the candidates' Config.Election.
+// Election returns the election of that name, for programs that query or operate
+// it without being a candidate. It does no I/O, so an election that has never
+// begun is no error. name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
 	err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
@@ -107,15 +107,16 @@ func (q *Quorum) Election(name string) (*Election, error) {
 // maxElections bounds what Elections returns.
 const maxElections = 10_000
 
-// Elections lists the elections of the Quorum's prefix (Namespace) by name, also those that have
-// no candidate any more, of which Redis keeps the counter, those that are only paused, and those
-// whose candidates have never been able to campaign. It looks at every key (SCAN) and every
-// channel (PUBSUB CHANNELS) of every node, with Cluster of every master, for at most 1.5 s or
-// until ctx ends. Of more than 10,000 it leaves out idle ones first (ElectionsByUse).
+// Elections lists the elections under the Quorum's prefix (Namespace) by name. These include
+// elections without candidates whose counter Redis still keeps, elections that are only paused, and
+// elections whose candidates have never been able to campaign. It looks at every key (SCAN) and
+// every channel (PUBSUB CHANNELS) of every node, and in a Cluster of every master, for at most
+// 1.5 s or until ctx ends. If there are more than 10,000, it leaves out idle ones first
+// (ElectionsByUse).
 //
 // The error is ErrUnreachable when no majority of the nodes could be read and
-// nothing was found; any other one is why something may be missing from what
-// is returned with it.
+// nothing was found. Any other error of a node means that the list returned
+// with it may be incomplete.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	used, idle, err := q.ElectionsByUse(ctx)
 	all := slices.Concat(used, idle)
@@ -123,9 +124,10 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	return all, err
 }
 
-// ElectionsByUse is Elections in two lists, for who can't show or read all of them: used are
-// those that are led, paused or have candidates, idle are the others, whose candidates are all
-// gone. Most idle ones are abandoned; one whose last term ended a moment ago may be missed.
+// ElectionsByUse is like Elections with two lists, for callers that can't show or read all
+// elections: used are those that have a leader, candidates or a pause, and idle those whose
+// candidates are all gone. Most idle elections are abandoned; but when the last term of one ended a
+// moment ago, its work may be missing a leader.
 func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err error) {
 	prefix := q.Prefix()
 	if err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// queryResult is a query's outcome, and what belongs to it.
+// queryResult is the outcome of a query, and what was known when it was sent.
 type queryResult struct {
 	status   Status
 	history  []Event
-	messages []Event // that came before it was sent
-	changes  int     // of this candidate's own, reported by then
+	messages []Event // that arrived before
+	changes  int     // observer.changes
 	err      error
 }
 
@@ -21,7 +21,7 @@ func (a queryResult) reading() reading {
 	return reading{leader: a.status.Leader, highest: a.status.highest(), history: a.history}
 }
 
-// highest is the highest counter of the nodes.
+// highest returns the highest counter of the nodes.
 func (st Status) highest() (highest uint64) {
 	for _, n := range st.Nodes {
 		highest = max(highest, n.Fence)
@@ -29,8 +29,8 @@ func (st Status) highest() (highest uint64) {
 	return highest
 }
 
-// query is read on its own goroutine: a node that hangs must not hold back what the
-// candidate of this process does meanwhile.
+// query runs read on a goroutine of its own: a node that hangs must not delay the events of the
+// candidate in this process.
 func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan queryResult {
 	answer := make(chan queryResult, 1)
 	go func() {
@@ -41,7 +41,7 @@ func (el *Election) query(ctx context.Context, was reported, changes int, messag
 	return answer
 }
 
-// read queries Redis, for an observer that has reported so much. It blocks.
+// read queries Redis, for an observer that has reported was. It blocks.
 func (el *Election) read(ctx context.Context, was reported, messages []Event) (a queryResult) {
 	a.messages = messages
 	if a.status, a.err = el.look(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
@@ -55,8 +55,8 @@ func (el *Election) read(ctx context.Context, was reported, messages []Event) (a
 	return a
 }
 
-// needsHistory reports whether anything has changed: a steady leader costs one
-// request in a lease.
+// needsHistory reports whether anything has changed, so that the history must be read. While the
+// leader stays the same, an observer sends only one request to each node per lease.
 func (s reported) needsHistory(l *Leader, messages bool) bool {
 	switch {
 	case !s.begun:
@@ -68,14 +68,14 @@ func (s reported) needsHistory(l *Leader, messages bool) bool {
 	}
 }
 
-// recentEntries is how many entries of the history an observer looks at: 32 terms, or fewer where pauses
-// stand among them.
+// recentEntries is how many entries of the history an observer reads: 32 terms, or fewer where
+// pauses stand among them.
 const recentEntries = 64
 
-// recent are the newest events of all nodes; none where the history can't be read.
+// recent returns the newest events of all nodes; none where the history can't be read.
 func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	var events []Event
-	nodes, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, limit) // best effort: who may not read it sees less
+	nodes, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, limit) // best effort: a user that may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
 			if ev, err := parseEvent(entry.Event); err == nil && ev.Election == el.name {

@@ -11,13 +11,13 @@ type PauseRecord struct {
 	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named no one
 	Reason   string        `json:"reason,omitempty"`
 	From     time.Time     `json:"from"`
-	Until    time.Time     `json:"until,omitzero"`     // zero: it lasts
+	Until    time.Time     `json:"until,omitzero"`     // zero: it is still in force
 	EndedBy  string        `json:"ended_by,omitempty"` // who resumed it, or paused it anew
 	For      time.Duration `json:"-"`                  // after which it ends automatically; 0: never
 }
 
-// pausesOf makes pauses of operators' reports, newest first. A pause ends when it is
-// resumed, when its time is over, or when another one takes its place.
+// pausesOf turns operators' reports into pauses, newest first. A pause ends when an operator
+// resumes the election, when its time has passed, or when another pause takes its place.
 func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 	var actions []Event
 	for _, ev := range events {
@@ -45,7 +45,7 @@ func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 	return pauses
 }
 
-// pausedWithin is for how long pauses lasted between two moments.
+// pausedWithin returns for how long pauses lasted between two moments.
 func pausedWithin(pauses []PauseRecord, from, until time.Time) (total time.Duration) {
 	for _, p := range slices.Backward(pauses) { // oldest first; they don't overlap
 		begin, end := p.From, p.Until
@@ -63,17 +63,17 @@ func pausedWithin(pauses []PauseRecord, from, until time.Time) (total time.Durat
 	return total
 }
 
-// VersionRecord is an operator's AllowOlder or RefuseOlder, by the clock of that host.
+// VersionRecord is an operator's AllowOlder or RefuseOlder, by the clock of the operator's host.
 type VersionRecord struct {
 	Election string    `json:"election"`
 	By       string    `json:"by,omitempty"` // empty: a program that named no one
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
 	Highest  string    `json:"highest,omitempty"` // the highest version that had led
-	Lowest   string    `json:"lowest,omitempty"`  // that may lead again; AnyVersion: all; empty: none that is older
+	Lowest   string    `json:"lowest,omitempty"`  // the lowest that may lead again; AnyVersion: all; empty: no older one
 }
 
-// versionsOf are operators' reports about versions, newest first.
+// versionsOf returns operators' decisions about versions, newest first.
 func versionsOf(events []Event) (all []VersionRecord) {
 	for _, ev := range events {
 		if ev.Kind == eventOlderAllowed || ev.Kind == eventOlderRefused {

@@ -12,25 +12,25 @@ import (
 type heldLock struct {
 	m         *machine
 	token     uint64
-	lastSent  lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
+	lastSent  lease.Stamp // when the newest renewal was sent, whatever its outcome; without any, when the term began
 	releasing *quorum.Release
 }
 
-// giveBack repeats the release until it is definite on a majority of the nodes, or
-// the lock has lapsed. It blocks meanwhile, except where this candidate
-// campaigns again at once: its next claim takes what it still holds.
+// giveBack sends the release, and retries it until a majority of the nodes has answered it or the
+// lock has lapsed. It blocks until then, unless this candidate campaigns again at once: its next
+// claim takes over the locks that it still holds.
 func (h *heldLock) giveBack(campaigns bool) error {
 	m, r := h.m, h.releasing
 	tally := r.Try(m.cfg.Lease)
 	if r.Definite() {
 		if r.Left() > 0 {
-			going := m.going // a later Run has its own
+			going := m.runCtx // a later Run has its own
 			m.voter.Go(func() { _ = h.repeat(going, func() bool { return r.Left() == 0 }) })
 		}
 		return nil
 	}
 	if h.lapsesIn() <= 0 {
-		return nil // it had ended before
+		return nil // the lock had lapsed before
 	}
 	m.log.Warn("lock not released, retrying until it lapses", "token", h.token,
 		"at_most", unit(h.lapsesIn()), "error", joinNodes(nodeErrors(tally.Errors())))
@@ -43,8 +43,8 @@ func (h *heldLock) giveBack(campaigns bool) error {
 	return h.repeat(context.Background(), r.Definite)
 }
 
-// repeat tries a release again, at first at once and on a new connection, then less
-// and less often, until enough is done, the lock has lapsed, or ctx has ended.
+// repeat retries a release, at first at once and on a new connection, then less
+// and less often, until enough returns true, the lock has lapsed, or ctx has ended.
 func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 	m, r := h.m, h.releasing
 	for wait := time.Duration(0); !enough(); wait = min(max(2*wait, m.cfg.Lease/256), m.timing.RetryEvery()) {
@@ -59,7 +59,7 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 		case left > 0:
 			continue
 		case r.Definite():
-			return nil // what is left has lapsed
+			return nil // a majority has released it, and the rest has lapsed
 		}
 		err := &notReleased{token: h.token, err: joinNodes(nodeErrors(tally.Errors()))}
 		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", err.err)
@@ -68,8 +68,8 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 	return nil
 }
 
-// lapsesIn is how long the nodes may still hold the lock: a renewal without a
-// confirmation may have prolonged it, too.
+// lapsesIn returns for how long the nodes may still hold the lock. An unconfirmed
+// renewal may have prolonged it too.
 func (h *heldLock) lapsesIn() time.Duration {
 	elapsed, ok := h.m.clock.Since(h.lastSent)
 	if !ok { // the clocks contradict each other

@@ -2,12 +2,12 @@ package elector
 
 import "time"
 
-// reminder is when a condition that lasts is logged again: after 10 s, after a minute, and
-// every five minutes from then on. One line at its begin is long out of sight when an engineer
-// looks for the reason why nothing happens. The zero value: there is no condition.
+// reminder decides when a condition that lasts is logged again: after 10 s, after a minute, and
+// every five minutes from then on. A single line at its begin would be long out of sight when an
+// engineer looks for the reason why nothing happens. The zero value: there is no condition.
 type reminder struct{ since, next time.Time }
 
-// begin is when the condition begins.
+// begin notes that the condition begins.
 func (r *reminder) begin(now time.Time) { *r = reminder{since: now, next: now.Add(10 * time.Second)} }
 
 // due reports whether to log the condition again.
@@ -22,10 +22,10 @@ func (r *reminder) due(now time.Time) bool {
 	return true
 }
 
-// lasted is how long the condition has lasted.
+// lasted returns how long the condition has lasted.
 func (r *reminder) lasted(now time.Time) string { return unit(now.Sub(r.since)) }
 
-// unit is a duration for the log, with its unit, which slog's JSON would leave out.
+// unit formats a duration for the log with its unit, which slog's JSON would leave out.
 func unit(d time.Duration) string {
 	if d > 10*time.Second {
 		return d.Round(100 * time.Millisecond).String()

@@ -15,28 +15,29 @@ import (
 
 var errGone = errors.New("a majority of the nodes no longer holds the lock for this term")
 
-// renewer keeps the lease of one term. While the term lasts a renewal that changes nothing but the lease is made without the
-// state machine: to wake its goroutine, twice, takes longer than all the rest. Whatever else comes of one is for the state
-// machine, and so is all that follows the term's end.
+// renewer keeps the lease of one term. While the term lasts, a renewal that only extends the lease
+// does not involve the state machine: waking its goroutine twice takes longer than the rest of the
+// renewal. The state machine handles a renewal with any other outcome, and all renewals after the
+// end of the term.
 type renewer struct {
 	m      *machine
 	term   *Term
-	wanted atomic.Bool        // the lease is wanted: no renewal goes out without
-	due    chan struct{}      // the state machine is to renew
-	ended  chan *endedRenewal // how a renewal ended, for the state machine
-	task   task               // fires when it is due
+	wanted atomic.Bool        // the lease is to be kept: otherwise no renewal is sent
+	due    chan struct{}      // signaled when the state machine has to renew
+	ended  chan *endedRenewal // gets the outcome of a renewal that the state machine has to count
+	task   task               // fires when the next renewal is due
 
-	// fire and take never wait for mu: where it is taken the state machine renews or counts, and a log handler may block it.
-	// They leave the work to it, through due and ended.
+	// fire and take never wait for mu: the state machine holds it while it renews or counts, and a log
+	// handler may block it. They then leave the work to the state machine, through due and ended.
 	mu       sync.Mutex   // of all below
 	inFlight bool         // a renewal is under way
-	repeats  bool         // it repeats the one before, to take a node back
-	lastSent *lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
+	repeats  bool         // that renewal repeats the one before, to regain a node
+	lastSent *lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
 }
 
-// endedRenewal is how one renewal ended.
+// endedRenewal is the outcome of one renewal.
 type endedRenewal struct {
-	sent  *lease.Stamp // it may be that of many
+	sent  *lease.Stamp // may be shared by many renewals
 	tally quorum.Tally
 	took  time.Duration
 }
@@ -48,17 +49,19 @@ func (m *machine) newRenewer(term *Term) *renewer {
 	return r
 }
 
-// begin schedules the first renewal, counted from when the claim was sent. That may be long ago, when
-// the claim waited for a connection: counted from the term's begin, the lease could end first.
+// begin schedules the first renewal, counted from when the claim was sent. That may be long ago if
+// the claim waited for a connection: counted from the begin of the term, the renewal could come too
+// late for the lease.
 func (r *renewer) begin() {
 	m := r.m
 	age, _ := r.term.grant.Age()
-	r.dueIn(m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
+	r.dueIn(m.nodes.AlignToMoment(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
 }
 
 func (r *renewer) dueIn(d time.Duration) { r.m.renewals.add(&r.task, d, oneMoment, oneMoment) }
 
-// fire renews when that is due, on a goroutine that does so for many elections. at is a moment before, by the machine's clock.
+// fire sends a due renewal, on a goroutine that does so for many elections. at was read a moment
+// before, from this host's clock.
 func (r *renewer) fire(at *lease.Stamp) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
@@ -76,7 +79,8 @@ func (r *renewer) fire(at *lease.Stamp) {
 	}
 }
 
-// take takes how a renewal ended, on the goroutine of its call, which serves other elections too: it must not block.
+// take handles the outcome of a renewal. It runs on the goroutine of the call that carried the
+// renewal, which serves other elections too, so it must not block.
 func (r *renewer) take(of endedRenewal) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
@@ -85,12 +89,13 @@ func (r *renewer) take(of endedRenewal) {
 			return
 		}
 	}
-	late := of // or each would be allocated
+	late := of // a copy, so that nothing is allocated in the case above
 	late.tally = of.tally.Clone()
 	r.ended <- &late
 }
 
-// quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.
+// quiet reports whether a renewal only extends the lease: count then logs and publishes nothing, and
+// does not end the term.
 func (r *renewer) quiet(of *endedRenewal) bool {
 	for _, a := range of.tally.Answers {
 		if a.Status != protocol.Unknown && (a.Status != protocol.Renewed || a.Note != "" || a.Holder != "") {
@@ -109,23 +114,23 @@ func (r *renewer) renewNow() {
 	r.renew(r.m.clock.Anchor())
 }
 
-// countNow takes there how one ended.
+// countNow counts a renewal on the state machine's goroutine.
 func (r *renewer) countNow(of *endedRenewal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count(of)
 }
 
-// renew sends one renewal, and nothing else does. It reads the time to the deadline first, and
+// renew sends one renewal; no other function sends any. It reads the time to the deadline first, and
 // checks health last: a process that is suspended in between loses that time, instead of
-// renewing on an old verdict. The requests run in the background, so that the state machine can
-// end the term at any time. There is one renewal at a time: count schedules the next one.
-// The caller holds mu.
+// renewing on an outdated probe result. The requests run in the background, so that the state
+// machine can end the term at any time. Only one renewal is under way at a time: count schedules the
+// next one. The caller holds mu.
 func (r *renewer) renew(sent *lease.Stamp) {
 	m := r.m
 	left, _ := r.term.grant.Left()
 	if left <= 0 {
-		return // nothing is sent after the deadline: fit would find that, too, at each node's turn
+		return // nothing is sent after the deadline: fit would prevent it too, for each node
 	}
 	if err := m.probes.failing(); err != nil {
 		r.term.end(ReasonUnhealthy, err)
@@ -133,8 +138,8 @@ func (r *renewer) renew(sent *lease.Stamp) {
 	}
 	r.inFlight, r.lastSent = true, sent
 	heir := m.heir(r.term)
-	// Asked again at a node's turn. left has run on the monotonic clock, which stands
-	// still while the machine sleeps: so the clock is read too.
+	// fit is called again just before the request to a node is sent. left runs on the monotonic clock,
+	// which stands still while the host is suspended, so fit reads the lease's clock too.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
 		took, _ := m.clock.PeekSince(*sent)
@@ -142,7 +147,7 @@ func (r *renewer) renew(sent *lease.Stamp) {
 	})
 }
 
-// count takes how a renewal ended. The caller holds mu.
+// count evaluates the outcome of a renewal. The caller holds mu.
 func (r *renewer) count(of *endedRenewal) {
 	r.inFlight = false
 	m := r.m
@@ -162,9 +167,9 @@ func (r *renewer) count(of *endedRenewal) {
 	case of.tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
-		r.term.bereft.Store(bereaved(of.tally))
+		r.term.dataLost.Store(majorityLostData(of.tally))
 		r.term.end(ReasonLost, errGone)
-	default: // unknown: ride it until the deadline
+	default: // not decided: try again until the deadline
 		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
 		m.setCondition(whyUnconfirmed(of.tally))
@@ -175,9 +180,9 @@ func (r *renewer) count(of *endedRenewal) {
 	}
 }
 
-// placed takes the address that a majority of the nodes has with this renewal, and
-// notifies the observers when it is another one: they look at a steady leader once per
-// lease only.
+// placed records the address that this renewal has brought to a majority of the nodes, and
+// notifies the observers when it has changed: without changes they query Redis only once per
+// lease.
 func (r *renewer) placed(address string) {
 	m := r.m
 	if address == m.advertised {
@@ -190,22 +195,22 @@ func (r *renewer) placed(address string) {
 	m.voter.Go(func() { m.nodes.Publish(context.Background(), m.keys.Events, ev.encode(), m.timing.CallTimeout()) })
 }
 
-// next is the time to the next renewal after one that a majority has confirmed.
+// next returns the time to the next renewal after one that a majority has confirmed.
 //
-// A node that was free, with a counter beyond this term's, is asked again at once. A
-// candidate that reaches no other node claims it and gives it back every few seconds; each
-// time its counter rises, and the next renewal would be refused for the same reason, for
-// ever: the term would end with the next node that fails.
+// The renewal is repeated at once if a node was free, but refused it because its counter is beyond
+// this term's. A candidate that reaches only that node claims it and gives it back every few
+// seconds, and each time the counter rises: the node would refuse every renewal for the same
+// reason, and the term would end when the next node fails.
 func (r *renewer) next(sent *lease.Stamp) time.Duration {
 	if r.repeats = !r.repeats && r.m.voter.Regainable(); r.repeats {
 		return 0
 	}
 	elapsed, _ := r.m.clock.Since(*sent)
-	return r.m.nodes.Together(r.m.timing.RenewEvery-elapsed, r.m.timing.RenewEvery)
+	return r.m.nodes.AlignToMoment(r.m.timing.RenewEvery-elapsed, r.m.timing.RenewEvery)
 }
 
-// finish keeps the lease no longer. It waits for the renewal under way: a release
-// follows its end.
+// finish stops renewing. It blocks until a renewal that is under way has ended, because the release
+// must follow it.
 func (r *renewer) finish() {
 	r.wanted.Store(false)
 	r.m.renewals.remove(&r.task)
@@ -217,9 +222,9 @@ func (r *renewer) finish() {
 	}
 }
 
-// bereaved reports whether a renewal found that a majority of the nodes had lost not
-// only the lock, which others may then have had, but all that they knew.
-func bereaved(t quorum.Tally) bool {
+// majorityLostData reports whether a renewal found that a majority of the nodes had lost all their data of
+// the election. A node that lost only the lock may have granted it to another candidate since.
+func majorityLostData(t quorum.Tally) bool {
 	lost := 0
 	for _, a := range t.Answers {
 		if a.Status == protocol.Planted && a.Note == protocol.Forgot {
@@ -229,7 +234,7 @@ func bereaved(t quorum.Tally) bool {
 	return lost > len(t.Answers)/2
 }
 
-// notePauseOfRenewal takes what a renewal has shown of a pause.
+// notePauseOfRenewal records what a renewal has shown of a pause.
 func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	paused, note := 0, ""
 	for _, a := range t.Answers {
@@ -246,15 +251,16 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	}
 }
 
-// rival is why a sitting leader must not remain leader: another candidate holds one of its nodes,
-// for longer than a lock lives that is not renewed, and counts, or knows, other nodes.
-// There is a second leader then. Both don't always see it; who does makes room.
+// rival returns why this leader must not remain leader: another candidate has held one of its nodes
+// for longer than a lock lasts without a renewal, and uses another number of nodes, other nodes or
+// another lease. That candidate is a second leader. Not always do both notice; the leader that does
+// ends its term.
 func (m *machine) rival() error {
 	n := m.nodes.Len()
 	for _, r := range m.voter.Rivals() {
 		b, err := protocol.ParseLockValue(r.Holder)
 		if err != nil || r.For <= b.Lease+b.Lease/8 {
-			continue // an attempt that is not renewed lapses
+			continue // the lock of an attempt that is not renewed lapses
 		}
 		what := ""
 		switch {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// report is an event that all nodes are to record: a process that hands over thousands of elections encodes each once. How late
-// it is differs from node to node.
+// report is an event that all nodes record. It is encoded once, because a process may hand over
+// thousands of elections; only how late it is differs from node to node.
 type report struct {
 	ev   Event
 	once sync.Once
 	text []byte // of ev
 }
 
-// at is the event as it is sent: as it is, or by so much late.
+// at returns the encoded event, with Held and Late where they are not zero.
 func (r *report) at(held, late time.Duration) []byte {
 	r.once.Do(func() { r.text = r.ev.encode() })
 	if held == 0 && late == 0 {

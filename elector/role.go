@@ -3,8 +3,8 @@ package elector
 // Role is what a candidate does in its election right now.
 type Role string
 
-// The roles, in the order of a life. become is the only way from one to
-// another.
+// The roles, in the order in which a candidate takes them. Only machine.become
+// changes the role.
 const (
 	RoleIdle      Role = "idle"      // not a candidate: Run and Campaign are not running
 	RoleFollowing Role = "following" // campaigning, or waiting while another leads
@@ -14,7 +14,7 @@ const (
 	RoleObserving Role = "observing" // Config.Observer: it follows, and never campaigns
 )
 
-// leadsTo lists the transitions that exist.
+// leadsTo lists the roles that may follow each role.
 var leadsTo = map[Role][]Role{
 	RoleIdle:      {RoleFollowing, RoleObserving},
 	RoleFollowing: {RoleLeading, RoleIdle},

@@ -13,57 +13,57 @@ import (
 // CandidateStatus is a candidate's answer to a roll call.
 type CandidateStatus struct {
 	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
+	Incarnation string `json:"incarnation"` // distinguishes two candidates, or two lives, with one id
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
-	PID         int    `json:"pid,omitempty"` // of its process, on Host; in a container as that one counts
+	PID         int    `json:"pid,omitempty"` // of the candidate's process on Host; in a container, the PID inside it
 	Role        Role   `json:"role"`
-	Token       uint64 `json:"token,omitempty"` // of the term that it serves
+	Token       uint64 `json:"token,omitempty"` // of the term that the candidate serves
 	Healthy     bool   `json:"healthy"`
-	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
+	Detail      string `json:"detail,omitempty"` // the probe's message, or why the candidate can't campaign
 	Priority    int    `json:"priority,omitempty"`
-	// Unable is set when it is not healthy for a reason other than its probes: Redis refuses
-	// its claims, for example, or its lease differs from the leader's.
+	// Unable is set when the candidate is not healthy for a reason other than its probes: Redis
+	// refuses its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
-	// Outdated is the newer version that has led, because of which it refuses to (Config.NoDowngrade); it
-	// is then Unable.
+	// Outdated is the newer version that has led, because of which the candidate refuses to lead
+	// (Config.NoDowngrade). Unable is then set, too.
 	Outdated string `json:"outdated,omitempty"`
-	// Succession is its Config.Succession, and "race" for SuccessionRace. Empty: not known.
+	// Succession is the candidate's Config.Succession, or "race" for SuccessionRace. Empty: not known.
 	Succession string `json:"succession,omitempty"`
-	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
+	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
-	// Cordoned is set while an operator keeps it from campaigning.
+	// Cordoned is set while an operator keeps the candidate from campaigning.
 	Cordoned *Cordon       `json:"cordoned,omitempty"`
-	RestFor  time.Duration `json:"-"` // of RoleResting: until it campaigns again
-	// RestReason is why it rests: the reason for which its last term ended, with the detail.
+	RestFor  time.Duration `json:"-"` // for RoleResting: until the candidate campaigns again
+	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
-	Lease      time.Duration `json:"-"` // as it is configured; zero: not known
-	// Nodes are the Redis nodes that it votes with, in the order of its list.
+	Lease      time.Duration `json:"-"` // as configured; zero: not known
+	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
 
 // VotingNode is a Redis node in a candidate's list.
 type VotingNode struct {
 	Name string `json:"name"` // its address, as that candidate knows it
-	// Identity is the word that the node keeps for the election: two candidates may know
-	// one node under two names, or two nodes under one. Empty: it has not answered lately.
+	// Identity is the node's identity in the election: two candidates may know one node under two
+	// names, or two nodes under one. Empty: the node has not answered lately.
 	Identity string `json:"identity,omitempty"`
-	// Refusal is the error with which the node answers requests of that candidate, and Remedy what to do
-	// about it where that is known: it may refuse a lease's renewal, or that user, and nothing to others. Empty: it has
-	// refused none for a lease, or does not answer at all.
+	// Refusal is the error with which the node answers requests of that candidate, and Remedy what
+	// to do about it where that is known. A node may refuse only renewals, or only that candidate's
+	// user. Empty: the node has refused no request for a lease, or does not answer at all.
 	Refusal string `json:"refusal,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// Candidates calls the roll of the election: who is a candidate at this moment, the
-// leader first, then by id. It queries on the channel and waits until all that
-// listen have answered, at most 3 s where a node or a candidate hangs (or until
-// ctx ends). A candidate that hangs or is cut off is missing. The error is
-// ErrUnreachable when no majority of the nodes could be reached, or none of them lets
-// us receive the answers.
+// Candidates calls the roll of the election: it returns who is a candidate at this moment,
+// the leader first, then by id. It publishes a request and waits until all subscribed
+// candidates have answered, at most 3 s where a node or a candidate hangs (or until ctx
+// ends). A candidate that hangs or is cut off is missing. The error is ErrUnreachable when
+// no majority of the nodes could be reached, or none of them lets this process receive the
+// answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
@@ -94,14 +94,14 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	return st
 }
 
-// Able reports whether the candidate leads, or could be elected now: it is healthy, and
+// Able reports whether the candidate is healthy, and leads or could be elected now: it is
 // neither stopping nor cooling down nor cordoned.
 func (c CandidateStatus) Able() bool {
 	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing && c.Cordoned == nil)
 }
 
-// SameNodes reports whether both candidates can vote with the same nodes, as far as
-// their identities are known. False means that both could win a majority.
+// SameNodes reports whether both candidates can be voting with the same nodes, as far as the
+// identities are known. If they can't, both could win a majority at the same time.
 func (c CandidateStatus) SameNodes(other CandidateStatus) bool {
 	if len(c.Nodes) == 0 || len(other.Nodes) == 0 {
 		return true // not known

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// run is the life of a candidate: campaign, lead, rest, and again.
+// run campaigns, leads and rests in a loop, until ctx ends or an error ends the candidacy.
 //
-// Candidates wait below this, in campaign and lead, and of ten thousand nearly all do. So what
-// needs room for a moment is in functions that have returned by then: a stack that a frame
-// on the way has made twice as large stays so.
+// A candidate spends nearly all its time blocked in campaign or lead, and a process may have ten
+// thousand candidates. So code that needs much stack for a moment is in functions that have returned
+// by then: a large frame below the wait could double the stack of each of these goroutines.
 func (m *machine) run(ctx context.Context, work Work) error {
 	if m.cfg.Observer {
 		return m.observeOnly(ctx)
@@ -27,7 +27,7 @@ func (m *machine) run(ctx context.Context, work Work) error {
 	}
 }
 
-// elected campaigns, and starts the term that was won. It returns nil when Run is over.
+// elected campaigns, and starts the term that it wins. It returns nil when Run is over.
 func (m *machine) elected(ctx context.Context, work Work) (*leadership, error) {
 	term, err := m.campaign(ctx)
 	if err != nil {
@@ -36,14 +36,14 @@ func (m *machine) elected(ctx context.Context, work Work) (*leadership, error) {
 		}
 		return nil, err
 	}
-	m.pendingRelease = nil // what it holds still this term has taken over
+	m.pendingRelease = nil // this term has taken over the locks that were not released yet
 	return m.startTerm(ctx, term, work), nil
 }
 
-// after rests after a term where that is due, or reports that Run is over, and with which error.
+// after rests after a term if that is due, or reports that Run is over, and with which error.
 func (m *machine) after(ctx context.Context, term *Term, ended *Ended) (over bool, err error) {
 	close(term.over)
-	reason := ended.Reason // as far as it decides how the candidate goes on
+	reason := ended.Reason // decides how the candidate continues
 	if reason == ReasonFailed && restarts(ended.Err) {
 		reason = ReasonFinished
 	}
@@ -53,14 +53,14 @@ func (m *machine) after(ctx context.Context, term *Term, ended *Ended) (over boo
 	case ctx.Err() != nil:
 		return true, term.unreleased // shutdown is how Run ends well
 	}
-	m.trips = tripped(m.trips, reason, time.Since(term.since), m.cfg.Lease)
-	if d := m.cfg.restAfter(reason, m.trips); d > 0 {
+	m.failuresInRow = countFailures(m.failuresInRow, reason, time.Since(term.since), m.cfg.Lease)
+	if d := m.cfg.restAfter(reason, m.failuresInRow); d > 0 {
 		m.rest(ctx, d, ended)
 	}
 	return false, nil
 }
 
-// runError is what Run returns when run has returned err.
+// runError returns what Run returns when run has returned err.
 func (m *machine) runError(ctx context.Context, err error) error {
 	if err == nil {
 		err = m.awaitPendingRelease()
@@ -71,9 +71,9 @@ func (m *machine) runError(ctx context.Context, err error) error {
 	return err
 }
 
-// tripped counts the terms in a row that ended as unhealthy or failed. A good term in
+// countFailures counts the terms in a row that ended as unhealthy or failed. A good term in
 // between makes the next trip the first one again.
-func tripped(trips int, r Reason, led, life time.Duration) int {
+func countFailures(trips int, r Reason, led, life time.Duration) int {
 	switch {
 	case r != ReasonUnhealthy && r != ReasonFailed:
 		return 0
@@ -84,7 +84,7 @@ func tripped(trips int, r Reason, led, life time.Duration) int {
 	}
 }
 
-// restAfter is the pause before the next campaign.
+// restAfter returns the pause before the next campaign.
 func (c *Config) restAfter(r Reason, trips int) time.Duration {
 	switch r {
 	case ReasonUnhealthy, ReasonFailed:
@@ -93,12 +93,12 @@ func (c *Config) restAfter(r Reason, trips int) time.Duration {
 		return c.Cooldown
 	case ReasonFinished:
 		return c.RestartDelay
-	default: // nothing of ours was wrong: run again at once
+	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0
 	}
 }
 
-// rest waits for d after a term, or until ctx ends, and looks at the election meanwhile.
+// rest blocks for d after a term, or until ctx ends. Meanwhile it polls the state of the election.
 func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	m.mu.Lock()
 	m.rested, m.restWhy = time.Now().Add(d), after.summary()
@@ -122,9 +122,9 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	}
 }
 
-// awaitPendingRelease waits for a release that is still repeated in the background, at Run's end.
-// One that failed before is no news: its lock has lapsed, which was logged, and others
-// may have led since.
+// awaitPendingRelease blocks, at the end of Run, until a release that is still being retried in the
+// background has ended, and returns its error. It ignores a release that failed earlier: the lock
+// has lapsed, which was logged, and others may have led since.
 func (m *machine) awaitPendingRelease() error {
 	owed := m.pendingRelease
 	m.pendingRelease = nil
@@ -134,7 +134,7 @@ func (m *machine) awaitPendingRelease() error {
 	return <-owed
 }
 
-// campaigns is nil, or why this candidate never does.
+// campaigns returns nil, or the reason why this candidate never campaigns.
 func (c *candidate) campaigns() error {
 	if c.cfg.Observer {
 		return failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")

@@ -7,43 +7,46 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// schedule runs the periodic requests of all candidates of a process: the renewals of leaders, which are aligned to common
-// moments (quorum.Nodes.Together), and the claims of followers, which fall due when the leases end that leaders elsewhere have
-// renewed at such moments. One timer runs a bunch of up to 64.
+// schedule runs periodic requests of all candidates on a Quorum. There is one schedule for the
+// renewals of leaders, which are aligned to common moments (quorum.Nodes.AlignToMoment), and one for the
+// claims of followers, which are due when the leases end that leaders elsewhere have renewed at such
+// moments. One timer runs a bunch of up to 64 tasks.
 type schedule struct {
-	gather func(func()) // has what the tasks send travel together
-	clock  lease.Clock  // of this machine
+	gather func(func()) // runs a function whose requests share calls (quorum.Nodes.Gather)
+	clock  lease.Clock  // of this host
 
-	mu   sync.Mutex       // of all below, of the bunches, and of where a task stands
-	base time.Time        // of the moments; zero: there was none yet
-	open map[int64]*bunch // those that have room, by their moment
+	mu   sync.Mutex       // of all below, of the bunches, and of in and i of the tasks
+	base time.Time        // when moment 0 began; zero: nothing was scheduled yet
+	open map[int64]*bunch // the bunches that have room, by the number of their moment
 }
 
-// bunch is what is due at one moment.
+// bunch is the tasks that one timer runs at one moment.
 type bunch struct {
 	at    time.Time
 	n     int64   // the number of its moment
-	due   []*task // nil: it was taken out
-	left  int     // of those
+	due   []*task // nil in place of a task that was removed
+	left  int     // how many were not removed
 	timer *time.Timer
 }
 
 // task is the periodic request of one candidate.
 type task struct {
-	fire func(at *lease.Stamp) // must not block; at is when those of its bunch began to be done
+	fire func(at *lease.Stamp) // must not block; at is when its bunch began to run
 
-	in *bunch // that runs it; nil: it is not scheduled
-	i  int    // where it stands there
+	in *bunch // the bunch that will run it; nil: it is not scheduled
+	i  int    // its index in that bunch
 }
 
 const (
-	// maxBunch is how many one goroutine starts, one after the other: as many as travel in one call.
+	// maxBunch is how many tasks one goroutine runs, one after the other: as many as share a call.
 	maxBunch = 64
-	// oneMoment is how long a moment is, and how far apart renewals of one bunch may be due: timers are no finer.
+	// oneMoment is the length of a moment, and how far apart the renewals of one bunch may be due:
+	// timers are no finer.
 	oneMoment = time.Millisecond
 )
 
-// add runs t after that time, or up to earlier sooner or later later, to share a bunch. t must not be scheduled already.
+// add schedules t to run in after. To share a bunch, t may run sooner by up to earlier, or later by
+// up to later. t must not be scheduled already.
 func (s *schedule) add(t *task, after, earlier, later time.Duration) {
 	at := time.Now().Add(after)
 	s.mu.Lock()
@@ -58,11 +61,12 @@ func (s *schedule) add(t *task, after, earlier, later time.Duration) {
 	b.due = append(b.due, t)
 	b.left++
 	if len(b.due) == maxBunch {
-		s.shut(b)
+		s.closeBunch(b)
 	}
 }
 
-// bunch is one with room at about that time; nil: there is none. The caller holds mu.
+// bunch returns a bunch that has room, at that time or up to earlier before or later after it; nil:
+// there is none. The caller holds mu.
 func (s *schedule) bunch(at time.Time, earlier, later time.Duration) *bunch {
 	for n, last := s.moment(at.Add(-earlier)), s.moment(at.Add(later)); n <= last; n++ {
 		if b := s.open[n]; b != nil {
@@ -74,7 +78,7 @@ func (s *schedule) bunch(at time.Time, earlier, later time.Duration) *bunch {
 	return nil
 }
 
-// moment is the number of the moment that a time is in. The caller holds mu.
+// moment returns the number of the moment that at is in. The caller holds mu.
 func (s *schedule) moment(at time.Time) int64 {
 	if s.open == nil {
 		s.base, s.open = at, map[int64]*bunch{}
@@ -82,14 +86,14 @@ func (s *schedule) moment(at time.Time) int64 {
 	return int64(at.Sub(s.base) / oneMoment)
 }
 
-// shut lets none join any more. The caller holds mu.
-func (s *schedule) shut(b *bunch) {
+// closeBunch closes b to further tasks. The caller holds mu.
+func (s *schedule) closeBunch(b *bunch) {
 	if s.open[b.n] == b {
 		delete(s.open, b.n)
 	}
 }
 
-// remove takes out a task that may be in.
+// remove cancels t if it is scheduled.
 func (s *schedule) remove(t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,13 +104,13 @@ func (s *schedule) remove(t *task) {
 	b.due[t.i], t.in = nil, nil
 	if b.left--; b.left == 0 {
 		b.timer.Stop()
-		s.shut(b)
+		s.closeBunch(b)
 	}
 }
 
 func (s *schedule) fire(b *bunch) {
 	s.mu.Lock()
-	s.shut(b)
+	s.closeBunch(b)
 	due := b.due
 	b.due = nil
 	for _, t := range due {

@@ -13,32 +13,32 @@ import (
 // Stats counts what an Elector did since New.
 type Stats struct {
 	Renewals RenewalStats
-	// RenewalTime is how long the confirmed renewals took in all, from the moment that they
-	// were sent until a majority had confirmed them, and RenewalsWithin how many of them took
-	// at most so long, for a few durations that are always the same.
+	// RenewalTime is how long all confirmed renewals took together, each from when it was sent
+	// until a majority had confirmed it. RenewalsWithin is how many of them took at most the
+	// duration in the key, for a few durations that are always the same.
 	RenewalTime    time.Duration
 	RenewalsWithin map[time.Duration]uint64
 	Nodes          []NodeStats // in the order of the quorum
-	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe, with what they
-	// counted since New; nil where there is none.
+	// Probe and WorkProbe are the statuses of Config.Probe and Config.WorkProbe, with what they
+	// counted since New; nil where there is no probe.
 	Probe, WorkProbe *health.Status
 	// LeaderUnknown is true when the lease of the last observed leader has expired
 	// and no majority has answered since. It is maintained only while Observe is
 	// running.
 	LeaderUnknown bool
-	// Paused is true while no new leader is elected, as far as this candidate knows: a
-	// leader learns it with its renewals, a follower with a refused claim.
+	// Paused is true while the election is paused, as far as this candidate knows: a
+	// leader learns of a pause with its renewals, a follower with a refused claim.
 	Paused bool
 }
 
-// latencyBounds are the durations of RenewalsWithin: from a round trip on one machine to a long lease's
-// quarter.
+// latencyBounds are the durations of RenewalsWithin: from a round trip on one host to a quarter of a
+// long lease.
 var latencyBounds = [...]time.Duration{
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// latencies count each operation at the first bound that it stayed within.
+// latencies counts each operation at the smallest bound that it stayed within.
 type latencies struct {
 	sum time.Duration
 	in  [len(latencyBounds)]uint64
@@ -54,7 +54,7 @@ func (l *latencies) add(took time.Duration) {
 	}
 }
 
-// within is how many stayed within each bound.
+// within returns how many operations stayed within each bound.
 func (l *latencies) within() map[time.Duration]uint64 {
 	all, below := make(map[time.Duration]uint64, len(latencyBounds)), uint64(0)
 	for i, bound := range latencyBounds {
@@ -76,7 +76,7 @@ type NodeStats struct {
 	Node     string
 	Answered uint64
 	Failed   uint64        // errors, and no answer in time
-	Took     time.Duration // of those that were answered, in all
+	Took     time.Duration // by all answered requests together
 }
 
 func probeStatus(r *health.Runner) *health.Status {
@@ -95,7 +95,7 @@ type counters struct {
 
 	mu       sync.Mutex // of all below
 	renewals RenewalStats
-	times    latencies   // of the confirmed ones
+	times    latencies   // of the confirmed renewals
 	nodes    []nodeCount // by node
 }
 
@@ -104,15 +104,16 @@ type nodeCount struct {
 	NodeStats
 
 	failing  bool                // it was logged as not responding, or as answering with errors
-	refusal  *rediserr.NodeError // the newest error, if it was an answer
-	failed   time.Time           // when that was
-	well     time.Time           // when a request first succeeded after it
+	refusal  *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
+	failed   time.Time           // when the newest error occurred
+	well     time.Time           // when a request first succeeded after that
 	reminder reminder
 }
 
-// ended reports whether a request that succeeds ends the condition. A node may refuse some requests only, such as
-// renewals and not claims, and would end and begin the condition with every lease: so it ends
-// after a lease without errors. A node that was away is back at once.
+// ended reports whether a request that succeeds ends the condition. For a node that did not respond
+// it does, at once. A node that answers with errors may refuse only some requests, such as renewals
+// but not claims, and the condition would end and begin with every lease: it ends only after a lease
+// without errors.
 func (n *nodeCount) ended(now time.Time, lease time.Duration) bool {
 	if n.well.Before(n.failed) {
 		n.well = now
@@ -124,7 +125,7 @@ func newCounters(log *slog.Logger, names []string, lease time.Duration) *counter
 	return &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names))}
 }
 
-// read is what was counted so far.
+// read returns what was counted so far.
 func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,8 +137,8 @@ func (c *counters) read() Stats {
 	return Stats{Renewals: c.renewals, RenewalTime: c.times.sum, RenewalsWithin: c.times.within(), Nodes: nodes}
 }
 
-// request counts a request, and logs now and then that a node does not answer or answers with
-// an error, and once that it votes again. It is called on many goroutines.
+// request counts a request. It logs when a node does not answer or answers with an error, again
+// while that lasts (reminder), and once when the node responds again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Lock()
 	n := &c.nodes[node]
@@ -168,7 +169,7 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Unlock()
 	switch {
 	case begins && rediserr.Answered(err):
-		// Anyone who reads "not responding" looks at the network, and finds a node that is up.
+		// An operator who reads "not responding" checks the network, and finds that the node is up.
 		c.log.Warn("redis node answered with an error", "error", err)
 	case begins:
 		c.log.Warn("redis node is not responding", "error", err)
@@ -179,7 +180,7 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	}
 }
 
-// refusals are the errors with which the nodes answer, nil for one that does not.
+// refusals returns, by node, the error with which the node answers; nil for a node without one.
 func (c *counters) refusals() []*rediserr.NodeError {
 	c.mu.Lock()
 	defer c.mu.Unlock()

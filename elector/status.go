@@ -16,46 +16,46 @@ type Status struct {
 	Election string  `json:"election"`
 	Leader   *Leader `json:"leader"` // nil: no candidate leads
 	Paused   bool    `json:"paused"` // no new leader is elected
-	// Pause is who paused it and why in words, and PauseLeft for how long still (zero: until
-	// it is resumed). PauseBy, PauseReason and PauseSince are its parts; empty where the
-	// operator did not give them.
+	// Pause describes in words who paused the election and why. PauseBy, PauseReason and PauseSince
+	// are its parts; empty where the operator did not give them. PauseLeft is how long the pause
+	// still lasts (zero: until Resume).
 	Pause       string        `json:"pause,omitempty"`
 	PauseBy     string        `json:"pause_by,omitempty"`
 	PauseReason string        `json:"pause_reason,omitempty"`
 	PauseSince  time.Time     `json:"pause_since,omitzero"`
 	PauseLeft   time.Duration `json:"-"`
 	Nodes       []NodeStatus  `json:"nodes"`
-	// Version is the highest version that has led, as a majority of the nodes keeps it for the candidates with
-	// Config.NoDowngrade; empty: there is none. AllowOlder is the lowest that may lead again ("any" for all), since an operator
-	// let them, and Allowed who that was and why.
+	// Version is the highest version that has led, as a majority of the nodes keeps it for
+	// candidates with Config.NoDowngrade; empty: there is none. AllowOlder is the lowest version
+	// that an operator allows to lead again ("any" for all), and Allowed says who that was and why.
 	Version      string    `json:"version,omitempty"`
 	AllowOlder   string    `json:"allow_older,omitempty"`
 	Allowed      string    `json:"allowed,omitempty"`
 	AllowedSince time.Time `json:"allowed_since,omitzero"`
-	// Blocked is set when no leader can be elected until an operator removes what the lock key
-	// holds on so many nodes that no majority is left: no candidate wrote it.
+	// Blocked is set when the lock key holds a value that no candidate wrote, on so many nodes
+	// that no majority is left. No leader can be elected until an operator removes these values.
 	Blocked string `json:"blocked,omitempty"`
-	// Conflict is set when nodes are held by candidates that vote with different nodes:
+	// Conflict is set when candidates that vote with different nodes hold locks of the election:
 	// there may be two leaders.
 	Conflict string `json:"conflict,omitempty"`
 
-	// mayLead is the incarnation that leads if the nodes which did not answer hold its
+	// mayLead is the incarnation that leads if the nodes that did not answer hold its
 	// lock, as others do; empty: there is none.
 	mayLead string
 
-	pauseNote string // what the key of the pause holds; empty: not paused
+	pauseNote string // the value of the pause key; empty: not paused
 }
 
-// Traced reports whether a node that answered knows the election: a token, what its lock key
-// holds, a pause, or that it must not vote for it yet. Candidates that have never been able to lead leave
-// no trace, so without one and without Candidates the name is probably wrong.
+// Traced reports whether a node that answered knows the election: it has a token, a value in the
+// lock key or a pause, or it abstains. Candidates that have never been able to lead leave no such
+// trace. If there is neither a trace nor an answer to Candidates, the name is probably wrong.
 func (st Status) Traced() bool {
 	return st.Paused || slices.ContainsFunc(st.Nodes, func(n NodeStatus) bool {
 		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
 	})
 }
 
-// Leader is who leads.
+// Leader describes the leader of an election.
 type Leader struct {
 	Candidate   string        `json:"candidate"`
 	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: distinguishes two processes of one id
@@ -64,32 +64,34 @@ type Leader struct {
 	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not have it
 
-	lease   time.Duration // that it uses; 0: not known
-	attempt string        // names the term apart from its token
+	lease   time.Duration // the leader's; 0: not known
+	attempt string        // the claim that won the term: it identifies the term without its token
 
-	agreed bool   // all nodes name one token; until the first renewal they may not
-	lowest uint64 // that a node names
-	placed bool   // a majority of the nodes names one address; while a renewal changes it none may
+	agreed        bool   // all nodes name one token; until the first renewal they may not
+	lowest        uint64 // the lowest token that a node names
+	addressAgreed bool   // a majority of the nodes names one address; while a renewal changes it none may
 }
 
-// NodeStatus is what one node knows.
+// NodeStatus is what one node knows of an election.
 type NodeStatus struct {
 	Node      string        `json:"node"`
-	Reachable bool          `json:"reachable"`          // it answered with what it knows
-	Denied    bool          `json:"denied,omitempty"`   // it refused to, for want of a right
-	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is what it answered
+	Reachable bool          `json:"reachable"`          // the node answered with what it knows
+	Denied    bool          `json:"denied,omitempty"`   // it refused, because the Redis user lacks a right
+	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is its answer
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"`  // what the lock key holds, where no candidate wrote it; the node can't vote
+	Foreign   string        `json:"foreign,omitempty"`  // a value in the lock key that no candidate wrote; the node can't vote
 	LeaseLeft time.Duration `json:"-"`
 	Fence     uint64        `json:"fence"` // the highest token that this node knows
-	Abstains  time.Duration `json:"-"`     // the node is new or forgot: no vote for so long
+	Abstains  time.Duration `json:"-"`     // the node is new or lost its data: it grants nothing for so long
 	RTT       time.Duration `json:"-"`
 }
 
 // statusTimeout bounds Status when the caller's context does not.
 const statusTimeout = 1500 * time.Millisecond
 
+// summarize merges the nodes' views of an election. It also returns the errors of the nodes that
+// failed.
 func summarize(election string, keys protocol.Keys, views []registry.View, majority int) (Status, []error) {
 	st := Status{Election: election}
 	var errs []error
@@ -134,7 +136,7 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	if in, ok := protocol.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, placed: in.Placed, attempt: in.Attempt, lease: in.Lease,
+			LeaseLeft: leftOf(in, views, majority), agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed, attempt: in.Attempt, lease: in.Lease,
 		}
 	} else if missing := len(errs); missing > 0 && missing < majority {
 		if in, ok := protocol.HolderOf(holders, majority-missing); ok {
@@ -144,7 +146,7 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	return st, errs
 }
 
-// leftOf is how long a majority of the nodes still holds the leader's lock.
+// leftOf returns for how long a majority of the nodes still holds the leader's lock.
 func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
 	var all []time.Duration
 	for _, v := range views {
@@ -156,8 +158,9 @@ func leftOf(in protocol.Holder, views []registry.View, majority int) time.Durati
 	return all[len(all)-majority]
 }
 
-// noteVersions finds the highest version below which a majority of the nodes refuses candidates: what they keep
-// may differ, by a claim that was lost. That older ones are allowed is so where a majority has it so.
+// noteVersions sets Version to the highest version below which a majority of the nodes refuses
+// candidates. The nodes may keep different versions, since a claim that was not granted by a
+// majority. An operator's permission for older versions counts where a majority keeps it.
 func (st *Status) noteVersions(views []registry.View, majority int) {
 	count, versions := map[string]int{}, []string{}
 	for _, v := range views {

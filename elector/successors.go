@@ -15,14 +15,15 @@ import (
 // trialTimeout bounds the trial write of Successors and Transfer.
 const trialTimeout = time.Second
 
-// Successors are the candidates that could be elected if the leader stepped down now, by id: what
-// to look at before StepDown, which takes the last leader away on request. The
-// error is ErrNoLeader when no candidate leads, and ErrRefused when no other one could: the election
-// is paused, so many nodes refuse writes that no lock can be taken (a node without memory still
+// Successors returns the candidates that could be elected if the leader stepped down now, by id.
+// Call it before StepDown, which ends a term even when no other candidate can lead. The error is
+// ErrNoLeader when no candidate leads, and ErrRefused when no other candidate could: the election is
+// paused, so many nodes refuse writes that no lock can be taken (a node without memory still
 // answers, and lets the leader renew), or none of the other candidates is able.
 //
-// It calls the roll as Candidates does, with its bounds and errors, and writes on each node a
-// key that ends after 100 ms; a Redis user that may not write learns nothing of that.
+// Successors calls the roll like Candidates, with its bounds and errors, and writes a key that
+// expires after 100 ms on each node. A Redis user that may not write does not find out that way
+// whether nodes refuse writes.
 func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	st, err := el.look(ctx)
 	switch {
@@ -40,9 +41,9 @@ func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	return st.Leader.SuccessorsIn(all)
 }
 
-// SuccessorsIn are those of a roll call that could be elected if this leader stepped down; ErrRefused
-// when there is none. Unlike Successors it queries nothing: a pause or a Redis that refuses writes
-// would still prevent it.
+// SuccessorsIn returns the candidates in a roll call that could be elected if this leader stepped
+// down, and ErrRefused when there is none. Unlike Successors it queries nothing: a pause, or a Redis
+// that refuses writes, could still prevent an election.
 func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) {
 	var able []CandidateStatus
 	var unable []string
@@ -73,7 +74,7 @@ func refusedByPause(st Status) error {
 	return newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", st.Pause)
 }
 
-// unable is why a candidate that does not lead could not be elected now; "" if it could.
+// unable returns why a candidate that does not lead could not be elected now; "" if it could.
 func (c CandidateStatus) unable() string {
 	switch {
 	case c.Role == RoleObserving:
@@ -91,8 +92,8 @@ func (c CandidateStatus) unable() string {
 	}
 }
 
-// electable calls the roll, and finds out meanwhile whether the nodes would let anyone take the
-// lock: ErrRefused, when a majority does not. The leader must not release it then.
+// electable calls the roll, and meanwhile tries whether the nodes would let any candidate take the
+// lock. The error is ErrRefused when no majority would: then the leader must not release the lock.
 func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
@@ -106,14 +107,15 @@ func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 	return all, nil
 }
 
-// takesLock tries whether a majority of the nodes would let a candidate take the lock; where
-// too many refuse, and say so, it is ErrRefused.
+// takesLock tries, with a write, whether a majority of the nodes would let a candidate take the
+// lock. It returns ErrRefused when no majority takes the write and a node answers that it refuses
+// writes.
 func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, limit time.Duration) error {
 	took := 0
 	var refusing []error
 	for _, err := range registry.TryWrite(ctx, nodes, keys, limit) {
 		switch {
-		case err == nil, rediserr.Denied(err): // what this user may not do, the candidates may
+		case err == nil, rediserr.Denied(err): // the candidates' user may have the right
 			took++
 		case rediserr.Answered(err):
 			refusing = append(refusing, err)
@@ -126,11 +128,11 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, lim
 	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(why.Error(), "."))
 }
 
-// yieldable is why this leader must not make room for another candidate on its own account
-// (MaxTerm, a higher priority): a pause, or nodes that refuse writes. These let it renew and
-// release its lock, and no one take it: the election would be without a leader until someone
-// makes room. It queries the nodes.
-func (c *candidate) yieldable(ctx context.Context) error {
+// handoverBlocked returns why this leader must not hand over because of MaxTerm, a candidate with a higher
+// priority or a drain: the election is paused, or nodes refuse writes. Such nodes let the leader
+// renew and release its lock, but let no candidate take it: the election would have no leader until
+// an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
+func (c *candidate) handoverBlocked(ctx context.Context) error {
 	if c.isPaused() {
 		return ErrRefused
 	}

@@ -11,16 +11,16 @@ import (
 
 // Work is what a leader does. It must return soon after ctx ends (within
 // Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
-// is then an *Ended. Returning nil ends the term, and the candidate runs again
+// is then an *Ended. Returning nil ends the term, and the candidate campaigns again
 // after Config.RestartDelay, as it does after a RestartError; returning another error ends
-// Run, or with Config.RetryFailed the term. A panic ends the process, as
-// ever, after the lock was released and the panic recorded in the history: within two
-// requests' time. Run does not return then.
+// Run, or with Config.RetryFailed only the term. A panic ends the process, as
+// usual, but first the lock is released and the panic recorded in the history, which takes
+// at most the time of two requests. Run does not return then.
 type Work func(ctx context.Context, term *Term) error
 
 // Term is one leadership, from its election to its end. Safe for concurrent use. A nil
-// *Term is that of a candidate which does not lead: it is not valid, its token is 0, its
-// context has ended with ErrNotLeader, and its methods do nothing else.
+// *Term stands for a candidate that does not lead: it is not valid, its token is 0, its
+// context has ended with ErrNotLeader, and its other methods do nothing.
 type Term struct {
 	clock *lease.Clock
 	token uint64
@@ -35,44 +35,44 @@ type Term struct {
 	once   sync.Once
 	expiry expiryRecord
 
-	warms   bool          // a requested end waits until the next leader is warm: the machine ends the term then
-	asked   chan struct{} // closed by the first Resign, or request to hand over
-	askOnce sync.Once
-	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to no one in particular
-	over    chan struct{}            // closed when the work has returned and the lock was given back
+	warms        bool          // a requested end waits until the next leader is warm; the state machine ends the term then
+	endRequested chan struct{} // closed by the first Resign, or request to hand over
+	requestOnce  sync.Once
+	handTo       atomic.Pointer[handover] // set before asked is closed; nil: the request names no heir
+	over         chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error
-	lost       atomic.Bool // its lock: a majority of the nodes does not hold it, or is about to be asked to release it
-	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
+	lost       atomic.Bool // a majority of the nodes does not hold the lock, or is about to be requested to release it
+	dataLost   atomic.Bool // the term ended because a majority of the nodes had lost all their data of the election
 
-	stopped    chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
+	stopped    chan struct{} // of Campaign: closed by Close, when the work has stopped; nil for Run
 	stopOnce   sync.Once
-	panicLimit time.Duration // of Campaign: for how long Close holds up a panic
+	panicLimit time.Duration // of Campaign: for how long Close delays a panic, at most
 	panicked   any           // what the work of a campaigned term panicked with; written before stopped is closed
 }
 
 type termKey struct{}
 
-// made distinguishes a term from a nil one, which Elector.Term returns to a follower, and from a
-// zero one.
+// made reports whether t is neither nil, which Elector.Term returns while the candidate does not
+// lead, nor the zero value.
 func (t *Term) made() bool { return t != nil && t.grant != nil }
 
 func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
 		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
-		asked: make(chan struct{}), over: make(chan struct{}),
+		endRequested: make(chan struct{}), over: make(chan struct{}),
 	}
-	// The parent's end has its own reason (shutdown), which the machine
-	// gives: so the context only inherits the values.
+	// When parent ends, the state machine ends the term with its own reason
+	// (shutdown), so the context inherits only the values.
 	ctx := context.WithValue(context.WithoutCancel(parent), termKey{}, t)
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
 }
 
-// Token is the term's fencing token: larger than that of every earlier term.
-// Give it to whatever the work writes to, and have it refuse smaller ones: it
-// is the only protection against a leader that was paused between checking Valid
-// and writing.
+// Token returns the term's fencing token, which is larger than that of every
+// earlier term. Give it to whatever the work writes to, and have that refuse
+// smaller ones: this is the only protection against a leader that was paused
+// between checking Valid and writing.
 func (t *Term) Token() uint64 {
 	if t == nil {
 		return 0
@@ -80,15 +80,15 @@ func (t *Term) Token() uint64 {
 	return t.token
 }
 
-// Valid reports whether the term still holds, by the clock, at every call. It
+// Valid reports whether the term still holds. It reads the clock at every call,
 // does no I/O, allocates nothing and takes some 50 ns.
 func (t *Term) Valid() bool { return t.made() && !t.ended.Load() && t.grant.Valid() }
 
-// Deadline is when the work must stop unless the lease is renewed before: now
-// plus Left. It moves with every renewal, and never again once the term has
-// ended. For people and for sizing a step of the work: decisions use Valid or
-// the context. time.Until(t.Deadline()) counts as Valid does, whatever happens
-// to the wall clock.
+// Deadline returns when the work must stop unless the lease is renewed before:
+// now plus Left. It moves with every renewal, until the term has ended. Use it
+// for display and to size a step of the work; for decisions use Valid or the
+// context. time.Until(t.Deadline()) agrees with Valid, whatever happens to the
+// wall clock.
 func (t *Term) Deadline() time.Time {
 	if !t.made() {
 		return time.Time{}
@@ -99,7 +99,7 @@ func (t *Term) Deadline() time.Time {
 	return t.grant.Deadline()
 }
 
-// Left is how much of the lease the work may still use unless the lease is
+// Left returns how much of the lease the work may still use unless the lease is
 // renewed before: zero from the deadline on, and once the term has ended. It
 // reads the clock that Valid reads, so a step of the wall clock does not change
 // it. No I/O, no allocation.
@@ -111,10 +111,10 @@ func (t *Term) Left() time.Duration {
 	return left
 }
 
-// Kept is Left for what goes on after a planned end of the term, such as a request that was
-// under way: while the work stops the lease is renewed, for Config.DrainTimeout at most. Zero
-// from the deadline of the newest renewal on, when the lock is released, and once a majority of
-// the nodes has shown that it is lost. No I/O, no allocation.
+// Kept is Left for work that continues after a planned end of the term, such as a request that was
+// under way: while the work stops the lease is renewed, for Config.DrainTimeout at most. It returns
+// zero from the deadline of the newest renewal on, once the lock is being released, and once a
+// majority of the nodes has shown that the lock is lost. No I/O, no allocation.
 func (t *Term) Kept() time.Duration {
 	if !t.made() || t.lost.Load() {
 		return 0
@@ -123,7 +123,7 @@ func (t *Term) Kept() time.Duration {
 	return left
 }
 
-// Since is when the term began.
+// Since returns when the term began.
 func (t *Term) Since() time.Time {
 	if t == nil {
 		return time.Time{}
@@ -131,7 +131,7 @@ func (t *Term) Since() time.Time {
 	return t.since
 }
 
-// Context ends with the term; context.Cause gives the *Ended.
+// Context returns a context that ends with the term; context.Cause then gives the *Ended.
 func (t *Term) Context() context.Context {
 	if !t.made() {
 		return noTerm
@@ -139,17 +139,17 @@ func (t *Term) Context() context.Context {
 	return t.ctx
 }
 
-// noTerm is the context of no term.
+// noTerm is what Context returns for a nil term.
 var noTerm = func() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	end(ErrNotLeader)
 	return ctx
 }()
 
-// Done is closed when the term has ended and the work must stop.
+// Done returns a channel that is closed when the term has ended and the work must stop.
 func (t *Term) Done() <-chan struct{} { return t.Context().Done() }
 
-// Err is nil while the term holds, then its *Ended.
+// Err returns nil while the term lasts, then its *Ended.
 func (t *Term) Err() error {
 	if t.Context().Err() == nil {
 		return nil
@@ -157,12 +157,12 @@ func (t *Term) Err() error {
 	return context.Cause(t.Context())
 }
 
-// Resign ends the term, with Config.Warm once the next leader is warm, and returns at once: the
-// lease is kept until the work has stopped (at most Config.DrainTimeout), and the candidate
-// campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
+// Resign ends the term, and returns at once. With Config.Warm the term ends only when the next leader
+// is warm. The lease is kept until the work has stopped (at most Config.DrainTimeout), and the
+// candidate campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
 func (t *Term) Resign() {
 	if t.made() {
-		t.ask()
+		t.requestEnd()
 	}
 }
 
@@ -171,14 +171,14 @@ func (t *Term) Resign() {
 // ErrNotReleased means that the lock was not released, and has lapsed. Call it
 // after every such term, also after one that was lost; further calls only wait.
 //
-// Deferred itself (defer term.Close(ctx)), it runs when the work panics, too: it releases the lock, has the
-// term recorded as panicked, and panics on with the same value. Called by a deferred
-// function of yours it can't see the panic: the lock is released, and the term recorded as
-// resigned. Without it, and when another goroutine panics, the process ends as if it had
-// been killed, and the lease lapses.
+// If Close itself is deferred (defer term.Close(ctx)), it also handles a panic of the work: it
+// releases the lock, has the term recorded as panicked, and panics again with the same value. If
+// another deferred function calls Close, it can't see the panic: the lock is released, and the term
+// recorded as resigned. Without Close, and when another goroutine panics, the process ends as if it
+// had been killed, and the lease lapses.
 //
-// A term of Run has ended when its work has returned: Close does nothing to it, and
-// returns an error.
+// A term of Run ends when its work returns: Close does nothing to it, and returns an
+// error.
 func (t *Term) Close(ctx context.Context) error {
 	switch {
 	case !t.made():
@@ -186,8 +186,8 @@ func (t *Term) Close(ctx context.Context) error {
 	case t.stopped == nil:
 		return failed(nil, "Close: a term of Run ends when the work returns; Resign requests that")
 	}
-	value := recover() // of a work that panicked, where Close itself is deferred
-	if value != nil {  // as Run does: the process must not outlive its panic by a lease
+	value := recover() // not nil if the work panicked and Close itself is deferred
+	if value != nil {  // as in Run, a panic must not wait for a whole lease
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.panicLimit)
 		defer cancel()
@@ -198,14 +198,14 @@ func (t *Term) Close(ctx context.Context) error {
 	})
 	err := t.awaitOver(ctx)
 	if value != nil {
-		panic(value) // with the stack of the first one, which has not been left
+		panic(value) // prints the stack of the first panic too: it has not been unwound
 	}
 	return err
 }
 
-// awaitOver waits until the term has ended, also its release. A term that has ended is not
-// reported as one that may not be, whatever has become of ctx: of two channels that
-// are ready a select takes any.
+// awaitOver blocks until the term has ended and its lock was given back, or until ctx ends. If both
+// are the case it returns the outcome of the release: a select takes either of two ready channels,
+// so the term is checked again.
 func (t *Term) awaitOver(ctx context.Context) error {
 	select {
 	case <-t.over:
@@ -227,30 +227,31 @@ func (t *Term) isOver() bool {
 	}
 }
 
-func (t *Term) ask() { t.request(nil) }
+func (t *Term) requestEnd() { t.request(nil) }
 
 // handover is a request to end the term in favour of another candidate.
 type handover struct {
 	to   string // its incarnation
 	why  error
-	cold bool // nobody goes first, not even by the succession: who should could not get ready
+	cold bool // no candidate goes first, not even by the succession: those that should could not get warm
 }
 
 func (t *Term) hand(h handover) { t.request(&h) }
 
-// request requests the end of the term; the first request counts. Where no candidate has to get warm it is the end: the
-// work learns of it from here, and not a moment later from the state machine.
+// request requests the end of the term; only the first request counts. If no candidate has to get
+// warm, request ends the term itself: through the state machine the work would learn of it a moment
+// later.
 func (t *Term) request(h *handover) {
-	t.askOnce.Do(func() {
+	t.requestOnce.Do(func() {
 		t.handTo.Store(h)
-		close(t.asked)
+		close(t.endRequested)
 	})
 	if !t.warms {
 		t.end(t.requested())
 	}
 }
 
-// requested is the end that was requested.
+// requested returns the reason and the error of the end that was requested.
 func (t *Term) requested() (Reason, error) {
 	if h := t.handTo.Load(); h != nil {
 		if h.to == "" {
@@ -261,10 +262,10 @@ func (t *Term) requested() (Reason, error) {
 	return ReasonResigned, nil
 }
 
-// end ends the term; the first call gives the reason. From here on Valid is
+// end ends the term; only the first call counts. From here on Valid is
 // false, whatever the clock shows.
 func (t *Term) end(reason Reason, err error) {
-	deadline := t.grant.Deadline() // not under the lock of once: a candidate that stands still at its clock must hold up no other end
+	deadline := t.grant.Deadline() // not within once: a simulated clock that blocks must not delay another call of end
 	t.once.Do(func() {
 		t.at = time.Now()
 		if deadline.Before(t.at) {

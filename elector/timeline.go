@@ -12,26 +12,26 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// Timeline is what happened in one election, or in several: the terms, the pauses and the
-// cordons that the nodes have recorded, what is vacant now, and for how long there was a leader.
-// Each list is never nil after Election.Timeline and Quorum.Timeline.
+// Timeline is what happened in one election, or in several: the terms and the operator actions that
+// the nodes have recorded, which elections have no leader now, and for how long each had one.
+// Election.Timeline and Quorum.Timeline return no nil lists.
 type Timeline struct {
 	Terms    []TermRecord    `json:"terms"`    // newest first
 	Pauses   []PauseRecord   `json:"pauses"`   // newest first
 	Versions []VersionRecord `json:"versions"` // newest first
-	// Cordons are those of all candidates under the prefix, newest first. Which of them were
-	// candidates of an election is not recorded, and one that never led may be the one that was
-	// missed when its leader failed.
+	// Cordons are those of all candidates under the prefix, newest first. The history does not
+	// record which of them were candidates of an election, and a cordoned candidate that never led
+	// may be the one that could not take over when the leader failed.
 	Cordons   []CordonRecord `json:"cordons"`
-	Vacancies []Vacancy      `json:"vacancies"` // of elections that no candidate leads now, the newest first
+	Vacancies []Vacancy      `json:"vacancies"` // elections that no candidate leads now, the newest first
 	// Availability is one summary per election with a recorded term, by name.
 	Availability []Availability `json:"availability"`
 }
 
-// Timeline returns what happened in the election since a moment (the zero time: as long as
-// is recorded), of its last n terms at most. Bounds and errors are those of History; what
-// the nodes that answered have recorded comes with the error. An error that is no ErrUnreachable
-// is of the cordons alone.
+// Timeline returns what happened in the election since a moment (the zero time: everything
+// recorded), with its last n terms at most. Bounds and errors are those of History. With an error
+// it returns what the nodes that answered have recorded. An error other than ErrUnreachable or
+// ErrClosed concerns the cordons alone.
 func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timeline, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Timeline{}.filled(), err
@@ -47,11 +47,11 @@ func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timel
 	return timelineOf(p, n, since, time.Now()).filled(), cmp.Or(err, cordonsErr)
 }
 
-// pauseEntries is how many entries of operators are expected among those of the terms; where
-// there are more, a history is read again.
+// pauseEntries is how many operator actions are expected among the entries of the terms. Where
+// there are more, the history is read a second time.
 const pauseEntries = 20
 
-// filled has no nil list: JSON shows them as empty.
+// filled returns t with empty lists in place of nil ones, for JSON.
 func (t Timeline) filled() Timeline {
 	t.Terms, t.Pauses = append([]TermRecord{}, t.Terms...), append([]PauseRecord{}, t.Pauses...)
 	t.Versions, t.Cordons = append([]VersionRecord{}, t.Versions...), append([]CordonRecord{}, t.Cordons...)
@@ -59,14 +59,14 @@ func (t Timeline) filled() Timeline {
 	return t
 }
 
-// timelineOf is the time line of one election: its last n terms that had not ended before
-// since, with the pauses of that time. It reads no clock.
+// timelineOf returns the time line of one election: its last n terms that had not ended before
+// since, and the operator actions of that time. It reads no clock.
 func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 	t.Terms = p.terms[:min(n, len(p.terms))]
 	summed := t.Terms
 	if i := slices.IndexFunc(t.Terms, func(r TermRecord) bool { return r.endedBefore(since) }); i >= 0 {
-		// The last one before shows since when there was no leader: else an outage that began
-		// before that moment is not counted.
+		// The last term before since shows from when on there was no leader. Without it an outage
+		// that began before since would not be counted.
 		t.Terms, summed = t.Terms[:i], t.Terms[:i+1]
 	}
 	if v, vacant := vacancyOf(p, now); vacant {
@@ -95,14 +95,14 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 	return t
 }
 
-// Timeline is the time line of several elections of this Quorum's prefix since a moment,
-// each with its last n terms at most; Terms, Pauses and Vacancies of all together are in
-// the order of time. It queries each node for up to a hundred elections per round trip, so
-// thousands take about as many round trips as they have hundreds (and more where many pauses
-// stand before the terms), and waits for each
-// answer at most 5 s; once a majority of the nodes has answered, for the others only a
-// few times as long as that took. The error is ErrUnreachable when no majority of the nodes answered,
-// and any other one names what is missing from what is returned with it.
+// Timeline returns the time line of several elections of this Quorum's prefix since a moment, with
+// the last n terms of each at most. The lists of all elections are merged, newest first.
+//
+// It queries each node for up to a hundred elections per round trip, so a thousand elections take
+// about ten round trips (and more where many pauses are newer than the terms). It waits for each
+// answer at most 5 s; once a majority of the nodes has answered, it waits for the others only a few
+// times as long as that took. The error is ErrUnreachable when no majority of the nodes answered
+// for any election; any other error of the nodes names what is missing from the returned Timeline.
 func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since time.Time) (Timeline, error) {
 	t := Timeline{}.filled()
 	if err := checkOpen(q.nodes); err != nil {
@@ -151,8 +151,8 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 // recallTimeout bounds one answer with up to a hundred histories.
 const recallTimeout = 5 * time.Second
 
-// recallWhole reads the whole histories of the elections of which the entries that were read
-// don't cover the terms, and puts what a majority of the nodes answers in their place.
+// recallWhole reads the whole history of each election whose entries in all don't cover the terms.
+// If a majority of the nodes answers, it replaces the entries in all.
 func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []protocol.Keys, all [][]registry.Past, n int, since time.Time) {
 	now, majority := time.Now(), q.nodes.Majority()
 	var which []int
@@ -187,7 +187,7 @@ func pastOfMany(name string, keys protocol.Keys, nodes []registry.Past, majority
 		views[i], byNode[i], errs[i] = n.View, n.Entries, n.Err
 	}
 	st, _ := summarize(name, keys, views, majority)
-	// The sitting leader's terms are not compared: it may have been replaced meanwhile.
+	// Not compared with the sitting leader's term: another one may have replaced it meanwhile.
 	received, released := receiptsOf(byNode, name)
 	return pastOf(st, answersOf(errs) >= majority, byNode, overlaps(released, received, nil), now), errs
 }
@@ -198,7 +198,8 @@ func (t *Timeline) add(one Timeline) {
 	t.Vacancies, t.Availability = append(t.Vacancies, one.Vacancies...), append(t.Availability, one.Availability...)
 }
 
-// sort is by time, and stable: terms of one election stay in the order of their tokens.
+// sort orders the lists by time, and Availability by name. It is stable: terms of one election stay
+// in the order of their tokens.
 func (t *Timeline) sort() {
 	slices.SortStableFunc(t.Terms, func(a, b TermRecord) int { return b.Began().Compare(a.Began()) })
 	slices.SortStableFunc(t.Pauses, func(a, b PauseRecord) int { return b.From.Compare(a.From) })

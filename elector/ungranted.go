@@ -14,8 +14,9 @@ func init() { //nolint:gochecknoinits // no exported way to make a term
 	}
 }
 
-// ungrantedTerm makes a term for a test of a program's work: it holds for the longest lease,
-// and its work counts as that of Campaign.
+// ungrantedTerm makes a term that no election granted, for a test of a program's work. It is valid
+// for the longest lease, and Term.Close ends it like a term of Campaign. The returned function ends
+// it for a reason.
 func ungrantedTerm(token uint64) (*Term, func(Reason)) {
 	clock := lease.NewClock(nil)
 	t := newTerm(context.Background(), clock, token, lease.NewGrant(clock, lease.Timing{Lease: lease.MaxLease}, clock.Now()))

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// warmer puts a planned end of a term off until the next leader is warm. Its fields belong to the
+// warmer delays a planned end of a term until the next leader is warm. Its fields belong to the
 // state machine's goroutine.
 type warmer struct {
 	m      *machine
 	term   *Term
 	reason Reason
 	err    error
-	warmed chan *handover // to whom; nil: as it would have been without
+	warmed chan *handover // gets the handover, nil for the heir as without Warm; a nil channel: no end is planned
 	cancel context.CancelFunc
 }
 
-// warms reports whether the next leader gets warm before a planned end.
+// warms reports whether a planned end of a term waits until the next leader is warm.
 func (c *Config) warms() bool { return c.Warm != nil && c.WarmTimeout != 0 }
 
-// plan ends the term, once its heir is warm. A second request changes nothing.
+// plan ends the term, with Config.Warm once its heir is warm. A second call changes nothing.
 func (w *warmer) plan(reason Reason, err error) {
 	m := w.m
 	switch {
@@ -30,7 +30,7 @@ func (w *warmer) plan(reason Reason, err error) {
 		w.term.end(reason, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(m.going, m.cfg.WarmTimeout)
+	ctx, cancel := context.WithTimeout(m.runCtx, m.cfg.WarmTimeout)
 	warmed := make(chan *handover, 1)
 	w.reason, w.err, w.warmed, w.cancel = reason, err, warmed, cancel
 	to := ""
@@ -42,7 +42,7 @@ func (w *warmer) plan(reason Reason, err error) {
 
 func (w *warmer) waits() bool { return w.warmed != nil }
 
-// take ends the term as planned.
+// take ends the term as planned, in favour of h if that is not nil.
 func (w *warmer) take(h *handover) {
 	if h != nil {
 		h.why = w.err
@@ -51,15 +51,16 @@ func (w *warmer) take(h *handover) {
 	w.term.end(w.reason, w.err)
 }
 
-// stop waits for no heir any more: the term has ended.
+// stop ends the wait for the heir: the term has ended.
 func (w *warmer) stop() {
 	if w.waits() {
 		w.cancel()
 	}
 }
 
-// warmHeir has the candidates that should lead next get ready, one after the other until one is.
-// It blocks until ctx ends at most, and then leaves it to who was to lead anyway.
+// warmHeir has the candidates that should lead next get warm, one after the other until one is warm,
+// and returns a handover to that one. If none can, no candidate goes first. It blocks until ctx ends
+// at most, and then returns nil: the candidate goes first that would have done so anyway.
 func (m *machine) warmHeir(ctx context.Context, token uint64, to string) *handover {
 	heirs := m.peers.Heirs()
 	if to != "" {

@@ -9,13 +9,14 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
-// warming is a candidate's Config.Warm while it runs.
+// warming runs a candidate's Config.Warm.
 type warming struct {
 	mu     sync.Mutex // of all below
 	cancel context.CancelFunc
 }
 
-// run calls warm, one at a time. A panic of it must not cost a process whose leader is in its place.
+// run calls warm and blocks until it returns; only one call runs at a time. A panic of warm becomes
+// an error: it must not end this process while another candidate leads.
 func (w *warming) run(ctx context.Context, limit time.Duration, warm func(context.Context) error, log *slog.Logger) error {
 	if warm == nil {
 		return nil
@@ -43,7 +44,7 @@ func (w *warming) run(ctx context.Context, limit time.Duration, warm func(contex
 	return nil
 }
 
-// stop ends its context: the work begins.
+// stop cancels the context of a Warm that is running: the work begins.
 func (w *warming) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,20 +19,20 @@ type outcome struct {
 type workRun struct {
 	m        *machine
 	term     *Term
-	done     chan outcome  // its end
-	released chan struct{} // closed at the release: lets a panicking work go
-	reported chan struct{} // closed when the end was announced, too
+	done     chan outcome  // gets the outcome of the work
+	released chan struct{} // closed when the lock was released: a panic may then end the process
+	reported chan struct{} // closed when the end of the term has been announced too
 }
 
 func (m *machine) newWorkRun(term *Term) workRun {
 	return workRun{m: m, term: term, done: make(chan outcome, 1), released: make(chan struct{}), reported: make(chan struct{})}
 }
 
-// serve runs the work. A panic is not swallowed: the lock is released and the panic
-// recorded, both within bounds, and the process ends as it would have.
+// serve runs the work. A panic still ends the process, but first the lock is released and
+// the panic recorded, both within bounds.
 //
-// It is this goroutine that starts the announcement: on a machine with one processor the
-// work then runs first, and the requests of the announcement don't delay it.
+// This goroutine starts the announcement: on a host with one processor the work then runs
+// first, and the requests of the announcement don't delay it.
 func (r *workRun) serve(work Work, announce func()) {
 	go announce()
 	out := outcome{panicked: true}
@@ -48,7 +48,7 @@ func (r *workRun) serve(work Work, announce func()) {
 		r.m.log.Error("work panicked", "token", r.term.token, "error", out.err, "stack", string(debug.Stack()))
 		r.awaitReport()
 		if value != nil {
-			panic(value) // with the stack of the first one, which has not been left
+			panic(value) // prints the stack of the first panic too: it has not been unwound
 		}
 	}()
 	out.err = errGoexit
@@ -56,9 +56,9 @@ func (r *workRun) serve(work Work, announce func()) {
 	out = outcome{err: err}
 }
 
-// awaitReport holds up the end of the process until the lock was released, and then until
-// the nodes have recorded why: without the record the history calls the term vanished, as
-// if the process had been killed. Each takes at most a request's time.
+// awaitReport delays the end of the process until the lock was released, and then until
+// the nodes have recorded why: without the record the history reports the term as vanished,
+// as if the process had been killed. Each wait takes at most the call time-out.
 func (r *workRun) awaitReport() {
 	limit := r.m.timing.CallTimeout()
 	timer := time.NewTimer(limit)

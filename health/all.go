@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// All passes when each of the probes passes. It runs them at the same time and joins
-// the errors in the order of the probes, on one line: "db: refused; disk: full". Give
-// each a name with [Named]. No probes at all: it passes.
+// All returns a probe that passes when each of the probes passes, or when there are none.
+// It runs them at the same time and joins the errors in the order of the probes, on one
+// line: "db: refused; disk: full". Give each a name with [Named].
 //
-// Check returns at most 10 ms after ctx has ended, naming those that have not answered.
-// One that keeps hanging is not run again before it has returned, and fails meanwhile:
+// Check returns at most 10 ms after ctx has ended; its error names the probes that have not
+// answered. A probe that keeps hanging fails, and is not run again before it has returned:
 // it costs one goroutine and doesn't hide the answers of the others. A panic is a failure
-// of that probe. Arm and Disarm are passed on to all that have them.
+// of that probe. Arm and Disarm are passed on to each [Armer] among the probes.
 func All(probes ...Probe) Probe {
 	a := &all{members: make([]member, len(probes))}
 	for i, p := range probes {
@@ -34,8 +34,8 @@ type member struct {
 func (a *all) Check(ctx context.Context) error {
 	grace := 10 * time.Millisecond
 	if deadline, ok := ctx.Deadline(); ok {
-		// Less than the runner's own grace, so that the text below, which names the
-		// slow one, reach it in time.
+		// Less than the runner's own grace, so that the joined error, which names the
+		// slow probe, reaches the runner in time.
 		grace = min(grace, max(0, time.Until(deadline)/40))
 	}
 	errs := make([]error, len(a.members))
@@ -100,6 +100,6 @@ func (j *joined) Error() string {
 
 func (j *joined) Unwrap() []error { return j.errs }
 
-// Definite reports whether any part is. Without it errors.As would stop at the first part
-// with such a method, which may be one of a user's that says false.
+// Definite reports whether any part is definite. Without this method errors.As would stop at
+// the first part that has one, which may be a user's error that returns false.
 func (j *joined) Definite() bool { return slices.ContainsFunc(j.errs, isDefinite) }

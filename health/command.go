@@ -29,7 +29,7 @@ func runCommand(ctx context.Context, name string, args []string) error {
 	began := time.Now()
 	err := cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
-		return nil // it exited with 0; what it left in the background is not its answer
+		return nil // it exited with 0; a process that it left in the background doesn't matter
 	}
 	var printed string
 	if line := lastLine(output.bytes); line != "" {

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// killWholeGroup gives the command its own process group and makes the end of its
-// context kill all of it: `sh -c "sleep 60; true"` would otherwise leave the sleep behind.
+// killWholeGroup gives the command its own process group, and kills the whole group when its
+// context ends: `sh -c "sleep 60; true"` would otherwise leave the sleep behind.
 func killWholeGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
-		// Once the program is reaped its number may belong to another process.
+		// Once the program is reaped, another process may have its PID.
 		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 			return os.ErrProcessDone
 		}

@@ -24,8 +24,8 @@
 //     that it keeps hanging is one more. A panic is a failure.
 //   - Freshness: without a success within [Settings.MaxAge] the status is unhealthy,
 //     whatever the probe, the loop or the scheduler do.
-//   - Thresholds: [Settings.Failures] in a row to fall, [Settings.Successes] in a row to
-//     recover. An error marked with [Definite] needs no second one.
+//   - Thresholds: [Settings.Failures] in a row to become unhealthy, [Settings.Successes] in
+//     a row to recover. One error marked with [Definite] is enough.
 //
 // Time is Go's monotonic time, except for [FileAge], which has to compare with the
 // file system's clock. The monotonic clock of most systems stands still while the

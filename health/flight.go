@@ -9,12 +9,12 @@ import (
 )
 
 // flight lets at most one call of a probe run at a time. It exists because a call that
-// ignores its context can't be ended: without it every interval would leave one more
+// ignores its context can't be ended: without a flight every interval would leave one more
 // goroutine behind.
 //
-// Callers that meet a call which is still in time wait for the same answer. Once a call
-// has outlived the deadline of a caller it is overdue: other callers are refused at once, and
-// no second one starts until it has returned.
+// A caller that finds a call running shares its answer. Once a call has outlived the deadline
+// of a caller it is overdue: other callers get an error at once, and no second call starts
+// until it has returned.
 type flight struct {
 	mu      sync.Mutex
 	current *call // nil when none runs
@@ -25,14 +25,14 @@ type call struct {
 	done    chan struct{} // closed when the call has returned
 	err     error         // valid after done
 	overdue bool          // guarded by flight.mu, as is left
-	left    bool          // its caller has gone: its answer began before the next caller's request
+	left    bool          // a caller left it: its answer is too old for callers that come later
 }
 
 // check runs p, or joins the run in flight. It returns at the latest grace after ctx has
 // ended; grace gives a probe that respects ctx the time to report why it was slow.
 func (f *flight) check(ctx context.Context, p Probe, grace time.Duration) error {
 	if n, ok := p.(*named); ok {
-		// A hang or a panic is noticed out here, where Named does not add the name.
+		// The flight reports a hang or a panic, and Named inside of the call can't name it.
 		return n.prefix(f.check(ctx, n.probe, grace))
 	}
 	for {
@@ -46,7 +46,7 @@ func (f *flight) check(ctx context.Context, p Probe, grace time.Duration) error 
 		}
 		err := f.wait(ctx, c, grace)
 		if left && ctx.Err() == nil {
-			continue // an old answer is no news of now
+			continue // that answer is too old: call again
 		}
 		// The call that was joined may have ended with its own caller's context, which
 		// shows nothing about the probe.
@@ -78,7 +78,7 @@ func (f *flight) run(ctx context.Context, c *call, p Probe) {
 			err = fmt.Errorf("panic: %v", v)
 		}
 		f.mu.Lock()
-		f.current = nil // first: who reads the answer may run it again at once
+		f.current = nil // first: a caller that reads the answer may run the probe again at once
 		f.mu.Unlock()
 		c.err = err
 		close(c.done)
@@ -103,7 +103,7 @@ func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 		return c.answer(ctx, grace)
 	case <-timer.C:
 	}
-	select { // both, after a pause of the process: then the answer counts
+	select { // after a pause of the process both may be ready: then the answer counts
 	case <-c.done:
 		return c.answer(ctx, grace)
 	default:
@@ -118,7 +118,8 @@ func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 	return c.noAnswer(ctx, grace)
 }
 
-// answer is the probe's own, but a bare "context deadline exceeded" explains nothing.
+// answer returns the probe's error. It replaces a bare "context deadline exceeded", which
+// explains nothing.
 func (c *call) answer(ctx context.Context, grace time.Duration) error {
 	if c.err != nil && c.err == ctx.Err() { //nolint:errorlint // a wrapped one has its own text
 		return c.noAnswer(ctx, grace)
@@ -148,16 +149,16 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// FromCheck makes a check without a context a [Probe], such as any Check of
+// FromCheck makes a [Probe] from a check without a context, such as any Check of
 // github.com/heptiolabs/healthcheck.
 //
 // As the check can't be ended, it runs in its own goroutine. Check returns as soon as
 // ctx has ended; while the check hangs beyond that, further calls fail at once, reporting
 // since when, and no second goroutine starts. Callers at the same time share one answer.
 //
-// Give it the check itself, not one wrapped by healthcheck.Async: that one keeps
-// returning its last OK while the check inside hangs, which no caller can see. The
-// [Runner] does what Async is for.
+// Give it the check itself, not one wrapped by healthcheck.Async: Async keeps returning
+// its last OK while the check inside hangs, which no caller can see. The [Runner] does what
+// Async is for.
 func FromCheck(check func() error) Probe {
 	if check == nil {
 		return &fromCheck{probe: Func(func(context.Context) error { return errNilProbe })}

@@ -9,23 +9,23 @@ import (
 )
 
 // Heartbeat is a work probe that the work itself keeps alive: it calls Beat when it has
-// made progress, and Check fails when no beat came within the bound. It is for the leader
-// that is alive, renews its lease for ever, and does nothing.
+// made progress, and Check fails when no beat came within the bound. It detects a leader
+// that is alive and renews its lease for ever, but does nothing.
 //
-// Put Beat where a unit of work is done: after the batch is written, after the empty poll
-// came back. Not into a timer or a separate goroutine, nor at the head of a retry
-// loop: that beats also when nothing moves. The bound must be longer than the longest unit of
-// honest work.
+// Call Beat where a unit of work is done: after the batch is written, after the empty poll
+// came back. Don't call it in a timer or a separate goroutine, nor at the head of a retry
+// loop: there it beats even when nothing moves. The bound must be longer than the longest
+// unit of work.
 //
 // A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
 // elector it belongs in Config.WorkProbe; as a candidate probe it would shut out every
-// candidate permanently, so an unarmed Check fails with that reason. Its failures are [Definite]: the bound is
-// the threshold. A Runner looks at the moment the bound runs out, not only at its
-// interval.
+// candidate permanently, so an unarmed Check fails with that reason. Its failures are
+// [Definite]: the bound is the threshold. A Runner also checks at the moment when the bound
+// runs out, not only at its interval.
 //
-// All methods are safe for concurrent use. Use one heartbeat for one runner: one that
-// several electors share stays armed until the last of their terms has ended, but the
-// work of one keeps it alive for all, and hides that another one stalls.
+// All methods are safe for concurrent use. Use one heartbeat for one runner: a heartbeat that
+// several electors share stays armed until the last of their terms has ended, but the work of
+// one elector keeps it alive for all, and hides that the work of another stalls.
 type Heartbeat struct {
 	bound time.Duration
 	base  time.Time

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// TargetError is why [HTTP] or [TCP] can't make a probe of what it was given.
+// TargetError is the error of [HTTP] or [TCP] for a target that it can't probe.
 type TargetError struct {
 	Probe string // "HTTP" or "TCP"
 
@@ -25,8 +25,8 @@ func badTarget(probe, format string, args ...any) error {
 
 func (e *TargetError) Error() string { return "health: " + e.Probe + " probe: " + e.Problem() }
 
-// Problem is the error for a person, without the names of the package and the function:
-// a program puts the name of its flag or its setting before it.
+// Problem returns the text without the names of the package and the function: a program puts
+// the name of its flag or its setting before it.
 func (e *TargetError) Problem() string { return e.err.Error() }
 
 func (e *TargetError) Unwrap() error { return e.err }
@@ -38,15 +38,15 @@ func (e *TargetError) Unwrap() error { return e.err }
 // accepts no new ones. Only ctx bounds the time. The error holds the status and the first
 // line of the body; the query, which may hold a secret, is left out of it.
 //
-// It returns a [*TargetError] when the URL has no host or another scheme.
+// It returns a [*TargetError] when the URL is invalid, or has no host, a bad port or another scheme.
 func HTTP(rawURL string) (Probe, error) {
 	u, err := url.Parse(rawURL)
 	if strings.Contains(rawURL, "@") && (err != nil || u.User == nil && u.Host == "") {
-		// To quote it would show its password.
+		// Quoting the URL would show its password.
 		return nil, badTarget("HTTP", "%s", "not a URL: write http://[user:password@]host[:port]/path, "+
 			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}
-	if err != nil && !strings.Contains(rawURL, "://") { // host:port, which the parser complains of in its own terms
+	if err != nil && !strings.Contains(rawURL, "://") { // host:port, for which the parser's own error is hard to understand
 		return nil, badTarget("HTTP", "%q must start with http:// or https://", rawURL)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *httpProbe) Check(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	defer resp.Body.Close()
-	// Some servers log a client that closes early; a body without end must not hold us up.
+	// Read the body, since some servers log a client that closes early, but not an endless one.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if resp.StatusCode/100 != 2 {
 		problem := p.name + ": " + resp.Status

@@ -19,8 +19,8 @@ func SQL(db interface {
 //
 // go-redis applies the deadline of ctx to its sockets only with
 // Options.ContextTimeoutEnabled; without it, its ReadTimeout (3 s or more) is what ends
-// a hung ping. Watch with it the Redis that the work uses: the one that holds the
-// election is watched by the election.
+// a hung ping. Use it for the Redis that the work uses: the election watches the Redis that
+// holds it.
 func Redis[C interface{ Err() error }](ping func(context.Context) C) Probe {
 	return Func(func(ctx context.Context) error { return ping(ctx).Err() })
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Probe looks at one thing that health depends on.
+// Probe checks one thing that health depends on.
 //
-// Check returns nil when it is healthy, else an error whose text says what is wrong, for the
-// engineer on call. It should return soon after ctx has ended; a [Runner] copes with
-// one that doesn't. Check must be safe for concurrent use when the probe is given to
-// more than one runner.
+// Check returns nil when that is healthy, else an error that tells the engineer on call what
+// is wrong. It should return soon after ctx has ended; a [Runner] copes with a Check that
+// doesn't. Check must be safe for concurrent use when the probe is given to more than one
+// runner.
 type Probe interface {
 	Check(ctx context.Context) error
 }
 
-// Func makes a function a [Probe].
+// Func is a function as a [Probe].
 type Func func(ctx context.Context) error
 
 // Check calls f.
@@ -25,20 +25,20 @@ func (f Func) Check(ctx context.Context) error { return f(ctx) }
 
 // Armer is implemented by probes that can only pass while the work runs, such as
 // [Heartbeat]. [Runner.RunArmed] calls Arm before its first probe run and Disarm when it
-// returns. [Named] and [All] pass both on. Neither may block.
+// returns. [Named] and [All] pass both on. Neither of them may block.
 type Armer interface {
 	Arm()
 	Disarm()
 }
 
-// Definite marks an error as enough on its own: a [Runner] falls at the first one,
-// whatever [Settings.Failures] says. It is for probes that have a threshold of their own,
-// where a second run can't find more than the first: to check a heartbeat again that is
-// overdue would only delay the step-down.
+// Definite marks an error as enough on its own: a [Runner] becomes unhealthy at the first
+// one, whatever [Settings.Failures] is. It is for probes that have a threshold of their own,
+// where a second run can't find more than the first: checking an overdue heartbeat again
+// would only delay the step-down.
 //
-// The text stays that of err, and errors.Is and errors.As see through. Definite(nil)
-// is nil. A runner knows such errors by their method `Definite() bool`, so a package
-// can mark its own error types without importing this one.
+// The text stays that of err, and errors.Is and errors.As find err. Definite(nil) is nil. A
+// runner recognizes such errors by their method `Definite() bool`, so a package can mark its
+// own error types without importing this one.
 func Definite(err error) error {
 	if err == nil {
 		return nil
@@ -57,8 +57,8 @@ func isDefinite(err error) bool {
 	return errors.As(err, &d) && d.Definite()
 }
 
-// Named puts "name: " before the errors of p, so that the reason of a step-down names
-// which of several probes it was. It passes Arm and Disarm on.
+// Named puts "name: " before the errors of p, so that the reason of a step-down shows
+// which of several probes failed. It passes Arm and Disarm on.
 func Named(name string, p Probe) Probe { return &named{name, p} }
 
 type named struct {
@@ -105,10 +105,10 @@ func disarm(p Probe) {
 	}
 }
 
-// stallsAt is when a heartbeat inside p will be overdue if no beat
-// comes, and which part of p to check then. A runner looks at that moment too: with the
-// interval alone a stall would be seen up to one interval late. The part is nil when
-// there is none; checking it never blocks.
+// stallsAt returns when a heartbeat inside p will be overdue if no beat comes, and which part
+// of p to check then, or nil when there is none. A runner also checks at that moment: with the
+// interval alone it would notice a stall up to one interval late. Checking the part never
+// blocks.
 func stallsAt(p Probe) (time.Time, Probe) {
 	if s, ok := p.(interface{ stallsAt() (time.Time, Probe) }); ok {
 		return s.stallsAt()

@@ -27,18 +27,18 @@ func NewRunner(p Probe, s Settings) (*Runner, error) {
 // Run runs the probe at once and then every Interval until ctx ends, in the role of a
 // candidate probe: unhealthy until the first success.
 //
-// It blocks until ctx ends, and then at most Timeout longer for a probe run that is under
+// Run blocks until ctx ends, and then at most Timeout longer for a probe run that is under
 // way. It returns nil, or an error when this runner is running already (at once, changing
 // nothing), or when the probe ignored the end of its context and had to be left behind in
-// its goroutine. As long as that goroutine lives, a later run starts no second one.
+// its goroutine. As long as that goroutine lives, a later Run starts no second one.
 func (r *Runner) Run(ctx context.Context) error { return r.run(ctx, false) }
 
-// RunArmed is Run in the role of a work probe, for one term: the start counts as the first
+// RunArmed is like Run in the role of a work probe, for one term: the start counts as the first
 // success, failures within StartGrace don't count, and the probe is armed first and
 // disarmed before RunArmed returns (see [Armer]).
 //
-// Before it has started the status is unhealthy. A caller that starts it in a goroutine and
-// then reads the status waits for the start with Changed, which it always closes:
+// Before RunArmed has started the status is unhealthy. A caller that starts it in a goroutine
+// and then reads the status waits for the start with Changed, whose channel it always closes:
 //
 //	started := runner.Changed()
 //	go func() { done <- runner.RunArmed(ctx) }()
@@ -65,11 +65,11 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 		r.armed(time.Now())
 	}
 	r.loop(ctx)
-	r.stop() // unhealthy from here on, also while a hung probe is waited for
+	r.stop() // unhealthy from here on, also while leave waits for a hung probe
 	return r.leave()
 }
 
-// loop is the one goroutine that runs the probe; it returns when ctx ends.
+// loop runs the probe again and again, and returns when ctx ends.
 func (r *Runner) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -82,7 +82,7 @@ func (r *Runner) loop(ctx context.Context) {
 	}
 }
 
-// probeOnce is one probe run. It returns within Timeout, whatever the probe does.
+// probeOnce runs the probe once. It returns within Timeout, whatever the probe does.
 func (r *Runner) probeOnce(ctx context.Context) error {
 	timeout := r.settings.Timeout
 	grace := min(timeout/20, 20*time.Millisecond)
@@ -91,8 +91,8 @@ func (r *Runner) probeOnce(ctx context.Context) error {
 	return r.flight.check(ctx, r.probe, grace)
 }
 
-// rest sleeps until the next run is due, on the grid of intervals that began at start.
-// Meanwhile it looks at a heartbeat in the probe at the moment that its bound runs out.
+// rest sleeps until the next run is due, a whole number of intervals after start. Meanwhile
+// it checks a heartbeat in the probe at the moment when its bound runs out.
 func (r *Runner) rest(ctx context.Context, start time.Time) {
 	interval := r.settings.Interval
 	next := start.Add(interval)
@@ -105,7 +105,7 @@ func (r *Runner) rest(ctx context.Context, start time.Time) {
 			sleep(ctx, time.Until(next))
 			return
 		}
-		// At least a moment: a bound of microseconds must not make this a busy loop.
+		// At least 1 ms: a bound of microseconds must not make this a busy loop.
 		if !sleep(ctx, max(time.Until(at), time.Millisecond)) {
 			return
 		}
@@ -127,7 +127,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// leave waits for a probe run that the end of the context should have ended.
+// leave waits, for at most Timeout, for a probe run that should have ended with its context.
 func (r *Runner) leave() error {
 	idle := r.flight.idle()
 	if idle == nil {

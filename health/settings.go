@@ -13,8 +13,8 @@ const (
 	MaxCount = 1000
 )
 
-// Settings are how often a [Runner] runs its probe and when it counts the result. Zero means the
-// default; the zero value is useful. No time is above MaxTime, and no count above MaxCount.
+// Settings define how often a [Runner] runs its probe and how it counts the results. Zero means
+// the default; the zero value is useful. No time is above MaxTime, and no count above MaxCount.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
 	// that takes longer skips starts; they are not made up for.
@@ -25,22 +25,21 @@ type Settings struct {
 	// probe's own error can still arrive in time.
 	Timeout time.Duration
 
-	// MaxAge is how long the last success is believed. Default Failures x (Interval +
-	// Timeout) + Interval, and at least that without the last Interval: a shorter one
-	// would trip before the failures have been counted. It is counted from the time of
-	// the answer.
+	// MaxAge is how long the last success counts, from the time of its answer. Default
+	// Failures x (Interval + Timeout) + Interval. At least Failures x (Interval + Timeout):
+	// a shorter one would trip before the failures have been counted.
 	MaxAge time.Duration
 
-	// StartGrace is the time from the start of [Runner.RunArmed] within which failed runs
-	// (those that began within it) don't count, also definite ones. Default 0. Run
-	// ignores it.
+	// StartGrace is the time after the start of [Runner.RunArmed] during which failures don't
+	// count, not even definite ones. It applies to the runs that began in that time. Default 0.
+	// Run ignores it.
 	StartGrace time.Duration
 
 	// Failures in a row to become unhealthy. Default 3.
 	Failures int
 
-	// Successes in a row to become healthy again after a fall. Default 1. At the start
-	// of a Run one success is enough.
+	// Successes in a row to become healthy again. Default 1. At the start of a Run one success
+	// is enough.
 	Successes int
 }
 
@@ -106,7 +105,7 @@ func (s Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// minMaxAge is Failures x (Interval + Timeout).
+// minMaxAge returns Failures x (Interval + Timeout).
 func (s Settings) minMaxAge() time.Duration {
 	return time.Duration(s.Failures) * (s.Interval + s.Timeout)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Status is what a [Runner] believes at one moment.
+// Status is what a [Runner] reports at one moment.
 type Status struct {
 	// Healthy is the verdict. False unless a Run or RunArmed is under way.
 	Healthy bool
@@ -15,8 +15,8 @@ type Status struct {
 	// Err is why not: the probe's own error where it returned one. Nil exactly when Healthy.
 	Err error
 
-	// LastErr is what the last finished run returned, nil when it passed or there was none:
-	// a failure shows here before it counts for enough to fall.
+	// LastErr is what the last finished run returned, nil when it passed or there was none.
+	// A failure shows here even if there are not yet enough to become unhealthy.
 	LastErr error
 
 	// LastSuccess is the time of the last answer that passed in this run; zero when there
@@ -43,9 +43,9 @@ var (
 	errStopped    = errors.New("health: the probe runner has stopped")
 )
 
-// Status returns the verdict of this moment. It takes well under a microsecond, never
-// waits for a probe, and judges the age of the last success at each call: it is right
-// also when the loop itself hangs. Safe for concurrent use.
+// Status returns the status at this moment. It takes well under a microsecond and never
+// waits for a probe. It checks the age of the last success at each call, so it is right
+// even when the loop itself hangs. Safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,9 +65,9 @@ func (r *Runner) Status() Status {
 	}
 }
 
-// Changed returns a channel that is closed at the next change of Healthy, also when it
-// changes by the passing of time alone. Take the channel first and read Status after, so
-// that no change falls in between; then take a new one.
+// Changed returns a channel that is closed at the next change of Healthy, also when the last
+// success only gets too old. Take the channel first and read Status after, so that no change
+// falls in between; then take a new one.
 func (r *Runner) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *Runner) update(now time.Time) {
 	r.changed = make(chan struct{})
 }
 
-// reason is nil exactly when the runner is healthy. r.mu is held.
+// reason returns why the runner is unhealthy, nil exactly when it is healthy. r.mu is held.
 func (r *Runner) reason(now time.Time) error {
 	switch {
 	case r.healthy:
@@ -111,7 +111,7 @@ func (r *Runner) reason(now time.Time) error {
 	return fmt.Errorf("no answer yet, first checked %s ago", short(now.Sub(r.started)))
 }
 
-// tooOld reports that the last success is too old to be believed. r.mu is held.
+// tooOld returns the error for a last success that is too old. r.mu is held.
 func (r *Runner) tooOld(now time.Time) error {
 	age := short(now.Sub(r.freshFrom))
 	if r.lastErr != nil {
@@ -131,11 +131,11 @@ type Runner struct {
 
 	mu      sync.Mutex // held for moments, never while a probe runs
 	running bool       // a Run has not returned yet
-	looping bool       // its loop has not ended yet
+	looping bool       // the loop of that Run has not ended yet
 	started time.Time
 
 	passing    bool // the verdict of the thresholds
-	fell       bool // since the start of this run: from then on Successes are needed
+	fell       bool // the verdict fell in this run: from then on it takes Successes to pass
 	stale      bool // fell because of age, not because of failures
 	failures   int
 	successes  int

@@ -25,8 +25,8 @@ func short(d time.Duration) time.Duration {
 // maxExcerpt bounds foreign text in an error, in bytes: it is copied into events, logs and Redis.
 const maxExcerpt = 200
 
-// excerpt makes one printable line of what another program wrote. Control characters would
-// let it forge log lines or control the terminal of anyone who reads the status.
+// excerpt turns what another program wrote into one printable line. With control characters that
+// program could forge log lines, or control the terminal of anyone who reads the status.
 func excerpt(b []byte) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

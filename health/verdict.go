@@ -26,7 +26,7 @@ func (r *Runner) armed(now time.Time) {
 func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.update(now) // the bound may have passed before this answer came
+	r.update(now) // MaxAge may have passed before this answer came
 	r.lastErr, r.lastDuration = err, now.Sub(start)
 	r.runs++
 	r.took += r.lastDuration
@@ -43,7 +43,7 @@ func (r *Runner) record(start, now time.Time, err error) {
 			r.passing = true
 		}
 	case start.Before(r.graceUntil):
-		// Seen in LastErr, not counted: the work is still starting.
+		// Shown in LastErr, but not counted: the work is still starting.
 	default:
 		r.successes = 0
 		r.failures++
@@ -56,8 +56,8 @@ func (r *Runner) record(start, now time.Time, err error) {
 	r.update(now)
 }
 
-// refresh counts the age from now on, or from the end of the start grace: a success early in
-// the grace must not make the status stale before failures begin to count. r.mu is held.
+// refresh notes a success. Its age counts from now, or from the end of the start grace: a success
+// early in the grace must not get too old before failures begin to count. r.mu is held.
 func (r *Runner) refresh(now time.Time) {
 	r.lastSuccess, r.freshFrom = now, now
 	if r.graceUntil.After(now) {
@@ -71,8 +71,8 @@ func (r *Runner) refresh(now time.Time) {
 	r.expire.Reset(r.freshUntil.Sub(now))
 }
 
-// expired publishes a fall by age when no caller reads the status. When a success came in
-// the meantime update finds nothing to do.
+// expired publishes that the last success is too old even when no caller reads the status. When
+// a success came in the meantime, update finds nothing to do.
 func (r *Runner) expired() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

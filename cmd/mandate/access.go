@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings are the flags but for the list, with their environment variable and the
-// parameter of a URL that they stand for.
+// settings lists the flags other than that for the list of URLs, each with its environment variable
+// and its URL parameter.
 func (f *accessFlags) settings() []accessSetting {
 	return []accessSetting{
 		{&f.password, "redis-password-file", "MANDATE_REDIS_PASSWORD_FILE", "password_file"},
@@ -38,8 +38,8 @@ func (f *accessFlags) add(flags *pflag.FlagSet) {
 	}
 }
 
-// urls are the Redis URLs, from a flag or else from the environment, with the files
-// that the other flags name.
+// urls returns the Redis URLs, from a flag or else from the context or the environment, with the
+// files that the other flags name added as parameters.
 func (a *app) urls() []string {
 	urls, file := a.listedURLs()
 	values := url.Values{}
@@ -61,8 +61,8 @@ func (a *app) urls() []string {
 	return all
 }
 
-// otherwise is the value of a flag that was not given: the context's, or else the
-// environment's.
+// otherwise returns the value of a flag that was not given, from the context or, if none is chosen,
+// from the environment.
 func (a *app) otherwise(s accessSetting) string {
 	c := a.contexts.chosen
 	if c == nil {
@@ -71,8 +71,8 @@ func (a *app) otherwise(s accessSetting) string {
 	return map[string]string{"password_file": c.PasswordFile, "ca_file": c.CA, "cert_file": c.Cert, "key_file": c.Key}[s.param]
 }
 
-// withFiles adds the files to a URL that names none of its own. What is no URL stays as it
-// is; opening it reports that.
+// withFiles adds the files to a URL that names none of its own. An invalid URL is returned
+// unchanged; elector.Open reports it.
 func withFiles(raw string, values url.Values) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
@@ -81,7 +81,7 @@ func withFiles(raw string, values url.Values) string {
 	q := u.Query()
 	for param, v := range values {
 		_, own := u.User.Password()
-		if strings.HasSuffix(u.Scheme, "+sentinel") { // that one is the sentinels'
+		if strings.HasSuffix(u.Scheme, "+sentinel") { // in such a URL the userinfo is for the sentinels
 			own = q.Has("password")
 		}
 		if q.Has(param) || param == "password_file" && own {
@@ -93,7 +93,8 @@ func withFiles(raw string, values url.Values) string {
 	return u.String()
 }
 
-// listedURLs also returns the file that they are from, if they are and it can be read again.
+// listedURLs returns the URLs, and the file that they were read from if there is one that can be
+// read again.
 func (a *app) listedURLs() (urls []string, file string) {
 	a.urlsFrom, file = "--redis", a.access.urls
 	switch {
@@ -127,9 +128,9 @@ func (a *app) listedURLs() (urls []string, file string) {
 	return []string{defaultRedis}, ""
 }
 
-// readURLs reads a file of URLs: one a line, or separated by commas; # begins a
-// comment line. The file may hold passwords: it is never quoted. It is also returned, but
-// for a pipe, which can be read once.
+// readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The
+// file may hold passwords, so its content is never quoted. The name of the file is returned, too,
+// unless it is a pipe, which can be read only once.
 func (a *app) readURLs(from, name string) (urls []string, file string) {
 	a.urlsFrom = from
 	const maxSize = 1 << 20
@@ -172,7 +173,7 @@ func splitURLs(list string) []string {
 	return urls
 }
 
-// warnExposed warns of secrets that every user of this machine may read.
+// warnExposed warns of files with secrets that every user of this machine may read.
 func (a *app) warnExposed(urls []string) {
 	warned := map[string]bool{}
 	for _, raw := range urls {

@@ -13,7 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// app is what all commands share: the global flags, and where output goes.
+// app holds what all commands share: the global flags, and where output goes.
 type app struct {
 	stdout, stderr io.Writer
 
@@ -22,22 +22,22 @@ type app struct {
 	contexts   contextFlags
 	urlsFrom   string // the flag, variable, file or context that lists the URLs
 	prefix     string
-	prefixFrom string // what has set it
+	prefixFrom string // the flag, variable or context that set prefix
 	logLevel   string
 	logFormat  string
 	utc        bool
 
 	log      *slog.Logger
-	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
-	problems []string        // found while flags were read
-	given    nextFlags       // what another command needs to work on the same elections
-	helpErr  error           // help was requested for what doesn't exist
+	logs     *logqueue.Queue // of long-running commands, whose stderr also goes through it
+	problems []string        // found while parsing flags
+	given    nextFlags       // the flags that another command needs to work on the same elections
+	helpErr  error           // set when help was requested for an unknown command
 
-	// What the command line works on; reading it makes them.
+	// The objects of this command line, made while it is parsed.
 	quorum   *elector.Quorum
-	opened   []string            // its URLs, which may hold passwords
-	releaser *supervise.Releaser // its pipe is the elector's, too, and stays open
-	election *elector.Election   // of a command about one election
+	opened   []string            // the URLs of quorum, which may hold passwords
+	releaser *supervise.Releaser // its pipe is shared with the elector and stays open
+	election *elector.Election   // of a command on one election
 	elector  *elector.Elector    // of a candidate
 
 	shardMember *shard.Member // of a group
@@ -48,12 +48,12 @@ const (
 	defaultPrefix = "mandate"
 )
 
-// problem notes something that is wrong with the command line.
+// problem records a problem with the command line.
 func (a *app) problem(format string, args ...any) {
 	a.problems = append(a.problems, fmt.Sprintf(format, args...))
 }
 
-// usage is all problems as one error, nil when there are none.
+// usage returns all recorded problems as one error, or nil if there are none.
 func (a *app) usage() error {
 	if len(a.problems) == 0 {
 		return nil
@@ -61,25 +61,25 @@ func (a *app) usage() error {
 	return &usageError{a.problems}
 }
 
-// accessFlags are the files that let mandate into Redis. Those beside the list of
-// URLs become parameters of each URL that does not name its own.
+// accessFlags are the files that let mandate into Redis. All but the list of URLs become parameters
+// of each URL that does not set its own.
 type accessFlags struct {
 	urls                    string
 	password, ca, cert, key string
 }
 
-// contextFlags choose a named Redis, or several, from a file.
+// contextFlags choose a named set of Redis nodes from a file.
 type contextFlags struct {
 	name, file string
 
-	chosen *redisContext // nil: the flags and the environment have all
+	chosen *redisContext // nil: no context is used, only flags and the environment
 }
 
-// nextFlags are the flags of this command line that choose the elections, as they can be
-// typed after another command, which would act on another Redis without them.
+// nextFlags are the flags of this command line that choose the elections, ready to be appended to a
+// suggested command, which without them would act on another Redis.
 type nextFlags string
 
-// redisContext is one of them, under the names of the flags.
+// redisContext is one named context; its fields have the names of the flags.
 type redisContext struct {
 	Redis        []string `yaml:"redis"`
 	RedisFile    string   `yaml:"redis-file"`
@@ -94,7 +94,7 @@ func (c *redisContext) holdsPassword() bool {
 	return slices.ContainsFunc(c.Redis, func(raw string) bool {
 		u, err := url.Parse(raw)
 		if err != nil {
-			return true // it may
+			return true // the password may be in the part that cannot be parsed
 		}
 		_, has := u.User.Password()
 		return has || u.Query().Has("password")

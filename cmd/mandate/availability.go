@@ -10,11 +10,11 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// availabilityLines is the last line: for how long there was no leader.
+// availabilityLines are the last lines of the history: for how long there was no leader.
 func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []string {
 	shown := slices.Clone(t.Availability)
 	if h.all && h.since.IsZero() || len(shown) == 0 {
-		return nil // each election has a beginning of its own
+		return nil // each election begins at another time
 	}
 	last := map[string]int{}
 	for _, v := range t.Vacancies {
@@ -47,7 +47,7 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 		default:
 			text += " (nothing before that is recorded)"
 		}
-		if p.Width == 0 { // a script takes it by the line
+		if p.Width == 0 { // scripts read line by line
 			lines = append(lines, output.Printable(text))
 			continue
 		}
@@ -56,9 +56,9 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 	return lines
 }
 
-// sumOf is all elections in one line, but for those that seem to be unused.
+// sumOf summarizes all elections in one line, except those that seem to be unused.
 func sumOf(all []elector.Availability, unused map[string]int) string {
-	var total elector.Availability // from the zero time on: only how long matters
+	var total elector.Availability // begins at the zero time: only durations matter
 	n := 0
 	for _, a := range all {
 		if unused[a.Election] > 0 {
@@ -90,15 +90,15 @@ func minLed(a elector.Availability) float64 {
 	return led
 }
 
-// availability is one election's time with and without a leader.
+// availability describes an election's time with and without a leader.
 func availability(a elector.Availability) string {
 	return shares(a, ", since "+a.From.Local().Format(time.DateTime))
 }
 
-// shares is how long there was a leader and how long not; since stands behind it.
+// shares describes how long there was a leader and how long not; since is appended.
 func shares(a elector.Availability, since string) string {
 	span := output.Brief(a.Until.Sub(a.From))
-	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // there may have been no leader at any time
+	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // perhaps there was no leader at any time
 		part := "all"
 		if a.Paused != a.MaxPaused {
 			part = atMost + span
@@ -124,7 +124,7 @@ func shares(a elector.Availability, since string) string {
 	return text
 }
 
-// percent is never rounded up to 100: an outage must not disappear.
+// percent never rounds up to 100, because that would hide an outage.
 func percent(part float64) string {
 	switch p := 100 * part; {
 	case part >= 1:

@@ -16,8 +16,8 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// campaignFlags are those of `mandate run`, some of which `mandate serve` has, too, as they
-// were given.
+// campaignFlags are the flags of `mandate run` as they were given. `mandate serve` has some of
+// them, too.
 type campaignFlags struct {
 	election, id, advertise string
 	group                   groupFlags
@@ -32,7 +32,7 @@ type campaignFlags struct {
 	http httpFlags
 }
 
-// groupFlags make a member of a group of shards, in the place of a candidate of one election.
+// groupFlags select a member of a group of shards instead of a candidate of one election.
 type groupFlags struct {
 	name   string
 	shards int
@@ -42,12 +42,13 @@ type groupFlags struct {
 func (a *app) groupFlags(cmd *cobra.Command, o *groupFlags) {
 	f := cmd.Flags()
 	f.StringVar(&o.name, "group", "", "instead of --election: the `NAME` of a group of shards, which all its members share")
-	_ = cmd.RegisterFlagCompletionFunc("group", a.completeGroups) // the only error is a flag of another name
+	_ = cmd.RegisterFlagCompletionFunc("group", a.completeGroups) // the only error is an unknown flag
 	f.IntVar(&o.shards, "shards", 0, "with --group: how many shards it has, the same for all members")
 	f.Float64Var(&o.weight, "weight", 1, "with --group: how many shards this member should own relative to the others")
 }
 
-// ofGroup reports whether a member of a group is meant, and notes what does not fit together.
+// ofGroup reports whether the flags are for a member of a group, and records flags that do not fit
+// together.
 func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 	switch {
 	case o.group.name != "" && o.election != "":
@@ -67,7 +68,7 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 		a.problem("--shards is missing: give how many shards the group has, the same for all its members")
 		o.group.shards = 1
 	}
-	if o.group.weight == 0 { // in Go the zero value is the default
+	if o.group.weight == 0 { // in shard.Config zero means the default
 		a.problem("--weight is 0: above 0 (a member that should own nothing need not run)")
 		o.group.weight = 1
 	}
@@ -83,7 +84,7 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 	return true
 }
 
-// attr names the election, or the group, in the log.
+// attr returns the log attribute that names the election or the group.
 func (o *campaignFlags) attr() slog.Attr {
 	if o.group.name != "" {
 		return slog.String("group", o.group.name)
@@ -91,7 +92,7 @@ func (o *campaignFlags) attr() slog.Attr {
 	return slog.String("election", o.election)
 }
 
-// campaigner makes an elector, or a member of a group.
+// campaigner makes an elector or, with --group, a member of a group.
 func (a *app) campaigner(o *campaignFlags, cfg elector.Config, work func(shard int) health.Probe) error {
 	if o.group.name != "" {
 		return a.member(&o.group, cfg, work)
@@ -99,7 +100,7 @@ func (a *app) campaigner(o *campaignFlags, cfg elector.Config, work func(shard i
 	return a.candidate(cfg)
 }
 
-// campaignerID is the id of either.
+// campaignerID returns the id of the elector or the member.
 func (a *app) campaignerID() string {
 	if a.shardMember != nil {
 		return a.shardMember.ID()
@@ -107,8 +108,8 @@ func (a *app) campaignerID() string {
 	return a.elector.ID()
 }
 
-// member makes the quorum and a member of a group on it, as candidate does an elector: with
-// the settings of one, and a probe of the work of each shard.
+// member makes the quorum and a member of a group on it, as candidate does for an elector. It takes
+// the settings of c, and one probe per shard's work.
 func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) health.Probe) error {
 	err := a.connect()
 	if err != nil {
@@ -125,7 +126,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 	return a.usage()
 }
 
-// runMember is a member of the group until ctx ends.
+// runMember runs the member of the group until ctx ends.
 func (a *app) runMember(ctx context.Context, work shard.Work) error {
 	err := a.shardMember.Run(ctx, work)
 	if err != nil {
@@ -134,13 +135,13 @@ func (a *app) runMember(ctx context.Context, work shard.Work) error {
 	return nil
 }
 
-// completeGroups offers the groups: each has an election of its assigner.
+// completeGroups offers the groups: each group has an assigner election.
 func (a *app) completeGroups(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (groups []string) {
-		names, _ := q.Elections(ctx) // the shell has no place for errors
+		names, _ := q.Elections(ctx) // a shell completion has no place for errors
 		for _, name := range names {
 			if group, ok := strings.CutSuffix(name, "/assigner"); ok {
 				groups = append(groups, group)
@@ -150,8 +151,8 @@ func (a *app) completeGroups(cmd *cobra.Command, args []string, begin string) ([
 	})
 }
 
-// stopTimes divides the time that is left of the lease when the work must
-// stop: the grace, and then the time that SIGKILL needs on a busy machine.
+// stopTimes divides the time that is left of the lease when the work must stop: first the grace,
+// then the time that SIGKILL needs on a busy machine.
 func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Duration) {
 	kill = killTime(o.lease)
 	if !graceGiven {
@@ -176,6 +177,6 @@ func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Dur
 	return o.grace, kill
 }
 
-// killTime is what the last processes of a group may take to die of SIGKILL, and
-// the guard's report to arrive, on a busy machine.
+// killTime is the time allowed, on a busy machine, for the last processes of a group to die of
+// SIGKILL and for the guard's report to arrive.
 func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }

@@ -45,7 +45,7 @@ Exit codes
 			}
 			var nodes []elector.NodeStatus
 			if !sameNodes(all) {
-				st, _ := el.Status(ctx) // without it they seem to differ, which doctor explains
+				st, _ := el.Status(ctx) // without the status the nodes seem to differ, which doctor explains
 				nodes = st.Nodes
 			}
 			if err := a.printCandidates(all, nodes, f); err != nil {
@@ -71,7 +71,7 @@ Exit codes
 	return cmd
 }
 
-// printCandidates prints a roll; nodes are needed only where the candidates' nodes differ.
+// printCandidates prints a roll. nodes are needed only if the candidates' lists of nodes differ.
 func (a *app) printCandidates(all []elector.CandidateStatus, nodes []elector.NodeStatus, f format) error {
 	p := a.printer(f)
 	switch {
@@ -89,8 +89,8 @@ func (a *app) printCandidates(all []elector.CandidateStatus, nodes []elector.Nod
 	return p.Lines(lines)
 }
 
-// candidateTable has a row for each candidate; with hosts also where each is, which is a
-// column of a wide table.
+// candidateTable has a row for each candidate. With hosts set it also shows where each one runs; a
+// wide table has columns for that.
 func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, wide, hosts bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
 		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
@@ -98,7 +98,7 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 	differ, otherNodes := differencesOf(all), differentNodes(all, nodes)
 	priorities := wide || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
-		priority := "" // means nothing to an election that does not go by it
+		priority := "" // stays empty if no candidate has a priority
 		if priorities {
 			priority = fmt.Sprint(c.Priority)
 		}
@@ -107,7 +107,7 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 		if wide {
 			started, process := "", ""
 			if c.RunningFor > 0 {
-				started = time.Now().Add(-c.RunningFor).Format(time.RFC3339) // a duration was sent, so it is by our clock
+				started = time.Now().Add(-c.RunningFor).Format(time.RFC3339) // candidates send a duration, so this is by our clock
 			}
 			if c.PID != 0 {
 				process = fmt.Sprint(c.PID)
@@ -146,7 +146,7 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 	return t
 }
 
-// resting is why a candidate rests and until when.
+// resting describes why a candidate rests and until when.
 func resting(c elector.CandidateStatus) string {
 	after := "its term"
 	if c.RestReason != "" {
@@ -155,7 +155,7 @@ func resting(c elector.CandidateStatus) string {
 	return "it rests after " + after + ", and campaigns again in " + output.Brief(c.RestFor)
 }
 
-// whereabouts are where a candidate runs, and where it can be reached.
+// whereabouts describes where a candidate runs, and where it can be reached.
 func whereabouts(c elector.CandidateStatus) string {
 	var all []string
 	if c.Host != "" {
@@ -170,8 +170,8 @@ func whereabouts(c elector.CandidateStatus) string {
 	return strings.Join(all, ", ")
 }
 
-// differences are settings that all candidates should share. A version, which has a column,
-// is one for as long as a deploy takes.
+// differences are settings that differ although all candidates should share them. The version,
+// which has a column, is not among them: it differs during every deploy.
 type differences struct{ lease, succession bool }
 
 func differencesOf(all []elector.CandidateStatus) (d differences) {
@@ -199,14 +199,15 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 	}
 }
 
-// differentNodes reports whether candidates vote with different nodes. While one of these abstains
-// that is not known: not all candidates have met it since it was emptied.
+// differentNodes reports whether candidates vote with different nodes. While a node abstains this
+// is unknown, and not reported: not all candidates have contacted that node since it was emptied.
 func differentNodes(all []elector.CandidateStatus, nodes []elector.NodeStatus) bool {
 	return !sameNodes(all) && abstains(nodes) == 0
 }
 
-// ofDifferentNodes is what comes of it that candidates vote with different nodes: who meets the lock of one that votes with
-// others refuses to lead, but two that have no node in common never meet.
+// ofDifferentNodes describes what happens when candidates vote with different nodes: a candidate
+// that finds the lock of one with other nodes refuses to lead, but two candidates that have no node
+// in common never notice each other.
 func ofDifferentNodes(all []elector.CandidateStatus) string {
 	for i, a := range all {
 		for _, b := range all[:i] {
@@ -218,7 +219,7 @@ func ofDifferentNodes(all []elector.CandidateStatus) string {
 	return "not all can replace the leader, and two can lead while no node that both list answers both"
 }
 
-// votesWith goes by the identity of the node, and by its name where that is not known.
+// votesWith compares nodes by their identity, or by name if an identity is unknown.
 func votesWith(c elector.CandidateStatus, n elector.VotingNode) bool {
 	return slices.ContainsFunc(c.Nodes, func(other elector.VotingNode) bool {
 		if n.Identity != "" && other.Identity != "" {
@@ -228,7 +229,8 @@ func votesWith(c elector.CandidateStatus, n elector.VotingNode) bool {
 	})
 }
 
-// abstains is for how long a node will not vote, because it is new or lost its data.
+// abstains returns the longest time for which a node will not vote because it is new or lost its
+// data.
 func abstains(nodes []elector.NodeStatus) (left time.Duration) {
 	for _, n := range nodes {
 		left = max(left, n.Abstains)
@@ -236,7 +238,7 @@ func abstains(nodes []elector.NodeStatus) (left time.Duration) {
 	return left
 }
 
-// abstaining is which nodes do so, and for how long at most.
+// abstaining describes which nodes abstain, and for how long at most.
 func abstaining(nodes []elector.NodeStatus) string {
 	var names []string
 	for _, n := range nodes {
@@ -251,7 +253,7 @@ func abstaining(nodes []elector.NodeStatus) string {
 	return output.List(names, 5) + " " + what + ": no vote for another " + output.Rounded(abstains(nodes))
 }
 
-// sameNodes reports whether all candidates have one list of nodes.
+// sameNodes reports whether all candidates use the same list of nodes.
 func sameNodes(all []elector.CandidateStatus) bool {
 	for i, c := range all {
 		for _, other := range all[:i] {

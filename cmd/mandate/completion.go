@@ -13,8 +13,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// completeWithin bounds what the Tab key may take: a shell that hangs is worse
-// than one that offers nothing.
+// completeWithin bounds how long a completion may take: a shell that hangs is worse than one that
+// offers nothing.
 const completeWithin = time.Second
 
 // completeElections offers the names of the elections.
@@ -23,7 +23,7 @@ func (a *app) completeElections(cmd *cobra.Command, args []string, begin string)
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) []string {
-		names, _ := q.Elections(ctx) // the shell has no place for errors
+		names, _ := q.Elections(ctx) // a shell completion has no place for errors
 		return names
 	})
 }
@@ -48,9 +48,9 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 	})
 }
 
-// offer reads words from Redis and offers those that fit.
+// offer reads words from Redis and offers those that begin with what was typed.
 func (a *app) offer(cmd *cobra.Command, begin string, read func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
-	logging.Disable() // prepare does not run for completions
+	logging.Disable() // prepare, which replaces this logger, does not run for completions
 	a.log = slog.New(slog.DiscardHandler)
 	a.chooseContext()
 	a.choosePrefix()
@@ -70,9 +70,9 @@ func (a *app) offer(cmd *cobra.Command, begin string, read func(context.Context,
 	return fit, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeElectionFlag offers them for --election.
+// completeElectionFlag offers the elections as values of --election.
 func (a *app) completeElectionFlag(cmd *cobra.Command) {
-	// The only error is a flag of another name, which any test would show.
+	// The only error is an unknown flag, which any test would show.
 	_ = cmd.RegisterFlagCompletionFunc("election", func(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 		return a.completeElections(cmd, nil, begin)
 	})

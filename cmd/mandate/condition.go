@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// condition is what stands beside an election in a list, with the command to type next, or
-// without.
+// condition is the text beside an election in a list: what is wrong with it and, with commands set,
+// what to type next.
 func (r *report) condition(commands bool) string {
 	var all []string
 	add := func(word, verb string) {
@@ -52,8 +52,7 @@ func (r *report) condition(commands bool) string {
 	return strings.Join(all, " ")
 }
 
-// concern is a word for what is wrong with the candidates; empty: nothing is, or it is not
-// known.
+// concern returns a word for what is wrong with the candidates; empty: nothing, or it is unknown.
 func (r *report) concern() string {
 	switch state := r.state(); {
 	case state == stateVacant && len(r.roll) == 0:

@@ -10,15 +10,14 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// holdsTwo finds the list of MANDATE_REDIS where one URL belongs. go-redis would
-// take its second half for a database.
+// holdsTwo reports whether url is a comma-separated list, as MANDATE_REDIS takes, where a single
+// URL belongs. go-redis would take the second half of such a list for a database.
 func holdsTwo(url string) bool {
 	_, rest, comma := strings.Cut(url, ",")
 	return comma && strings.Contains(rest, "://")
 }
 
-// connect makes the quorum, without I/O. What is wrong with the URLs is added to the
-// problems.
+// connect makes the quorum, without I/O. Problems with the URLs are recorded.
 func (a *app) connect() error {
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
@@ -34,7 +33,7 @@ func (a *app) connect() error {
 			}
 			return a.flagFor(setting)
 		})
-		// Another quorum, so that the configuration is checked, too.
+		// Open the default quorum, so that the rest of the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
 			return err
 		}
@@ -43,9 +42,8 @@ func (a *app) connect() error {
 	return nil
 }
 
-// candidate makes the quorum and an elector on it; neither does I/O. What is
-// wrong with the URLs or the configuration is added to the problems, and the
-// usage error returned.
+// candidate makes the quorum and an elector on it; neither does I/O. Problems with the URLs or the
+// configuration are recorded, and returned as a usage error.
 func (a *app) candidate(cfg elector.Config) error {
 	cfg.Logger = a.log
 	err := a.connect()
@@ -58,7 +56,7 @@ func (a *app) candidate(cfg elector.Config) error {
 	return a.usage()
 }
 
-// close ends what reading the command line has made, and then the log.
+// close closes what parsing the command line has made, and then flushes the log.
 func (a *app) close() {
 	defer a.flushLogs()
 	if a.quorum != nil {
@@ -66,11 +64,11 @@ func (a *app) close() {
 	}
 }
 
-// anyElection stands for the name where no single election is meant: it shows what is wrong
-// with the prefix, and with everything else that is to be reported at once.
+// anyElection is the name that is opened for a command on no single election. Opening it reveals
+// what is wrong with the prefix and the other settings.
 const anyElection = "any"
 
-// openElection is the PreRunE of a command about one election: its only argument names it.
+// openElection is the PreRunE of a command on one election, which its only argument names.
 func (a *app) openElection(_ *cobra.Command, args []string) error {
 	name := anyElection
 	if len(args) == 1 {
@@ -81,7 +79,7 @@ func (a *app) openElection(_ *cobra.Command, args []string) error {
 	return a.open(name)
 }
 
-// openQuorum is openElection for a command about no single election.
+// openQuorum is openElection for a command on no single election.
 func (a *app) openQuorum(*cobra.Command, []string) error { return a.open(anyElection) }
 
 func (a *app) open(name string) error {
@@ -100,13 +98,13 @@ func (a *app) open(name string) error {
 	return a.usage()
 }
 
-// onElection makes the RunE of a command about one election, after openElection.
+// onElection makes the RunE of a command on one election, to be used with openElection.
 func (a *app) onElection(do func(context.Context, *elector.Election) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), a.election) }
 }
 
-// addProblems takes the problems of an error of the library, and calls the settings by
-// the names of our flags.
+// addProblems records the problems in an error of the library. names returns the flag for a
+// setting.
 func (a *app) addProblems(err error, names func(setting string) string) {
 	switch err := err.(type) { //nolint:errorlint // each error of a joined one
 	case *elector.ConfigError:
@@ -125,7 +123,7 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 	}
 }
 
-// flagFor is how our flags call a setting of the library, or what else has set it.
+// flagFor returns the flag for a setting of the library, or what else has set it.
 func (a *app) flagFor(setting string) string {
 	switch setting {
 	case "Prefix":

@@ -37,7 +37,6 @@ Exit codes
   2  invalid flags or arguments
   1  anything else`
 
-// defaultConsole is where mandate console listens.
 const defaultConsole = "127.0.0.1:7481"
 
 type consoleFlags struct {
@@ -91,13 +90,13 @@ func (a *app) consoleCommand() *cobra.Command {
 		a.announce(l, &o, token)
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		context.AfterFunc(ctx, stop) // a second signal ends us at once
+		context.AfterFunc(ctx, stop) // a second signal ends the process at once
 		return c.Serve(ctx, l)
 	}
 	return cmd
 }
 
-// console makes the page, of these elections.
+// console makes the page for these elections.
 func (a *app) console(o *consoleFlags, token string, elections []string) (*console.Console, error) {
 	c, err := console.New(console.Config{
 		Quorum: a.quorum, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
@@ -115,7 +114,7 @@ func (a *app) console(o *consoleFlags, token string, elections []string) (*conso
 	return c, nil
 }
 
-// consoleToken is what the buttons need; empty without --actions.
+// consoleToken returns the token that the buttons need; empty without --actions.
 func (a *app) consoleToken(o *consoleFlags) string {
 	switch {
 	case !o.actions && o.tokenFile != "":
@@ -129,7 +128,7 @@ func (a *app) consoleToken(o *consoleFlags) string {
 	return a.secret("--token-file", o.tokenFile)
 }
 
-// consoleReaders checks who may read the page, and through what.
+// consoleReaders checks the flags about who may read the page, and through which proxies.
 func (a *app) consoleReaders(o *consoleFlags, token string) {
 	if o.readFile != "" {
 		o.readToken = a.secret("--read-token-file", o.readFile)
@@ -152,8 +151,7 @@ func (a *app) consoleReaders(o *consoleFlags, token string) {
 	}
 }
 
-// announce prints where the page is. A token that is the user's own is not
-// repeated.
+// announce prints the URL of the page. A token that the user has chosen is not printed.
 func (a *app) announce(l net.Listener, o *consoleFlags, token string) {
 	fmt.Fprintf(a.stdout, "console: http://%s%s\n", l.Addr(), strings.TrimRight(o.basePath, "/"))
 	if token != "" && o.tokenFile == "" {

@@ -19,9 +19,9 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// contextsFile is the file of the contexts.
+// contextsFile is the content of the file with the contexts.
 type contextsFile struct {
-	Current  string                   `yaml:"current"` // where neither a flag nor the environment chooses
+	Current  string                   `yaml:"current"` // used when neither a flag nor the environment chooses
 	Contexts map[string]*redisContext `yaml:"contexts"`
 }
 
@@ -30,12 +30,13 @@ func (f *contextFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "config", "", "`FILE` with named contexts (env MANDATE_CONFIG; default mandate/config.yaml in the user's configuration folder)")
 }
 
-// maxConfig bounds what is read: the file may be another one by mistake.
+// maxConfig bounds how much is read, in case the wrong file was named.
 const maxConfig = 1 << 20
 
-// chooseContext reads the file if it is needed or was named, and notes what is wrong. Flags win over a
-// context that was chosen, and the flag that chooses one over the environment; the file's current one only
-// replaces the default. What the environment says twice is refused: either could be the wrong cluster.
+// chooseContext reads the file if it is needed or was named, and records what is wrong. Flags that
+// name nodes win over a context from the environment, and --context wins over nodes from the
+// environment; the current context of the file only replaces the default. If the environment names
+// both a context and nodes, that is refused: either could be the wrong cluster.
 func (a *app) chooseContext() {
 	name := cmp.Or(a.contexts.name, os.Getenv("MANDATE_CONTEXT"))
 	flagged := len(a.redis) > 0 || a.access.urls != ""
@@ -49,13 +50,13 @@ func (a *app) chooseContext() {
 		return
 	}
 	path, given := a.contexts.path()
-	chosen := flagged || name == "" && listed // without a context
+	chosen := flagged || name == "" && listed // flags or the environment name the nodes, without a context
 	if chosen && !given {
 		return
 	}
 	file, err := readContexts(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if name != "" || given { // most users have none
+		if name != "" || given { // most users have no such file
 			a.problem("%s, and there is no file %s: name the contexts in it (docs/deploying.md), or give another one with --config", a.contexts.asks(), path)
 		}
 		return
@@ -84,7 +85,7 @@ func (a *app) chooseContext() {
 	}
 }
 
-// asks is what needs the file.
+// asks returns the setting that requires the file.
 func (f *contextFlags) asks() string {
 	switch {
 	case f.file != "":
@@ -98,7 +99,7 @@ func (f *contextFlags) asks() string {
 	}
 }
 
-// path is where the contexts are, and whether it was given.
+// path returns where the file of the contexts is, and whether that was given.
 func (f *contextFlags) path() (path string, given bool) {
 	if path = cmp.Or(f.file, os.Getenv("MANDATE_CONFIG")); path != "" {
 		return path, true
@@ -110,8 +111,8 @@ func (f *contextFlags) path() (path string, given bool) {
 	return filepath.Join(dir, "mandate", "config.yaml"), false
 }
 
-// readContexts reads and checks the file. Its errors name the line; they hold none of
-// what is written there, which may be a password.
+// readContexts reads and checks the file. Its errors name the line but quote none of its values,
+// which may be passwords.
 func readContexts(path string) (contextsFile, error) {
 	var file contextsFile
 	if path == "" {
@@ -147,7 +148,7 @@ func readContexts(path string) (contextsFile, error) {
 	return file, nil
 }
 
-// yamlProblem is an error of the parser in one line, without the values that it quotes.
+// yamlProblem returns an error of the parser in one line, without the values that it quotes.
 func yamlProblem(err error) string {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	msg = strings.Join(strings.Fields(strings.Replace(msg, "unmarshal errors:", "", 1)), " ")
@@ -162,7 +163,8 @@ func yamlProblem(err error) string {
 	return strings.NewReplacer("[]string", "a list", "main.redisContext", "a context", "main.contextsFile", "contexts").Replace(msg)
 }
 
-// where names the context, so that an operator does not act on the wrong cluster.
+// where returns the name of the chosen context, which is shown so that an operator does not act on
+// the wrong cluster.
 func (a *app) where() string {
 	if a.contexts.chosen == nil {
 		return ""
@@ -170,7 +172,7 @@ func (a *app) where() string {
 	return a.contexts.name
 }
 
-// whereFields is a line about it.
+// whereFields returns a line that names the chosen context.
 func (a *app) whereFields() []output.Field {
 	if name := a.where(); name != "" {
 		return []output.Field{{Name: "context", Text: name, Color: output.Bold}}
@@ -178,7 +180,8 @@ func (a *app) whereFields() []output.Field {
 	return nil
 }
 
-// whereLine is the same above a table on a terminal; scripts get the table alone.
+// whereLine returns that line, to be printed above a table on a terminal. Scripts get only the
+// table.
 func (a *app) whereLine(p *output.Printer) []string {
 	if p.Width == 0 {
 		return nil
@@ -186,7 +189,7 @@ func (a *app) whereLine(p *output.Printer) []string {
 	return p.Fields(a.whereFields())
 }
 
-// completeContexts offers the names of the file.
+// completeContexts offers the names of the contexts in the file.
 func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	path, _ := a.contexts.path()
 	file, err := readContexts(path)

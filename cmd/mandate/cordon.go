@@ -150,7 +150,7 @@ Exit codes
 	return cmd
 }
 
-// openMember is the PreRunE of a command about one member; so many arguments it needs.
+// openMember is the PreRunE of a command on one member, which needs at least so many arguments.
 func (a *app) openMember(cmd *cobra.Command, args []string, least int) error {
 	switch {
 	case len(args) > 1 || len(args) < least:
@@ -163,7 +163,7 @@ func (a *app) openMember(cmd *cobra.Command, args []string, least int) error {
 
 const maxMember = 200
 
-// unfit reports a character that no id has.
+// unfit reports whether no id may contain r.
 func unfit(r rune) bool { return r <= ' ' || r == 0x7f || r == '\uFFFD' }
 
 // cordonJSON is what cordon and uncordon print with --json.
@@ -171,14 +171,14 @@ type cordonJSON struct {
 	ID       string `json:"id"`
 	Cordoned bool   `json:"cordoned"`
 	Drain    bool   `json:"drain,omitempty"`
-	By       string `json:"by,omitempty"` // who has cordoned it, or uncordoned it
+	By       string `json:"by,omitempty"` // the operator who has cordoned or uncordoned it
 	Reason   string `json:"reason,omitempty"`
-	Error    string `json:"error,omitempty"` // of the nodes that did not take it
-	// Unrecorded is why the history does not have it, although all nodes took it.
+	Error    string `json:"error,omitempty"` // of the nodes that did not store it
+	// Unrecorded is why the history lacks it, although all nodes have stored it.
 	Unrecorded string `json:"unrecorded,omitempty"`
 	Unknown    bool   `json:"unknown,omitempty"` // no candidate, member or host that answers is called ID
 
-	was *elector.Cordon // that has ended; nil: there was none
+	was *elector.Cordon // the cordon that has ended; nil: there was none
 }
 
 func (c cordonJSON) String() string {
@@ -194,7 +194,7 @@ func (c cordonJSON) String() string {
 	}
 }
 
-// cordonedBy is what an operator has done, who it was, since when and why.
+// cordonedBy describes a cordon: what was done, by whom, since when and why.
 func cordonedBy(c elector.Cordon) string {
 	text := "cordoned"
 	if c.Drain {
@@ -212,9 +212,9 @@ func cordonedBy(c elector.Cordon) string {
 	return text
 }
 
-// printCordon prints what has been done, unless no majority of the nodes did it. What the history
-// lacks is no failure: the member is cordoned, or not any more. Nor is a name that no one has: the
-// cordon is kept for a candidate that is down.
+// printCordon prints what was done, unless no majority of the nodes did it. An entry that is
+// missing in the history is no failure: the member is cordoned, or no longer is. Nor is an unknown
+// name: the cordon is kept for a candidate that is down.
 func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON bool) error {
 	var unrecorded error
 	switch {
@@ -225,7 +225,7 @@ func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON
 	case err != nil:
 		done.Error = elector.Problem(err)
 	}
-	if p := output.New(a.stdout); !asJSON { // at once: the search may take seconds
+	if p := output.New(a.stdout); !asJSON { // print now: the search for the member may take seconds
 		err = cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
 	}
 	nobody := ""
@@ -271,13 +271,12 @@ func (a *app) listCordons(ctx context.Context, asJSON bool) error {
 	return p.Lines(append(a.whereLine(p), p.Table(t)...))
 }
 
-// completeCordoned offers what is cordoned.
 func (a *app) completeCordoned(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (ids []string) {
-		list, _ := q.Cordons(ctx) // the shell has no place for errors
+		list, _ := q.Cordons(ctx) // a shell completion has no place for errors
 		for _, c := range list {
 			ids = append(ids, c.ID)
 		}
@@ -285,7 +284,8 @@ func (a *app) completeCordoned(cmd *cobra.Command, args []string, begin string) 
 	})
 }
 
-// completeMembers offers the candidates of some elections, the members of some groups, and their hosts.
+// completeMembers offers the candidates of some elections, the members of some groups, and their
+// hosts.
 func (a *app) completeMembers(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

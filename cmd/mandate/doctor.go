@@ -75,7 +75,8 @@ Exit codes
 	return cmd
 }
 
-// verdict makes the worst finding the exit code. A name that is not known has the code that it has everywhere.
+// verdict turns the worst finding into the exit code. An unknown election has the same code as in
+// the other commands.
 func verdict(findings []doctor.Finding) error {
 	switch worst := doctor.Worst(findings); {
 	case worst == doctor.LevelFail:
@@ -115,14 +116,15 @@ func (a *app) printFindings(findings []doctor.Finding, verbose bool, f format) e
 		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
 }
 
-// causes are the checks whose findings explain an incident, in this order, before all others;
-// lasting are how a Redis is configured, which is no news.
+// causes are the checks whose findings explain an incident; they rank in this order before all
+// others. lasting are checks of the configuration of Redis, which rank last: their findings are
+// seldom new.
 var (
 	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", aboutGroup, "leader", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 
-// doctorHeadline is the first lines: the finding that explains most, and its advice.
+// doctorHeadline returns the first lines: the most helpful finding, and its advice.
 func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 	rank := func(f doctor.Finding) int {
 		if i := slices.Index(causes, f.Check); i >= 0 {
@@ -174,7 +176,7 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 	return append(lines, "")
 }
 
-// nodesWith are the nodes of which the same was found.
+// nodesWith returns the nodes that have the same finding.
 func nodesWith(f doctor.Finding, findings []doctor.Finding) (nodes []string) {
 	for _, other := range findings {
 		if other.Node != "" && other.Check == f.Check && other.Level == f.Level && other.Found == f.Found {
@@ -184,7 +186,7 @@ func nodesWith(f doctor.Finding, findings []doctor.Finding) (nodes []string) {
 	return nodes
 }
 
-// summary counts what a short list leaves out.
+// summary counts the findings that a short list leaves out.
 func summary(findings []doctor.Finding, node string) string {
 	fine, unknown := 0, 0
 	for _, f := range findings {

@@ -7,8 +7,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// leadsElsewhere is a candidate that leads although these nodes know no leader: it was given a
-// list of other nodes, or this command was.
+// leadsElsewhere returns a candidate that leads on another list of nodes than the one this command
+// reads, or nil. Either the candidate or this command was given the wrong list.
 func (r *report) leadsElsewhere() *elector.CandidateStatus {
 	i := slices.IndexFunc(r.roll, func(c elector.CandidateStatus) bool {
 		return c.Role == elector.RoleLeading && len(c.Nodes) > 0 && (len(c.Nodes) != len(r.Nodes) || slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
@@ -21,7 +21,6 @@ func (r *report) leadsElsewhere() *elector.CandidateStatus {
 	return &r.roll[i]
 }
 
-// votes are the names of the nodes that a candidate votes with.
 func votes(nodes []elector.VotingNode) string {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {

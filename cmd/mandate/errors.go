@@ -13,50 +13,50 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Exit codes. 126 and 127 are those of a shell; with `run --once` the command's
-// own code comes on top.
+// Exit codes. 126 and 127 have the same meaning as in a shell; `run --once` can also exit with the
+// code of the command.
 const (
-	exitFailed      = 1  // anything that has no code of its own
+	exitFailed      = 1  // any error that has no code of its own
 	exitUsage       = 2  // invalid flags or arguments
-	exitNoLeader    = 3  // what is named is not there: no leader, no candidate, no history, no such election
-	exitUnreachable = 4  // all that read, and the operator's: no majority of the Redis nodes answered
+	exitNoLeader    = 3  // what was named does not exist: no leader, no candidate, no history, no such election
+	exitUnreachable = 4  // commands that read, and operator actions: no majority of the Redis nodes answered
 	exitWarnings    = 5  // doctor: elections work, with restrictions
-	exitFailures    = 6  // doctor: no election, or none that is safe
+	exitFailures    = 6  // doctor: no leader can be elected, or not safely
 	exitRefused     = 7  // resign, transfer: refused
 	exitNotReleased = 8  // run, serve: ended by a signal, and the lock was not released
-	exitPermanent   = 69 // run, serve: Redis refuses, and waiting can't help, or the name is that of a group (EX_UNAVAILABLE)
+	exitPermanent   = 69 // run, serve: Redis refuses permanently, or the name is that of a group (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127
 	exitInterrupted = 130 // demo: ended by SIGINT
 )
 
-// exitError ends the program with a code of its own.
+// exitError ends the program with its code.
 type exitError struct {
 	code  int
 	err   error
-	quiet bool // it was printed already, or there is nothing to print
+	quiet bool // the error was printed already, or there is nothing to print
 }
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// refused is an operator's request that makes no sense now.
+// refused returns the error for an operator's request that makes no sense now.
 func refused(format string, args ...any) error {
 	return &exitError{code: exitRefused, err: fmt.Errorf(format, args...)}
 }
 
-// usageError lists everything that is wrong with the flags, each with what to do.
+// usageError lists every problem with the flags, each with what to do about it.
 type usageError struct{ problems []string }
 
 func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
 
-// coded gives each error of a command its exit code, so that those without one are
-// cobra's own: usage errors.
+// coded gives each error of a command its exit code. Errors without one are then cobra's own, which
+// are usage errors.
 func coded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }
 }
 
-// withCode is the one place that knows which error of the library has which exit code.
+// withCode adds the exit code to err. Only this file maps errors of the library to exit codes.
 func withCode(err error) error {
 	var exit *exitError
 	var usage *usageError
@@ -83,16 +83,16 @@ func codeOf(err error) int {
 	}
 }
 
-// Bounds of what is printed about a command line: what was pasted by mistake must not bury
-// what is wrong with it.
+// These bound what is printed about a command line, so that a text pasted by mistake does not bury
+// the error message.
 const (
 	maxProblems = 50
 	maxLine     = 1000
 )
 
-// oneByOne writes an error for a person, its problems as a list. It may quote
-// what was typed, by libraries that quote it as it is: so it is made fit for a
-// terminal here, and holds no password.
+// oneByOne formats an error for a person, with its problems as a list. An error may quote what was
+// typed, and some libraries quote it unchanged: oneByOne removes passwords and makes it safe to
+// print on a terminal.
 func oneByOne(err error) string {
 	what, lines := problemsOf(err)
 	for i, line := range lines {
@@ -113,8 +113,8 @@ func oneByOne(err error) string {
 	return what + ":\n  - " + strings.Join(lines, "\n  - ")
 }
 
-// problemsOf takes joined errors apart. What they have in common is empty when
-// each stands for itself.
+// problemsOf splits an error into its problems. what is what they have in common; it is empty if
+// the problems are independent.
 func problemsOf(err error) (what string, lines []string) {
 	var usage *usageError
 	var exit *exitError
@@ -126,7 +126,7 @@ func problemsOf(err error) (what string, lines []string) {
 		return "", slices.Clone(usage.problems)
 	case errors.As(err, &exit):
 		return "", strings.Split(strings.TrimSpace(err.Error()), "\n")
-	default: // of the flags: a new line in there is one that was typed
+	default: // from parsing flags: a newline in such an error was typed by the user
 		return "", []string{err.Error()}
 	}
 }
@@ -139,7 +139,7 @@ type nodesError struct {
 
 func (e *nodesError) Error() string { return e.what + ": " + strings.Join(e.answers, "\n") }
 
-// within adds what was done when an error came, and keeps the answers of the nodes apart.
+// within prefixes err with what was being done, and keeps the answers of the nodes apart.
 func within(what string, err error) error {
 	var nodes *nodesError
 	if errors.As(err, &nodes) {
@@ -148,15 +148,15 @@ func within(what string, err error) error {
 	return fmt.Errorf("%s%w", what, err)
 }
 
-// aboutNodes is an error of the library without the name of its package, and with
-// what the nodes answered kept apart.
+// aboutNodes returns an error of the library without the name of its package, and keeps the answers
+// of the nodes apart.
 func aboutNodes(err error) error {
 	if err == nil {
 		return nil
 	}
 	var failed *elector.QuorumError
 	if !errors.As(err, &failed) || len(failed.Nodes) == 0 {
-		return errors.New(strings.TrimPrefix(elector.Problem(err), "elector: ")) // of package shard, which wraps one of ours
+		return errors.New(strings.TrimPrefix(elector.Problem(err), "elector: ")) // added by package shard, which wraps errors of the elector
 	}
 	about := &nodesError{what: failed.Problem}
 	for _, n := range failed.Nodes {
@@ -165,16 +165,16 @@ func aboutNodes(err error) error {
 	return about
 }
 
-// userinfo is where a URL holds its password. A password may hold anything, also
-// a space, and also an @.
+// userinfo matches the part of a URL that may hold a password. A password may contain anything,
+// even spaces and @.
 var userinfo = regexp.MustCompile(`(?s)://.*@`)
 
-// withoutPasswords takes the passwords out of what may quote a URL: one that was
-// given where none belongs is quoted like any other wrong word.
+// withoutPasswords masks the passwords in a text that may quote a URL. A URL given where none
+// belongs is quoted like any other invalid argument.
 func withoutPasswords(s string) string {
 	return userinfo.ReplaceAllStringFunc(s, func(found string) string {
 		switch found {
-		case "://user:password@", "://[user:password@": // of our own advice
+		case "://user:password@", "://[user:password@": // in our own messages
 			return found
 		}
 		return "://***@"

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// printEvents prints events until there are no more, or no reader of them.
+// printEvents prints events until there are no more, or until a write fails.
 func (a *app) printEvents(events iter.Seq[elector.Event], asJSON bool) error {
 	first := true
 	for ev := range events {
@@ -28,7 +28,7 @@ func (a *app) printEvents(events iter.Seq[elector.Event], asJSON bool) error {
 	return nil
 }
 
-// eventLine is an event for people. The first one is how things stand.
+// eventLine formats an event for people. The first event is the state at the time of subscription.
 func eventLine(ev elector.Event, first bool) string {
 	at := ev.Time
 	if first {
@@ -50,7 +50,7 @@ func eventLine(ev elector.Event, first bool) string {
 	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
 }
 
-// eventText is whom an event is about, and what happened.
+// eventText returns the candidate that an event is about, and what happened.
 func eventText(ev elector.Event) (who, what string) {
 	switch ev.Kind {
 	case elector.EventElected:
@@ -69,7 +69,7 @@ func eventText(ev elector.Event) (who, what string) {
 		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
 	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
 		return ev.Candidate, ev.Detail
-	default: // of a later version
+	default: // a kind of a later version
 		return ev.Candidate, ev.Detail
 	}
 }

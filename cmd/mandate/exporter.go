@@ -31,7 +31,6 @@ Exit codes
   2  invalid flags or arguments
   1  anything else`
 
-// defaultExporter is where mandate exporter listens.
 const defaultExporter = "127.0.0.1:7483"
 
 func (a *app) exporterCommand() *cobra.Command {
@@ -57,7 +56,7 @@ func (a *app) exporterCommand() *cobra.Command {
 			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends us at once
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			return electorhttp.Serve(ctx, electorhttp.NewServer(exporterHandler(exporter.New(a.quorum), l, hosts)), l)
 		},
 	}
@@ -68,8 +67,9 @@ func (a *app) exporterCommand() *cobra.Command {
 	return cmd
 }
 
-// exporterHandler refuses foreign names on the loopback interface, and where some are listed:
-// a site that points its own name there would read what its visitors may see.
+// exporterHandler refuses requests under other host names, on the loopback interface and where
+// names are listed. Otherwise a web site that points its own name to this address could read the
+// metrics in the browsers of its visitors (DNS rebinding).
 func exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e)

@@ -18,12 +18,12 @@ import (
 )
 
 func complete(cmd *cobra.Command, flag string, values []string) {
-	// The only error is a flag of another name, which any test would show.
+	// The only error is an unknown flag, which any test would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// durationFlag keeps what is wrong with it for later, so that one run reports
-// all flags that are wrong, not the first.
+// durationFlag records what is wrong with its value instead of returning an error, so that one run
+// reports all invalid flags.
 type durationFlag struct {
 	app  *app
 	name string
@@ -31,8 +31,8 @@ type durationFlag struct {
 	min  time.Duration
 }
 
-// duration adds a flag for a time of at least so much; 0 as its value means
-// that the usage names the default.
+// duration adds a flag for a time of at least atLeast. With value 0 no default is shown: the usage
+// text names it.
 func (a *app) duration(f *pflag.FlagSet, d *time.Duration, name string, value, atLeast time.Duration, usage string) {
 	*d = value
 	f.Var(durationFlag{a, name, d, atLeast}, name, usage)
@@ -60,7 +60,7 @@ func (v durationFlag) String() string {
 
 func (v durationFlag) Type() string { return "duration" }
 
-// successionFlags are how the next leader is chosen.
+// successionFlags configure how the next leader is chosen.
 type successionFlags struct {
 	kind     string
 	priority int
@@ -103,7 +103,7 @@ func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	}
 }
 
-// httpFlags are those of the commands that report over HTTP who leads.
+// httpFlags are the flags of the commands that report the leader over HTTP.
 type httpFlags struct {
 	addr, tokenFile string
 	hosts           []string
@@ -115,7 +115,7 @@ func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 
-// checkNames refuses host names that no request can have.
+// checkNames records host names that cannot occur in a request.
 func (a *app) checkNames(flag string, names []string) {
 	for _, name := range names {
 		if err := webguard.CheckName(name); err != nil {
@@ -124,8 +124,8 @@ func (a *app) checkNames(flag string, names []string) {
 	}
 }
 
-// checkAddress refuses what no machine can listen on; whether this one can is
-// known when it does.
+// checkAddress records an address on which no machine can listen. Whether this machine can is known
+// only when it listens.
 func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -135,8 +135,7 @@ func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 	}
 }
 
-// secret reads a token from a file. A flag with the token itself would show in
-// every list of processes.
+// secret reads a token from a file. A token given as a flag would be visible in every process list.
 func (a *app) secret(flag, file string) string {
 	b, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(b))
@@ -151,8 +150,8 @@ func (a *app) secret(flag, file string) string {
 	return token
 }
 
-// orNone makes a duration that was given as 0 mean none: in the library's
-// Config a zero means the default.
+// orNone returns -1, which means none, for a duration that was given as 0: in the library's Config
+// zero means the default.
 func orNone(d time.Duration, given bool) time.Duration {
 	if given && d == 0 {
 		return -1

@@ -12,8 +12,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// folded reads all elections, and of those that belong to groups only the groups, which are
-// the last ones. The names of those in use come first.
+// folded reads the elections in names, which lists those in use first. The shards of a group are
+// read as one report; the groups' reports come last.
 func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	others, groups, left := listing.Fold(names, listing.MaxGroups)
 	var all []report
@@ -59,7 +59,7 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 	r.group.Status, r.err = st, err
 }
 
-// groupCells are those of a list, from the name to the condition.
+// groupCells returns the cells of a group's row, from the name to the condition.
 func (r *report) groupCells(commands bool) ([]string, output.Color) {
 	g, condition, color := r.group, "", output.Plain
 	if r.stale {

@@ -50,7 +50,7 @@ Exit codes
 			return err
 		case unknown:
 			return &exitError{code: exitNoLeader, err: fmt.Errorf("%s: %s", el.Name(), noTrace)}
-		case !yes && !inUse(ctx, el): // else Forget refuses: no operator should confirm what is not done
+		case !yes && !inUse(ctx, el): // otherwise Forget refuses: do not ask for confirmation first
 			question := fmt.Sprintf("Remove the counter and the history of %s under the prefix %s?", el.Name(), a.prefix)
 			if err := a.confirm(cmd, question); err != nil {
 				return err
@@ -79,13 +79,13 @@ func inUse(ctx context.Context, el *elector.Election) bool {
 	return err == nil && len(all) > 0
 }
 
-// nothingKept reports whether Redis keeps nothing that forget would remove, and no candidate
-// answers: the name is likely to be wrong.
+// nothingKept reports whether Redis keeps nothing that forget would remove and no candidate
+// answers: the name is probably wrong.
 func nothingKept(ctx context.Context, el *elector.Election) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	st, err := el.Status(ctx)
-	if err != nil || st.Paused || !traceless(st) || !allAnswered(st) { // one that is away may know more
+	if err != nil || st.Paused || !traceless(st) || !allAnswered(st) { // a node that did not answer may know more
 		return false, err
 	}
 	if terms, err := el.History(ctx, 1); err != nil || len(terms) > 0 {

@@ -15,11 +15,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
-// forwardFlags let every replica take the program's requests.
+// forwardFlags configure a port on every replica that takes the program's requests.
 type forwardFlags struct {
 	addr, to  string
 	hold      time.Duration
-	advertise string // --advertise, of all candidates
+	advertise string // the value of --advertise, which all candidates have
 }
 
 func (a *app) forwardFlags(cmd *cobra.Command, o *forwardFlags) {
@@ -29,7 +29,7 @@ func (a *app) forwardFlags(cmd *cobra.Command, o *forwardFlags) {
 	a.duration(f, &o.hold, "forward-hold", 0, 0, "with --forward: how long a request waits while no replica leads; 0: none waits (default the lease and 2s)")
 }
 
-// forwarding is --forward: nil without it.
+// forwarding implements --forward; it is nil without that flag.
 type forwarding struct {
 	gate     elector.Gate
 	program  *url.URL
@@ -38,11 +38,11 @@ type forwarding struct {
 	log      *slog.Logger
 	handler  http.Handler
 	listener net.Listener
-	requests context.Context    // that of every request
-	cut      context.CancelFunc // ends it
+	requests context.Context    // the base context of all requests
+	cut      context.CancelFunc // cancels requests
 }
 
-// forwards reads the flags, and notes what does not fit together.
+// forwards turns the flags into a forwarding, and records flags that do not fit together.
 func (a *app) forwards(cmd *cobra.Command, o *forwardFlags) *forwarding {
 	f := cmd.Flags()
 	if o.addr == "" {
@@ -71,8 +71,9 @@ func (a *app) forwards(cmd *cobra.Command, o *forwardFlags) *forwarding {
 
 func isWebURL(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
 
-// checkForwardAdvertise refuses what the other replicas could not send requests to. What is left out
-// follows from the address, unless that stands for all interfaces.
+// checkForwardAdvertise records an --advertise to which the other replicas cannot send requests. If
+// it is not given, listen advertises the address of --forward; that is refused if it is the
+// unspecified address.
 func (a *app) checkForwardAdvertise(o *forwardFlags) {
 	if o.advertise == "" {
 		host, _, err := net.SplitHostPort(o.addr)
@@ -91,7 +92,7 @@ func (a *app) checkForwardAdvertise(o *forwardFlags) {
 	a.problem("--advertise is %q: with --forward give the URL at which the other replicas reach it, such as http://10.0.0.7:8080", o.advertise)
 }
 
-// listen opens the port, and advertises it unless another address was given.
+// listen opens the port, and advertises its address unless another one was given.
 func (f *forwarding) listen(ctx context.Context, e *elector.Elector, h *electorhttp.Handler) (err error) {
 	if f == nil {
 		return nil
@@ -109,18 +110,19 @@ func (f *forwarding) listen(ctx context.Context, e *elector.Elector, h *electorh
 	return err
 }
 
-// others is for how long requests are still taken after this candidate has ended: until the other
-// replicas have learned who leads.
+// others is how long requests are still taken after this candidate has ended, so that the other
+// replicas can learn who leads.
 const others = time.Second
 
-// abort ends the requests under way, which otherwise may finish before the lock is released, and takes no more.
+// abort cancels the requests under way, which otherwise may finish before the lock is released, and
+// takes no more.
 func (f *forwarding) abort() {
 	if f != nil {
 		f.cut()
 	}
 }
 
-// beside takes requests while main runs, and a second longer; after abort no longer.
+// beside takes requests while main runs and a second longer. After abort it takes none.
 func (f *forwarding) beside(main func() error) error {
 	if f == nil {
 		return main()

@@ -14,13 +14,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// aGroup is what to type in place of a command about an election whose name a group has.
+// aGroup tells the user that name is a group and not an election, and which command to type
+// instead.
 func aGroup(name string, given nextFlags) string {
 	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
 }
 
-// explainGroups adds to an error about an unknown election that its name is that of a group:
-// at night both are just a name, and "is the name right?" would send people the wrong way.
+// explainGroups replaces the error about an unknown election if its name is that of a group. In an
+// incident users may not remember which names are groups, and "is the name right?" would mislead
+// them.
 func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) error {
 	args := cmd.Flags().Args()
 	if exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
@@ -29,7 +31,7 @@ func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) erro
 	return cmp.Or(a.refuseGroup(cmd.Context()), err)
 }
 
-// refuseGroup is the error of a command about an election whose name is only that of a group.
+// refuseGroup returns an error if the name of the election is only that of a group, otherwise nil.
 func (a *app) refuseGroup(ctx context.Context) error {
 	if a.groupNamed(ctx) == nil {
 		return nil
@@ -37,7 +39,7 @@ func (a *app) refuseGroup(ctx context.Context) error {
 	return &exitError{code: exitNoLeader, err: errors.New(aGroup(a.election.Name(), a.given))}
 }
 
-// groupNamed is the group that has the name of the election, if there is no such election;
+// groupNamed returns the group that has the name of the election if there is no such election, and
 // otherwise nil.
 func (a *app) groupNamed(ctx context.Context) *report {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -51,10 +53,10 @@ func (a *app) groupNamed(ctx context.Context) *report {
 	return r
 }
 
-// aboutGroup is the check of doctor that is about a group.
+// aboutGroup is the name of doctor's check of a group.
 const aboutGroup = "group"
 
-// groupFinding is what doctor says of a group whose name was given for an election's.
+// groupFinding is doctor's finding for a group whose name was given as that of an election.
 func (r *report) groupFinding() doctor.Finding {
 	g := r.group
 	name := output.Printable(g.Group)

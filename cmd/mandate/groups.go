@@ -6,8 +6,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// groupReport is a group of shards as one row of a list: a thousand elections that say the
-// same hide the one that does not.
+// groupReport is a group of shards as one row of a list. A thousand rows of healthy shards would
+// hide the one that is not.
 type groupReport struct {
 	shard.Status
 
@@ -15,7 +15,7 @@ type groupReport struct {
 	gone   bool
 }
 
-// state is that of all shards together.
+// state returns the state of all shards together.
 func (g *groupReport) state() string {
 	switch {
 	case g.gone:
@@ -27,7 +27,7 @@ func (g *groupReport) state() string {
 	}
 }
 
-// owned is how many shards have an owner, of all.
+// owned returns how many of the shards have an owner.
 func (g *groupReport) owned() string {
 	if g.gone {
 		return fmt.Sprintf("%s (%d shards)", stateAbandoned, g.listed)
@@ -35,7 +35,7 @@ func (g *groupReport) owned() string {
 	return fmt.Sprintf("%d/%d owned", g.Shards-len(g.Unowned), g.Shards)
 }
 
-// able is how many members want shards, of all.
+// able returns how many of the members want shards.
 func (g *groupReport) able() string {
 	able := 0
 	for _, m := range g.Members {
@@ -46,7 +46,7 @@ func (g *groupReport) able() string {
 	return fmt.Sprintf("%d/%d", able, len(g.Members))
 }
 
-// problem is what is wrong with a group, and the command to type next.
+// problem returns what is wrong with a group, and the command to type next.
 func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	next = flags.command("shards", g.Group)
 	switch {
@@ -61,8 +61,8 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	}
 }
 
-// growing is how far its growth is; empty: it does not grow. What holds that up is longer:
-// mandate shards and doctor show it.
+// growing returns the progress of the group's growth; empty if it does not grow. What delays the
+// growth is too long for a list: mandate shards and doctor show it.
 func (g *groupReport) growing() string {
 	switch gr := g.Growth; {
 	case gr == nil:

@@ -9,46 +9,48 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
-// guardWatch replaces a guard that another process has killed: at once, and when the new
-// one dies too, after pauses that double up to the time between two extensions.
+// guardWatch replaces a guard that another process has killed. It replaces the first one at once;
+// if the new guard dies too, it waits for a pause that doubles up to the time between two
+// extensions.
 type guardWatch struct {
 	p   guarded
 	log *slog.Logger
 
-	gone  <-chan struct{}  // the guard has ended; nil: that is known
-	again <-chan time.Time // another one is due
+	gone  <-chan struct{}  // closed when the guard has ended; nil: the end was seen already
+	again <-chan time.Time // when the next guard is due
 
 	maxPause time.Duration
 	without  time.Duration // how long the command may run without a guard
 
 	pause    time.Duration
-	since    time.Time // when the command was guarded last
-	startErr error     // of the last guard that could not be started
+	since    time.Time // when the command was last guarded
+	startErr error     // why the last guard could not be started
 }
 
-// guarded is what a guardWatch needs of a supervise.Process.
+// guarded is the part of supervise.Process that guardWatch uses.
 type guarded interface {
 	GuardGone() <-chan struct{}
 	GuardPID() int
 	ReplaceGuard() error
 }
 
-// extended: the guard got a later deadline and lives, so its next death is a new condition.
+// extended is called after an extension of the guard's deadline. If the guard is alive, its next
+// death counts as a new condition.
 func (w *guardWatch) extended() {
 	if w.again == nil {
 		w.pause, w.since = 0, time.Now()
 	}
 }
 
-// lost: the guard was killed.
+// lost is called when the guard was killed, and schedules another one.
 func (w *guardWatch) lost() {
 	w.gone = nil
 	w.again = time.After(w.pause)
 	w.pause = min(max(2*w.pause, time.Millisecond), w.maxPause)
 }
 
-// replace starts another guard. A machine that keeps none for half a lease is not fit to
-// lead: the error ends the command while this process can still end it itself.
+// replace starts another guard. A machine on which no guard survives for half a lease is not fit to
+// lead: the returned error ends the command while this process can still end it itself.
 func (w *guardWatch) replace() error {
 	err := w.p.ReplaceGuard()
 	if err == nil {

@@ -31,7 +31,7 @@ Exit codes
   4  no majority of the Redis nodes answered
   7  refused; stderr has the reason`
 
-// handoverFlags are those of resign and transfer.
+// handoverFlags are the flags of resign and transfer.
 type handoverFlags struct {
 	asJSON  bool
 	yes     bool
@@ -47,7 +47,7 @@ func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
 	a.byFlag(cmd, &o.by)
 }
 
-// maxReason and maxBy are what fits into the history, together.
+// maxReason and maxBy together fit into an entry of the history.
 const (
 	maxReason = 380
 	maxBy     = 100
@@ -59,20 +59,20 @@ func (a *app) checkReason(reason string) {
 	}
 }
 
-// byFlag adds the name of the operator.
+// byFlag adds the flag for the name of the operator.
 func (a *app) byFlag(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "`WHO` requests it, for the history and the status (env MANDATE_BY; default USER@HOST)")
 }
 
-// operator is who requests something: as given, from the environment, or as this machine
-// knows it.
+// operator returns the name of the operator: the flag, or else the environment variable, or else
+// the user and host of this process.
 func (a *app) operator(by string) string {
 	from := "--by"
 	if by == "" {
 		by, from = os.Getenv("MANDATE_BY"), "MANDATE_BY"
 	}
 	if by == "" {
-		host, _ := os.Hostname() // without it the user has to do
+		host, _ := os.Hostname() // the user name alone must do
 		name := "?"
 		if u, err := user.Current(); err == nil {
 			name = u.Username
@@ -86,10 +86,11 @@ func (a *app) operator(by string) string {
 	return by
 }
 
-// handover is a change of the leader that an operator wants.
+// handover is a change of the leader that an operator requests.
 type handover struct {
-	// question is what to ask before it, when these candidates could lead next; empty: nothing.
-	// errLeadsAlready: nothing is left to do. refusal is why none could.
+	// question returns what to ask the operator before the handover to one of the able candidates;
+	// empty: nothing. refusal is why there are none. The error errLeadsAlready means that nothing
+	// is left to do.
 	question func(leader elector.Leader, able []elector.CandidateStatus, refusal error) (string, error)
 	do       func(context.Context, *elector.Election) (elector.Handover, error)
 }
@@ -132,8 +133,8 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 	}
 }
 
-// pausedText is what came of a request while the election is paused. A step-down that the pause
-// has left without a new leader reports it already.
+// pausedText describes the failure of a request while the election is paused. The problem names the
+// pause already if a step-down was left without a new leader because of it.
 func pausedText(problem, pause string) string {
 	if pause != "" && strings.Contains(problem, pause) {
 		return problem
@@ -141,8 +142,8 @@ func pausedText(problem, pause string) string {
 	return problem + ": the election is paused (" + pause + ")"
 }
 
-// prepare finds out who could lead next. Without a leader there is nothing to find out: the
-// request itself then fails with that.
+// prepare finds the candidates that could lead next. If there is no leader it returns no error: the
+// request itself will then fail.
 func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move handover) (h elector.Handover, question string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -158,7 +159,7 @@ func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move 
 	switch {
 	case err == nil, errors.Is(err, elector.ErrRefused):
 		question, err = move.question(h.From, able, err)
-	case errors.Is(err, elector.ErrNoLeader): // it has just gone
+	case errors.Is(err, elector.ErrNoLeader): // the leader has just stepped down
 		err = nil
 	}
 	return h, question, err
@@ -199,7 +200,7 @@ func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON 
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
 
-// confirm asks the operator at the terminal. A script gets no question: it has decided.
+// confirm asks the operator at the terminal. Without a terminal, as in a script, it does not ask.
 func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
 		return nil
@@ -211,7 +212,7 @@ func (a *app) confirm(cmd *cobra.Command, question string) error {
 	fmt.Fprint(a.stderr, strings.Join(lines, "\n")+" ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch {
-	case errors.Is(err, io.EOF): // Ctrl-D leaves the cursor behind the question
+	case errors.Is(err, io.EOF): // after Ctrl-D the cursor is still behind the question
 		fmt.Fprintln(a.stderr)
 	case err != nil:
 		return err

@@ -8,20 +8,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is that of the narrowest usual terminal.
+// helpWidth is the width of the narrowest usual terminal.
 const helpWidth = 80
 
-// help makes help fit the screen, and fail for a command that doesn't exist: a
-// script that checks whether there is one goes by the exit code.
+// help makes the help texts fit the terminal, and makes help fail for an unknown command, so that
+// scripts can test by the exit code whether a command exists.
 func (a *app) help(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd == root && root.Flags().NArg() > 0 { // --help is answered before any argument is read
+		if cmd == root && root.Flags().NArg() > 0 { // cobra handles --help before it checks any argument
 			a.helpErr = unknownCommand(root, root.Flags().Args())
 			return
 		}
-		if !cmd.Runnable() && cmd.Flags().NArg() > 0 { // completion tcsh
+		if !cmd.Runnable() && cmd.Flags().NArg() > 0 { // such as `mandate completion tcsh`
 			a.helpErr = unknownCommand(cmd, cmd.Flags().Args())
 			return
 		}
@@ -56,15 +56,15 @@ func (a *app) help(root *cobra.Command) {
 	})
 }
 
-// unknownCommand is the Args of the root: what reaches it is no command. Nor is what remains
-// behind a command that only has others below it.
+// unknownCommand is the Args of the root command: an argument that reaches it is not a command. It
+// also serves commands that only have subcommands.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	typed := args[0]
 	similar := slices.DeleteFunc(root.SuggestionsFor(typed), func(name string) bool {
-		return !strings.ContainsAny(typed, name) // two changes make "ls" of anything short
+		return !strings.ContainsAny(typed, name) // with a distance of 2, "ls" would be suggested for any short word
 	})
 	if len(similar) == 0 {
 		return fmt.Errorf("unknown command %q", typed)
@@ -72,7 +72,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q: did you mean %s?", typed, strings.Join(similar, " or "))
 }
 
-// noNames is the Args of a command that works on no single thing.
+// noNames is the Args of a command that takes no names.
 func noNames(instead string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

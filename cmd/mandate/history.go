@@ -101,17 +101,17 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlag
 	return a.printTimeline(t, h, none, err)
 }
 
-// nothing is what a history since a moment says that has neither terms nor pauses.
+// nothing is printed when a history with --since has neither terms nor pauses.
 func (h historyFlags) nothing(where string) string {
 	return fmt.Sprintf("nothing happened in %s since %s", where, h.since.Local().Format(time.DateTime+" MST"))
 }
 
-// neverLed is the history of an election that exists, and has no term.
+// neverLed is printed for an election that exists but has no recorded term.
 func (a *app) neverLed(name string) string {
 	return fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", output.Printable(name), a.given.command("status", name))
 }
 
-// isThere reports whether an election without terms has candidates: its name is right then.
+// isThere reports whether an election without terms has candidates, so that its name is right.
 func isThere(ctx context.Context, el *elector.Election) bool {
 	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
 	defer cancel()
@@ -122,8 +122,8 @@ func isThere(ctx context.Context, el *elector.Election) bool {
 // rollOfHistory bounds the roll call of a history.
 const rollOfHistory = 1500 * time.Millisecond
 
-// nameUnreported takes those from the terms that vanished whose process answers, and has not
-// reported their end: nothing is wrong with its machine. Without a roll all of them vanished.
+// nameUnreported marks vanished terms as unreported if the process of their leader answers and has
+// not reported the end: then its machine is fine. Without a roll no term is marked.
 func nameUnreported(ctx context.Context, el *elector.Election, t *elector.Timeline) {
 	vanished := func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }
 	if !slices.ContainsFunc(t.Terms, vanished) {
@@ -172,8 +172,8 @@ func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlag
 	return a.printTimeline(t, h, none, cmp.Or(err, listErr))
 }
 
-// newest are the last n terms of several elections, and the pauses of that time. What sums
-// up an election is of all its terms that were read, so it would be wrong for these.
+// newest returns the last n terms of several elections, and the pauses and cordons of that time. It
+// drops nothing else: the sums of an election cover all its terms that were read.
 func newest(t elector.Timeline, n int) elector.Timeline {
 	t.Terms = t.Terms[:n]
 	begin := t.Terms[n-1].Began()
@@ -182,11 +182,11 @@ func newest(t elector.Timeline, n int) elector.Timeline {
 	return t
 }
 
-// printTimeline prints what is known, and returns err or that there is nothing.
+// printTimeline prints what is known, and returns err, or an error if there is no history.
 func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err error) error {
 	p := a.printer(h.format)
 	empty := len(t.Terms)+len(t.Pauses)+len(t.Vacancies) == 0
-	if h.all || len(t.Availability) > 0 { // else the name may be wrong
+	if h.all || len(t.Availability) > 0 { // otherwise the name may be wrong
 		empty = empty && len(t.Cordons) == 0
 	}
 	var perr error
@@ -201,7 +201,7 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 			lines = append(lines, fmt.Sprintf("and %d older cordons: a larger --count shows more, --json all", left))
 		}
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
-	case !errors.Is(err, elector.ErrUnreachable): // also where some elections may be missing
+	case !errors.Is(err, elector.ErrUnreachable): // also when some elections may be missing
 		perr = p.Lines(p.Prose(none))
 	}
 	switch {

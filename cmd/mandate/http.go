@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// token checks the address, and reads the file.
+// token checks the HTTP flags, and reads the token from its file.
 func (a *app) token(ctx context.Context, o httpFlags) string {
 	if o.addr != "" {
 		a.checkAddress(ctx, "--http", o.addr)
@@ -33,7 +33,7 @@ func (a *app) token(ctx context.Context, o httpFlags) string {
 	return a.secret("--http-token-file", o.tokenFile)
 }
 
-// web is the HTTP side of a candidate.
+// web is the HTTP server of a candidate, or of a member of a group.
 type web struct {
 	app      *app
 	handler  *electorhttp.Handler   // of a candidate
@@ -42,9 +42,9 @@ type web struct {
 	listener net.Listener
 }
 
-// listen opens the port, so that a port that is taken is reported before anything
-// campaigns. nil without --http. What /leader promises holds for at most so long;
-// 0: it promises nothing.
+// listen opens the port before anything campaigns, so that a port in use is reported first. It
+// returns nil without --http. promise bounds how long an answer of /leader holds; with 0 /leader
+// promises nothing.
 func (a *app) listen(ctx context.Context, o httpFlags, token string, promise time.Duration) (*web, error) {
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
@@ -78,7 +78,7 @@ func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// url is where it answers; empty without --http.
+// url returns the URL of the server; empty without --http.
 func (w *web) url() string {
 	if w == nil {
 		return ""
@@ -86,8 +86,7 @@ func (w *web) url() string {
 	return "http://" + w.listener.Addr().String()
 }
 
-// keeping is work whose lock is not released before what /leader promised has
-// lapsed.
+// keeping wraps work so that the lock is not released before the promises of /leader have lapsed.
 func (w *web) keeping(work elector.Work) elector.Work {
 	if w == nil {
 		return work
@@ -95,7 +94,7 @@ func (w *web) keeping(work elector.Work) elector.Work {
 	return w.handler.Work(work)
 }
 
-// keepingShard is the same of the work of each shard, and what /shards promised.
+// keepingShard does the same for the work of each shard and the promises of /shards.
 func (w *web) keepingShard(work shard.Work) shard.Work {
 	if w == nil {
 		return work
@@ -103,9 +102,9 @@ func (w *web) keepingShard(work shard.Work) shard.Work {
 	return w.group.Work(work)
 }
 
-// beside serves while main runs, also while it stops: a client then gets the answer that
-// this candidate does not lead, not a refused connection. What happens to the port never
-// touches the leadership.
+// beside serves HTTP while main runs, also during its shutdown: clients are then answered that this
+// candidate does not lead, and are not refused a connection. A failure of the server does not
+// affect the leadership.
 func (w *web) beside(main func() error) error {
 	if w == nil {
 		return main()
@@ -116,7 +115,7 @@ func (w *web) beside(main func() error) error {
 	if w.group != nil {
 		serve = w.group.Serve
 	} else {
-		wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it runs already
+		wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it is running already
 	}
 	wg.Go(func() {
 		if err := serve(ctx, w.listener); err != nil {

@@ -26,32 +26,32 @@ type job struct {
 	argv         []string
 	once         bool
 	election, id string
-	group        groupFlags // in the place of the election
+	group        groupFlags // instead of election
 	httpToken    string
-	http         string // where the command can query the leader; empty: nowhere
+	http         string // URL where the command can query the leader; empty: none
 
-	// In this order before the lease ends: the work's context ends, the grace passes, all
-	// that is left is killed, and kill is the time that this may take.
+	// Before the lease ends, in this order: the work's context ends, the grace passes, every
+	// process that is left is killed, which may take the time kill.
 	lease, grace, kill time.Duration
 
 	releaser *supervise.Releaser // nil: none
 
 	force <-chan struct{}    // closed by the second signal
-	stop  context.CancelFunc // ends the program in an orderly way
+	stop  context.CancelFunc // starts a graceful shutdown
 	log   *slog.Logger
-	aside sync.WaitGroup // the searches for what has escaped; only the program's end waits for them
+	aside sync.WaitGroup // the searches for escaped processes; only the exit of the program waits for them
 
 	cgroupNoted sync.Once
 }
 
-// work is one term of an election.
+// work runs the command for one term of an election.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
 	return j.perform(ctx, term, j.log, j.election)
 }
 
-// workOn is one term of a shard. Those of others end and begin beside it.
+// workOn runs the command for one term of a shard. Terms of other shards run concurrently.
 func (j *job) workOn(ctx context.Context, term *shard.Term) error {
-	go func() { // a second signal does not wait until other members have taken the shard over
+	go func() { // after a second signal, do not wait for other members to take over the shard
 		select {
 		case <-j.force:
 			term.Resign()
@@ -63,8 +63,8 @@ func (j *job) workOn(ctx context.Context, term *shard.Term) error {
 		"MANDATE_GROUP="+j.group.name, "MANDATE_SHARD="+number, "MANDATE_SHARDS="+strconv.Itoa(term.Shards))
 }
 
-// perform is one term: it starts the command and returns when nothing that the command
-// has started is left, so that the lock is never released beside it.
+// perform runs the command for one term. It returns when no process that the command has started is
+// left, so that the lock is never released while one of them runs.
 func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger, election string, mark ...string) error {
 	until, ok := j.until(term)
 	if !ok {
@@ -79,7 +79,7 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	p, err := supervise.Start(command.For(j.releaser, termName(election, term.Token())), until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
-		return nil // suspended meanwhile, until the guard killed it
+		return nil // mandate was suspended meanwhile, and the guard killed the command
 	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
@@ -102,26 +102,26 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	code := exitCode(p.Status())
 	level := slog.LevelInfo
 	if code != 0 {
-		level = slog.LevelWarn // a command that fails again and again must not look like one that is done
+		level = slog.LevelWarn // a command that fails repeatedly must not look like one that has finished
 	}
 	log.Log(ctx, level, "command exited", "status", statusOf(p.Status()), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
-		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; then the program may
+		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; only then may the program exit
 		return nil
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
-	case code != 0 && j.group.name != "": // another member may do better
+	case code != 0 && j.group.name != "": // the work may succeed on another member
 		return errors.New("command: " + statusOf(p.Status()))
-	case code != 0: // the history must not call it finished
+	case code != 0: // so that the history does not report the term as finished
 		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status()))}
 	default:
 		return nil
 	}
 }
 
-// noteCgroup logs once whether the command has a cgroup of its own: most machines have
-// delegated none, and that is no fault.
+// noteCgroup logs once whether the command has its own cgroup. It logs at debug level: on most
+// machines no cgroup is delegated, which is not an error.
 func (j *job) noteCgroup(p *supervise.Process) {
 	j.cgroupNoted.Do(func() {
 		if dir, err := p.Cgroup(); err != nil {
@@ -132,8 +132,8 @@ func (j *job) noteCgroup(p *supervise.Process) {
 	})
 }
 
-// attend waits for the end of the command or of the term, and keeps the guard
-// informed meanwhile. exited: the command did so on its own, within a valid term.
+// attend waits for the end of the command or of the term, and extends the guard's deadline
+// meanwhile. exited reports whether the command exited on its own within a valid term.
 func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool, err error) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
@@ -143,7 +143,7 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 		select {
 		case sig := <-stopped:
 			noteStopped(log, sig)
-			stopped = nil // once is enough
+			stopped = nil // report this only once
 		case <-p.Exited():
 			return term.Valid() && !p.KilledByGuard(), nil
 		case <-ctx.Done():
@@ -166,8 +166,8 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 	}
 }
 
-// noteStopped logs why a command does nothing: one that asks for a password, for example, would lead so for as long as
-// no operator looks.
+// noteStopped logs that the terminal has stopped the command. Otherwise a command that prompts for
+// a password, for example, would keep leading without doing anything until an operator notices.
 func noteStopped(log *slog.Logger, sig syscall.Signal) {
 	log.Warn("command stopped by the terminal, of which it is not in the foreground", "signal", sig.String())
 }
@@ -176,30 +176,31 @@ func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
 	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
 }
 
-// until is the guard's deadline, at which it kills the command unless it is extended: a little later
-// than this process would, and before the lease ends. ok is false when the term has ended: then the
-// guard keeps its last deadline.
+// until returns the guard's deadline, at which the guard kills the command unless it is extended.
+// It is a little later than this process would kill it, and before the lease ends. ok is false when
+// the term has ended: the guard then keeps its last deadline.
 func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
-	// The clock is read first: if this process is suspended in between, the time left must
-	// not count from its return.
+	// Read the clock first: if this process is suspended between the two reads, the deadline must
+	// not count from the time when it resumes.
 	now := supervise.Now()
 	left := term.Left()
 	return now.Add(left + j.endTime()), left > 0
 }
 
-// extendEvery is how often the guard's deadline is extended: often enough for the shortest
-// time that until gives.
+// extendEvery is how often the guard's deadline is extended: often enough for the shortest time
+// that until returns.
 func (j *job) extendEvery() time.Duration { return min(j.lease/16, j.endTime()/3) }
 
-// endTime is how long the guard waits for this process to end the tree.
+// endTime is how long the guard waits for this process to end the process tree.
 func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 
-// end stops what is left of the command and of all that it has started: SIGTERM, the
-// grace, SIGKILL. It returns when nothing is left. The term ends grace+kill before its lease
-// does, so all this ends in time; the grace is shorter when this process was suspended
-// (SIGSTOP) for a part of that time.
+// end stops what is left of the command and of everything that it has started: SIGTERM, the grace,
+// SIGKILL. It returns when nothing is left. The term ends grace+kill before its lease does, so the
+// processes end within the lease. The grace is shorter when this process was suspended (SIGSTOP)
+// for a part of that time.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
-	// A command that has died has mostly left nothing, and a scan of all processes takes longer than to find that out.
+	// A command that has exited has mostly left no processes, and this check is faster than a scan
+	// of all processes.
 	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.force) {
 		return
 	}
@@ -232,8 +233,8 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	}
 }
 
-// warnOfEscaped looks for processes that the command has started, by what stands in
-// their environment, and that are not below it any more.
+// warnOfEscaped logs processes that the command has started but that are no longer its descendants.
+// It finds them by the variables in their environment.
 func warnOfEscaped(log *slog.Logger, mark []string) {
 	if found := supervise.Marked(mark...); len(found) > 0 {
 		log.Warn("processes that the command started elsewhere are still running and may overlap with the next leader", "processes", listed(found))
@@ -248,7 +249,6 @@ func listed(all []supervise.Living) string {
 	return output.List(names, 10)
 }
 
-// statusOf is how a process has ended.
 func statusOf(ws syscall.WaitStatus) string {
 	if ws.Signaled() {
 		return "signal: " + ws.Signal().String()
@@ -256,7 +256,7 @@ func statusOf(ws syscall.WaitStatus) string {
 	return "exit status " + strconv.Itoa(ws.ExitStatus())
 }
 
-// exitCode is the code that a shell would give.
+// exitCode returns the exit code that a shell would report.
 func exitCode(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -264,7 +264,8 @@ func exitCode(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// notStarted is what a shell reports about a command that can't be run, with its code.
+// notStarted returns what a shell would report about a command that can't be run, with its exit
+// code.
 func notStarted(name string, err error) error {
 	code, why := exitNotRunnable, err.Error()
 	var of *fs.PathError

@@ -18,16 +18,16 @@ import (
 
 const (
 	drawEvery  = 250 * time.Millisecond
-	readEvery  = time.Second     // the status; one script per node
-	rollEvery  = 5 * time.Second // the roll call: all candidates answer
+	readEvery  = time.Second     // of the status, one script per node
+	rollEvery  = 5 * time.Second // of the roll call, which all candidates answer
 	maxEvents  = 200
-	maxInRoll  = 8 // candidates on the screen, which leaves room for the events
+	maxInRoll  = 8 // candidates shown, which leaves room for the events
 	footerRows = 1
 )
 
-// liveView is what watch shows on a terminal: the fields and tables of status and
-// candidates, redrawn as the lease runs, and the latest events below. It belongs to one
-// goroutine; the others send it updates.
+// liveView is what watch shows on a terminal: the fields and tables of status and candidates,
+// redrawn as the lease runs, and the latest events below. Only the goroutine of watchLive accesses
+// it; other goroutines send that goroutine updates.
 type liveView struct {
 	election string
 	where    string // the context; may be empty
@@ -35,21 +35,21 @@ type liveView struct {
 
 	st    elector.Status
 	err   error
-	at    time.Time     // when that was so
-	lease time.Duration // the longest that was seen left of this leader's: the whole bar
+	at    time.Time     // when st was read
+	lease time.Duration // the longest remaining lease seen of this leader, which is the full bar
 	token uint64        // of that leader
 
 	roll       []elector.CandidateStatus
-	rollDenied bool // this Redis user may not call it
+	rollDenied bool // this Redis user may not call the roll
 
 	events []elector.Event
 }
 
-// watchLive draws until ctx ends.
+// watchLive draws the view until ctx ends.
 func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where string, next nextFlags) error {
 	v := &liveView{election: el.Name(), where: where, next: next}
 	before, done := context.WithTimeout(ctx, readEvery/2)
-	terms, _ := el.History(before, 20) // the view does without
+	terms, _ := el.History(before, 20) // without them the view begins empty
 	done()
 	v.addHistory(terms)
 	if _, err := io.WriteString(screen, "\x1b[?1049h\x1b[?25l"); err != nil { // the alternate screen, without the cursor
@@ -74,7 +74,7 @@ func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where
 		}
 		var height int
 		p.Width, height = output.Size(screen)
-		// Overwritten line by line: clearing the screen first would flicker.
+		// Lines are overwritten one by one: clearing the screen first would flicker.
 		lines := strings.Join(v.render(p, time.Now(), height), "\x1b[K\r\n")
 		if _, err := io.WriteString(screen, "\x1b[H"+lines+"\x1b[K\x1b[J"); err != nil {
 			return err // the terminal is gone
@@ -82,8 +82,8 @@ func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where
 	}
 }
 
-// startUpdates starts what reads the election. The returned function waits for the last
-// request of each, after ctx has ended.
+// startUpdates starts the goroutines that read the election. The returned function waits for their
+// last requests, after ctx has ended.
 func startUpdates(ctx context.Context, el *elector.Election) (<-chan func(*liveView), func()) {
 	updates := make(chan func(*liveView))
 	send := func(update func(*liveView)) {
@@ -92,7 +92,7 @@ func startUpdates(ctx context.Context, el *elector.Election) (<-chan func(*liveV
 		case <-ctx.Done():
 		}
 	}
-	changed := make(chan struct{}, 1) // the leader: call the roll now
+	changed := make(chan struct{}, 1) // the leader has changed: call the roll now
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ev := range el.Observe(ctx) {
@@ -115,10 +115,10 @@ func startUpdates(ctx context.Context, el *elector.Election) (<-chan func(*liveV
 	})
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			all, err := el.Candidates(ctx) // other errors are in the status
+			all, err := el.Candidates(ctx) // other errors show in the status
 			denied := errors.Is(err, elector.ErrDenied)
 			send(func(v *liveView) { v.roll, v.rollDenied = all, denied })
-			if denied { // each refusal disturbs the subscription to the events
+			if denied { // each refusal interrupts the subscription to the events
 				return
 			}
 			select {
@@ -131,8 +131,8 @@ func startUpdates(ctx context.Context, el *elector.Election) (<-chan func(*liveV
 	return updates, wg.Wait
 }
 
-// nextRead is when to read the status again: a short lease would run out on the screen
-// before its renewal is seen.
+// nextRead returns when to read the status again: often enough that a short lease does not seem to
+// run out before its renewal is seen.
 func nextRead(st elector.Status) time.Duration {
 	if st.Leader == nil {
 		return readEvery
@@ -150,7 +150,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// addHistory fills the events with those from before.
+// addHistory fills the events with those of past terms.
 func (v *liveView) addHistory(terms []elector.TermRecord) {
 	for _, t := range slices.Backward(terms) {
 		if !t.From.IsZero() {
@@ -167,7 +167,7 @@ func (v *liveView) addEvent(ev elector.Event) {
 		return old.Kind == ev.Kind && old.Token == ev.Token && ev.Kind == elector.EventElected
 	})
 	if known || ev.Kind == elector.EventVacant && v.at.IsZero() {
-		return // the first event is how things stand, which the view shows already
+		return // the first event is the current state, which the view shows already
 	}
 	v.events = append(v.events, ev)
 	if len(v.events) > maxEvents {
@@ -175,7 +175,7 @@ func (v *liveView) addEvent(ev elector.Event) {
 	}
 }
 
-// setStatus reports whether another candidate leads than before: the roll is older.
+// setStatus reports whether the leader has changed, so that the roll is out of date.
 func (v *liveView) setStatus(st elector.Status, err error, now time.Time) (changed bool) {
 	v.st, v.err, v.at = st, err, now
 	if l := st.Leader; l != nil {
@@ -187,7 +187,6 @@ func (v *liveView) setStatus(st elector.Status, err error, now time.Time) (chang
 	return changed
 }
 
-// render makes the lines of a screen of that height.
 func (v *liveView) render(p *output.Printer, now time.Time, height int) []string {
 	clock := now.Local().Format("15:04:05 MST")
 	name := output.Cut(strings.TrimSpace(v.election+"  "+v.where), max(0, p.Width-len(clock)-2))
@@ -244,7 +243,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 	}
 	shown := slices.Clone(v.roll[:min(len(v.roll), maxInRoll)])
 	for i, c := range shown {
-		// The roll is older than the status: another candidate leads now, or none.
+		// The roll may be older than the status: another candidate leads now, or none.
 		if c.Role == elector.RoleLeading && (v.st.Leader == nil || v.st.Leader.Candidate != c.ID) {
 			shown[i].Role = "led before"
 		}
@@ -257,7 +256,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 	return lines
 }
 
-// bar draws how much of a whole is left.
+// bar draws how much of whole is left.
 func bar(part, whole time.Duration, width int) string {
 	full := 0
 	if whole > 0 {

@@ -19,13 +19,13 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 )
 
-// runsLong is true of the commands that lead, or serve, until a signal: a reader of their
-// log that hangs or ends must not stop them.
+// runsLong reports whether cmd leads or serves until a signal. Such a command must not stop when
+// the reader of its log hangs or exits.
 func runsLong(cmd *cobra.Command) bool {
 	return slices.Contains([]string{"run", "supervise", "serve", "console", "exporter"}, cmd.Name())
 }
 
-// logHandler is where the log goes.
+// logHandler returns the handler of the log.
 func (a *app) logHandler(cmd *cobra.Command, opts *slog.HandlerOptions) slog.Handler {
 	w := a.stderr
 	if queued := runsLong(cmd) || cmd.Name() == "watch"; queued {
@@ -46,12 +46,12 @@ func handlerFor(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handle
 		return slog.NewJSONHandler(w, opts)
 	case "text":
 		return slog.NewTextHandler(w, opts)
-	default: // it was reported
+	default: // prepare has reported the unknown format
 		return slog.DiscardHandler
 	}
 }
 
-// withUnit writes a duration as the text log does: slog's JSON leaves the unit out.
+// withUnit formats a duration as the text log does: slog's JSON handler would omit the unit.
 func withUnit(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
@@ -59,21 +59,20 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// outliveReaders has a command survive it when the reader of its log hangs, or goes.
+// outliveReaders makes a command continue when the reader of its log hangs or exits.
 func (a *app) outliveReaders(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		// Caught, and not ignored: what we start would inherit that. A write then
-		// fails, and doesn't kill us.
+		// Catch SIGPIPE and do not ignore it: child processes would inherit that. A write to a
+		// closed pipe then fails and does not kill this process.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		a.stderr = a.logs // for what is printed at the end
 		return run(cmd, args)
 	}
 }
 
-// finalFlush is how long the end of the program waits for the reader of its log.
+// finalFlush is how long this process waits at its end for the reader of its output.
 const finalFlush = time.Second
 
-// flushLogs ends the log.
 func (a *app) flushLogs() {
 	logOfRedis().Store(slog.New(slog.DiscardHandler))
 	if a.logs != nil {
@@ -81,8 +80,9 @@ func (a *app) flushLogs() {
 	}
 }
 
-// redisLog is what go-redis logs to: its own logger can't be changed while connections use
-// it, and those of an earlier command of the same process may still do.
+// redisLog is the logger of go-redis. It is set only once, because go-redis does not allow changing
+// its logger while connections use it, and those of an earlier command in the same process may
+// still do so.
 type redisLog struct{ atomic.Pointer[slog.Logger] }
 
 func (l *redisLog) Printf(ctx context.Context, format string, v ...any) {

@@ -73,7 +73,7 @@ Exit codes
 			if errors.Is(err, elector.ErrUnreachable) {
 				return err
 			}
-			names := matching(append(used, idle...), patterns) // time may be up before all are read
+			names := matching(append(used, idle...), patterns) // used first: time may be up before all are read
 			if len(names) == 0 && len(patterns) > 0 {
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}
@@ -112,10 +112,10 @@ func sortByName(all []report) {
 	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 }
 
-// electionTable has a row for each election. On a screen the condition is a word, which must
-// not be clipped: what to do about it stands below the list.
+// electionTable has a row for each election. On a screen the condition must not be clipped: it is
+// only a word, and what to do about it is shown below the list.
 func electionTable(all []report, wide, screen bool) *output.Table {
-	state := 0 // the longest state that is shown instead of a leader
+	state := 0 // the longest text that is shown instead of a leader
 	for i := range all {
 		if g := all[i].group; g != nil {
 			state = max(state, len(g.owned()))
@@ -181,7 +181,7 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 	return t
 }
 
-// ago is when a term ended, briefly.
+// ago formats briefly how long ago a term ended.
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -2,11 +2,11 @@
 // while its lease is valid and its probes pass. Other subcommands show elections and move the
 // leadership.
 //
-// main.go and root.go are the program, each subcommand has a file of its own. They share
-// access.go (the files that let mandate into Redis), connect.go (the quorum and the election),
-// flags.go and probes.go, report.go and problem.go (what is wrong with an election),
-// errors.go (exit codes), and internal/output (tables, JSON). As elsewhere no two files use
-// each other.
+// main.go and root.go are the program; each subcommand has a file of its own. They share access.go
+// (Redis credentials and certificates), connect.go (the quorum and the election), flags.go and
+// probes.go, report.go and problem.go (what is wrong with an election), errors.go (exit codes), and
+// internal/output (tables, JSON). As elsewhere in this repository, no two files call each other
+// both ways.
 package main
 
 import (
@@ -20,8 +20,9 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
-// helpers of `run` are this program, too, under other names: those that package supervise does
-// not know by itself.
+// helpers maps the names of helper processes of `run` to their main functions. A helper is this
+// program started under another name. The guard and the reaper are missing here, because package
+// supervise knows them.
 var helpers = map[string]func(){supervise.ReleaserName: releaserMain}
 
 func main() {
@@ -31,14 +32,14 @@ func main() {
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute is main without its process: it returns the exit code.
+// execute is main without os.Exit: it returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr}
 	defer a.close()
 	return a.perform(ctx, a.command(), args)
 }
 
-// perform reads a command line, carries it out, and prints what went wrong.
+// perform parses a command line, executes it, and prints any error.
 func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -48,7 +49,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	if err == nil {
 		return 0
 	}
-	if cmd.Name() == "help" { // of what is no command; the help of help is of no use
+	if cmd.Name() == "help" { // help for an unknown command; the help of help itself is of no use
 		cmd = root
 	}
 	var exit *exitError
@@ -58,7 +59,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 		}
 		return exit.code
 	}
-	// All that is left comes from reading the command line.
+	// All other errors come from parsing the command line.
 	a.printError(cmd.CommandPath() + ": " + oneByOne(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
 }

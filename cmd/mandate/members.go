@@ -16,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// memberNames are the ids and the hosts of the candidates, and of the members of groups, that
+// memberNames are the ids and the hosts of the candidates and of the members of groups that
 // answered.
 type memberNames struct {
 	mu       sync.Mutex
@@ -46,11 +46,11 @@ func (n *memberNames) has(name string) bool {
 	return n.ids[name] || n.hosts[name]
 }
 
-// membersWithin bounds the search for a name: a roll call takes as long at most.
+// membersWithin bounds the search for a name; a roll call may take as long.
 const membersWithin = 3 * time.Second
 
-// readMembers reads the names in these elections, those in use first, until ctx ends or until one
-// that is wanted was found.
+// readMembers reads the names in these elections, which list those in use first, until ctx ends or
+// until the name wanted is found.
 func readMembers(ctx context.Context, q *elector.Quorum, names []string, wanted string) *memberNames {
 	n := &memberNames{ids: map[string]bool{}, hosts: map[string]bool{}, complete: true}
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,10 +91,10 @@ func readMembers(ctx context.Context, q *elector.Quorum, names []string, wanted 
 			for _, m := range st.Members {
 				n.add(m.ID, m.Host)
 			}
-			if errors.Is(err, shard.ErrNoGroup) { // elections with such names
+			if errors.Is(err, shard.ErrNoGroup) { // not a group, only elections with such names
 				return err
 			}
-			return call(shard.ElectionOfAssigner(g.Name)) // an operator may lack the right to the rest
+			return call(shard.ElectionOfAssigner(g.Name)) // without the right to read the members, there is at least the assigner's roll
 		}
 	}
 	for _, name := range others {
@@ -105,9 +105,8 @@ func readMembers(ctx context.Context, q *elector.Quorum, names []string, wanted 
 	return n
 }
 
-// nobodyCalled is what to say of a name that no candidate, no member and no host has; empty: one has
-// it, or that is not known. A name with a typing error cordons nothing, and its cordon looks like
-// any other.
+// nobodyCalled returns a warning if no candidate, member or host has the name; empty if one has it,
+// or if that is unknown. A mistyped name cordons nothing, but its cordon looks like any other.
 func (a *app) nobodyCalled(ctx context.Context, name string) string {
 	ctx, cancel := context.WithTimeout(ctx, membersWithin)
 	defer cancel()
@@ -128,7 +127,7 @@ func (a *app) nobodyCalled(ctx context.Context, name string) string {
 	return output.Printable(text) + " (" + a.given.command("candidates", "NAME") + " and " + a.given.command("shards", "GROUP") + " show all)"
 }
 
-// closest sorts names by how much they differ from one that was typed.
+// closest sorts names by how much they differ from the typed one.
 func closest(typed string, names map[string]bool) []string {
 	all := slices.Sorted(maps.Keys(names))
 	difference := make(map[string]int, len(all))
@@ -139,7 +138,8 @@ func closest(typed string, names map[string]bool) []string {
 	return all
 }
 
-// edits is how many characters to insert, remove or replace makes one word of another.
+// edits returns how many characters to insert, remove or replace to turn a into b (the Levenshtein
+// distance).
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// command is a command of mandate to type next, on the same elections. All
-// commands that operators are shown are made here.
+// command returns a mandate command to type next, for the same elections. All commands that are
+// suggested to operators are made here.
 func (f nextFlags) command(verb string, args ...string) string {
 	text := "mandate " + verb
 	for _, arg := range args {
@@ -16,7 +16,7 @@ func (f nextFlags) command(verb string, args ...string) string {
 	return text + string(f)
 }
 
-// shellWord is a word as it can be typed.
+// shellWord quotes a word for the shell if necessary.
 func shellWord(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@%+-") == "" {
 		return word
@@ -24,9 +24,9 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// givenFlags are those of a command line. What comes from the environment is there for the
-// next command, too. No URL is given when one holds a password: a part of the list would be
-// another quorum.
+// givenFlags returns the flags of this command line that choose the elections. Environment
+// variables also apply to the next command. If a URL holds a password, no URL is included: a part
+// of the list would be another quorum.
 func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	text := ""
 	for _, name := range []string{"config", "context", "prefix", "redis-file", "redis-password-file", "redis-ca", "redis-cert", "redis-key"} {

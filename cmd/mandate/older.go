@@ -91,10 +91,10 @@ Exit codes
 type olderJSON struct {
 	Election string `json:"election"`
 	Highest  string `json:"highest"`           // the highest version that has led
-	Allowed  string `json:"allowed,omitempty"` // the lowest that may lead; any; left out: none below the highest
+	Allowed  string `json:"allowed,omitempty"` // the lowest version that may lead, or any; left out: none below Highest
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	Error    string `json:"error,omitempty"` // of the nodes that did not take it
+	Error    string `json:"error,omitempty"` // of the nodes that did not store it
 }
 
 func (o olderJSON) String() string {

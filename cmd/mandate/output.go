@@ -17,11 +17,11 @@ type format string
 const (
 	formatTable format = ""     // for people, as wide as the terminal
 	formatWide  format = "wide" // everything, whole names, exact times
-	formatName  format = "name" // one name a line
+	formatName  format = "name" // one name per line
 	formatJSON  format = "json"
 )
 
-// formatFlags adds -o, and --json for its commonest value.
+// formatFlags adds -o, and --json as a short form of -o json.
 func (a *app) formatFlags(cmd *cobra.Command, f *format, asJSON string, allowed ...format) {
 	names := make([]string, len(allowed))
 	for i, one := range allowed {
@@ -65,7 +65,7 @@ func (f *jsonFlag) String() string   { return strconv.FormatBool(format(*f) == f
 func (f *jsonFlag) Type() string     { return "bool" }
 func (f *jsonFlag) IsBoolFlag() bool { return true }
 
-// printer is for tables: wide ones are cut nowhere.
+// printer returns a printer for tables. Wide tables are not clipped.
 func (a *app) printer(f format) *output.Printer {
 	p := output.New(a.stdout)
 	if f == formatWide {
@@ -74,7 +74,6 @@ func (a *app) printer(f format) *output.Printer {
 	return p
 }
 
-// printNames prints a name a line.
 func printNames[T any](p *output.Printer, all []T, name func(T) string) error {
 	lines := make([]string, len(all))
 	for i, one := range all {
@@ -83,10 +82,9 @@ func printNames[T any](p *output.Printer, all []T, name func(T) string) error {
 	return p.Lines(lines)
 }
 
-// dateTimeZone is how a time is printed where it stands alone.
+// dateTimeZone is the layout of a time outside of tables.
 const dateTimeZone = time.DateTime + " MST"
 
-// exact is a time of a wide table; empty when it is not known.
 func exact(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -94,10 +92,10 @@ func exact(t time.Time) string {
 	return t.Local().Format(time.RFC3339Nano)
 }
 
-// printError writes an error to stderr; on a terminal its lines are broken between words.
+// printError writes an error to stderr, wrapped at the width of a terminal.
 func (a *app) printError(text string) {
 	p := output.New(a.stderr)
 	for line := range strings.SplitSeq(text, "\n") {
-		_ = p.Lines(p.Prose(line)) // there is no other place to report that it failed
+		_ = p.Lines(p.Prose(line)) // there is no other place to report a failure
 	}
 }

@@ -57,7 +57,7 @@ Exit codes
 		err = pause(ctx, d, reason)
 		if errors.Is(err, elector.ErrRefused) {
 			why := elector.Problem(err)
-			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time as all commands print it
+			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time formatted as in all commands
 				why = "paused already " + pausedBy(now)
 			}
 			return refused("%s; to replace that pause, use --force", why)
@@ -75,7 +75,7 @@ Exit codes
 	return cmd
 }
 
-// pausedBy is who paused an election, since when and why.
+// pausedBy describes who paused an election, since when and why.
 func pausedBy(st elector.Status) string {
 	if st.PauseSince.IsZero() {
 		return st.Pause
@@ -89,12 +89,12 @@ type pauseJSON struct {
 	Paused   bool    `json:"paused"`
 	ForMS    float64 `json:"for_ms,omitempty"` // 0: until it is resumed
 	Reason   string  `json:"reason,omitempty"`
-	By       string  `json:"by,omitempty"`       // who paused it
-	Replaced string  `json:"replaced,omitempty"` // the pause before: since when, by whom and why
-	Error    string  `json:"error,omitempty"`    // of the nodes that did not take it
+	By       string  `json:"by,omitempty"`       // the operator who paused or resumed it
+	Replaced string  `json:"replaced,omitempty"` // the previous pause: since when, by whom and why
+	Error    string  `json:"error,omitempty"`    // of the nodes that did not store it
 
 	length time.Duration
-	leader string // that remains leader in spite of the pause
+	leader string // the candidate that remains leader in spite of the pause
 	idle   bool   // there was no pause to end
 }
 
@@ -121,7 +121,7 @@ func (p pauseJSON) String() string {
 	return p.Election + " is paused: no new leader will be elected " + until + on
 }
 
-// printPause prints what has been done, unless no majority of the nodes did it.
+// printPause prints what was done, unless no majority of the nodes did it.
 func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 	if errors.Is(err, elector.ErrUnreachable) {
 		return err

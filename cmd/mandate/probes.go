@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// probeFlags are the probes of a candidate and of its work, and how all of them are run.
+// probeFlags are the probes of a candidate and of its work, and the settings of all of them.
 type probeFlags struct {
 	work, candidate probeTargets
 
@@ -22,7 +22,7 @@ type probeFlags struct {
 	failures                      int
 }
 
-// probeTargets are the probes of one role.
+// probeTargets are the probes of the candidate, or of its work.
 type probeTargets struct {
 	exec, http, tcp, file []string
 	fileAge               time.Duration
@@ -46,10 +46,10 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
 }
 
-// shardPlace stands for the number of the shard in the target of a probe.
+// shardPlace is the placeholder for the number of the shard in the target of a probe.
 const shardPlace = "{shard}"
 
-// of are the targets of one shard.
+// of returns the targets of one shard.
 func (p *probeTargets) of(shard int) *probeTargets {
 	one := *p
 	for _, list := range []*[]string{&one.exec, &one.http, &one.tcp, &one.file} {
@@ -58,7 +58,7 @@ func (p *probeTargets) of(shard int) *probeTargets {
 	return &one
 }
 
-// ofShardNumber puts the number of a shard into targets.
+// ofShardNumber replaces the placeholder in targets by the number of a shard.
 func ofShardNumber(targets []string, shard int) (all []string) {
 	for _, target := range targets {
 		all = append(all, strings.ReplaceAll(target, shardPlace, strconv.Itoa(shard)))
@@ -66,7 +66,7 @@ func ofShardNumber(targets []string, shard int) (all []string) {
 	return all
 }
 
-// ofShards notes targets that can't be those of a group's shards, or of its member.
+// ofShards records targets that do not fit: a shard's without the placeholder, a member's with it.
 func (a *app) ofShards(o *probeFlags) {
 	check := func(prefix string, p *probeTargets, problem func(flag string)) {
 		for _, of := range []struct {
@@ -86,19 +86,19 @@ func (a *app) ofShards(o *probeFlags) {
 	})
 }
 
-// shardProbes returns the probe of each shard's work; nil: none was given.
+// shardProbes returns the probe of each shard's work, or nil if none was given.
 func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Probe {
 	if !o.work.given() {
 		return nil
 	}
 	return func(shard int) health.Probe {
-		probe, _ := o.work.of(shard).all(lease) // those of shard 0 have no problem
+		probe, _ := o.work.of(shard).all(lease) // the targets of shard 0 were checked by probes
 		return probe
 	}
 }
 
-// probes puts the probes into the configuration, whose lease is set. With a group the probe
-// of the work is that of shard 0.
+// probes sets the probes of cfg, whose lease is set already. With a group the probe of the work is
+// that of shard 0.
 func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, grouped bool) {
 	work := &o.work
 	if grouped {
@@ -128,7 +128,7 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 	}
 }
 
-// probeSettings are those of all probes. What the library refuses is reported
+// probeSettings returns the settings of all probes. Settings that the library refuses are reported
 // under the names of the flags.
 func (a *app) probeSettings(o *probeFlags) health.Settings {
 	s := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
@@ -145,7 +145,7 @@ func (a *app) probeSettings(o *probeFlags) health.Settings {
 	return s
 }
 
-// targetProblem is what is wrong with the URL or the address of a probe.
+// targetProblem describes what is wrong with the URL or the address of a probe.
 func targetProblem(err error) string {
 	var of *health.TargetError
 	if errors.As(err, &of) {
@@ -154,7 +154,7 @@ func targetProblem(err error) string {
 	return err.Error()
 }
 
-// all makes one probe of those given, and notes what is wrong with them.
+// all combines the given probes into one, and records what is wrong with them.
 func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.Duration) health.Probe {
 	if f.Changed(prefix+"probe-file-age") && len(p.file) == 0 {
 		a.problem("--%sprobe-file-age is given without --%sprobe-file: name the file", prefix, prefix)
@@ -166,8 +166,8 @@ func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.D
 	return probe
 }
 
-// all makes one probe of those given, each under the name of its flag, which then stands in
-// the reason of a step-down. nil: none was given.
+// all combines the given probes into one, or returns nil if there are none. Each probe is named
+// after its flag, which then appears in the reason of a step-down.
 func (p *probeTargets) all(lease time.Duration) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	add := func(flag string, probe health.Probe, err error) {

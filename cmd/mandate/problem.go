@@ -11,8 +11,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// problem is what is wrong, the worst first, and the command to type next. Both are empty
-// when nothing is.
+// problem returns the most serious problem, and the command to type next. Both are empty if there
+// is no problem.
 func (r *report) problem() (why, next string) {
 	name := r.Election
 	show := r.flags.command("doctor", name)
@@ -57,11 +57,11 @@ func (r *report) problem() (why, next string) {
 		return r.downText(), show
 	case refuse > 0:
 		return fmt.Sprintf("%d of %d nodes %s writes (%s)", refuse, len(r.Nodes), verb(refuse, "refuses", "refuse"), r.writes[refusing].Found), show
-	case len(refusals) > 0: // this command's user may be granted the same
+	case len(refusals) > 0: // the user of this command may have rights that the candidates lack
 		return refusals[0].Node + " " + refusals[0].String(), show
 	case differentNodes(r.roll, r.Nodes):
 		return "the candidates vote with different nodes, so " + ofDifferentNodes(r.roll), show
-	case abstains(r.Nodes) > 0: // the leader may have won without these
+	case abstains(r.Nodes) > 0: // the leader may have been elected without these nodes
 		return abstaining(r.Nodes), show
 	case r.Paused:
 		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
@@ -69,15 +69,15 @@ func (r *report) problem() (why, next string) {
 	return r.candidateProblem()
 }
 
-// candidateProblem is what is wrong with the candidates beside a leader that works.
+// candidateProblem returns what is wrong with the candidates while the leader works.
 func (r *report) candidateProblem() (why, next string) {
 	name := r.Election
 	drift := doctor.Drift(r.roll)
 	unable, resting, twins := 0, 0, doctor.Twins(r.roll)
 	for _, c := range r.roll {
-		if !c.Healthy && c.Outdated == "" { // older ones are there in every deploy
+		if !c.Healthy && c.Outdated == "" { // candidates of an older version exist in every deploy
 			unable++
-		} else if c.RestFor > 0 { // after each step-down: no reason to worry
+		} else if c.RestFor > 0 { // candidates rest after each step-down: this is no problem
 			resting++
 		}
 	}
@@ -88,7 +88,7 @@ func (r *report) candidateProblem() (why, next string) {
 		return r.flapping()
 	case len(twins) > 0:
 		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
-	case r.flaps != "" && len(drift) == 0: // what is wrong now goes before what was
+	case r.flaps != "" && len(drift) == 0: // a current problem goes before a past one
 		return r.flapping()
 	case r.able() < 2 && r.drainedLeader() != nil:
 		return r.Leader.Candidate + " is " + cordonedBy(*r.drainedLeader()) + ", and remains leader: no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
@@ -105,7 +105,7 @@ func (r *report) candidateProblem() (why, next string) {
 	return "", ""
 }
 
-// down is how many nodes could not be read.
+// down returns how many nodes could not be read.
 func (r *report) down() (n int) {
 	for _, node := range r.Nodes {
 		if !node.Reachable {
@@ -115,7 +115,7 @@ func (r *report) down() (n int) {
 	return n
 }
 
-// downText is which nodes could not be read, with the error of the first one.
+// downText reports how many nodes could not be read, with the error of the first one.
 func (r *report) downText() string {
 	i := slices.IndexFunc(r.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
 	if i < 0 {
@@ -131,7 +131,7 @@ func (r *report) downText() string {
 	return fmt.Sprintf("%d of %d nodes %s (%s: %s)", down, len(r.Nodes), what, r.Nodes[i].Node, strings.TrimPrefix(r.Nodes[i].Error, r.Nodes[i].Node+": "))
 }
 
-// recently is how long the last end stays in the first line.
+// recently is how long the last end is shown in the first line.
 const recently = time.Hour
 
 // justEnded reports whether the last end is recent enough for the first line.
@@ -140,7 +140,7 @@ func (r *report) justEnded(now time.Time) bool {
 		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
 }
 
-// headline is the first lines of a report: what happened, and what to type next.
+// headline returns the first lines of a report: what happened, and what to type next.
 func (r *report) headline(now time.Time) []output.Field {
 	why, next := r.problem()
 	if why != "" {
@@ -156,7 +156,7 @@ func (r *report) headline(now time.Time) []output.Field {
 	return fields
 }
 
-// unresponsiveText is what to expect of a leader that does not answer.
+// unresponsiveText describes what to expect of a leader that does not answer.
 func (r *report) unresponsiveText() string {
 	left := r.leaseLeft(time.Now())
 	end := "replaced in " + output.Brief(left) + " unless it renews"
@@ -169,7 +169,7 @@ func (r *report) unresponsiveText() string {
 	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; %s", r.Leader.Candidate, end)
 }
 
-// drainedLeader is the cordon with which the leader is to hand over; nil: none is.
+// drainedLeader returns the cordon that makes the leader hand over, or nil if there is none.
 func (r *report) drainedLeader() *elector.Cordon {
 	for _, c := range r.roll {
 		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
@@ -179,7 +179,7 @@ func (r *report) drainedLeader() *elector.Cordon {
 	return nil
 }
 
-// cordons are those that keep a candidate of the election from campaigning, each once.
+// cordons returns the cordons that keep candidates of the election from campaigning, each once.
 func (r *report) cordons() (all []elector.Cordon) {
 	for _, c := range r.roll {
 		if c.Cordoned != nil && !slices.Contains(all, *c.Cordoned) {

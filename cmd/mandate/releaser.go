@@ -17,18 +17,19 @@ import (
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
-// secrets are what the releaser process needs to know, which no command line or environment
-// may hold.
+// secrets are what the releaser process needs to know and what no command line or environment may
+// contain.
 type secrets struct {
 	URLs []string
-	// Assigner is the election of a group that runs no command: its work ends with mandate.
+	// Assigner is the assigner election of a group. It has no command: its work ends with mandate.
 	Assigner string
 }
 
 // openReleaser makes the pipe on which this process reports its terms, before the elector is made.
-// Without it a crash costs the rest of the lease. Where this process has a supervisor of its
-// own, that one knows when all is gone. The returned function is called when the elector has taken
-// the pipe out of the environment, or was not made: a program that is started then must not take it for its own.
+// Without the pipe, a crash costs the rest of the lease. If this process is supervised itself, its
+// supervisor knows when all of its processes are gone, and no pipe is made. The caller calls forget
+// once the elector has taken the pipe out of the environment, or was not made: programs started
+// later must not take the pipe for their own.
 func (a *app) openReleaser() (forget func()) {
 	if _, supervised := os.LookupEnv(supervisor.Variable); supervised {
 		return func() {}
@@ -47,7 +48,7 @@ func (a *app) openReleaser() (forget func()) {
 	return func() { _ = os.Unsetenv(supervisor.Variable) }
 }
 
-// withAbsoluteFiles are the URLs for a process that has another working directory.
+// withAbsoluteFiles returns the URLs for a process with another working directory.
 func withAbsoluteFiles(urls []string) []string {
 	urls = slices.Clone(urls)
 	for i, text := range urls {
@@ -72,7 +73,8 @@ func withAbsoluteFiles(urls []string) []string {
 	return urls
 }
 
-// startReleaser starts the process, and logs it when that ends before the returned function is called.
+// startReleaser starts the releaser process. A warning is logged if that process ends before the
+// returned function is called.
 func (a *app) startReleaser(s secrets) (end func()) {
 	r := a.releaser
 	if r == nil {
@@ -93,12 +95,12 @@ func (a *app) startReleaser(s secrets) (end func()) {
 	return func() { close(ended) }
 }
 
-// termName names a term to the reaper of its command, and to the releaser.
+// termName names a term for the reaper of its command and for the releaser.
 func termName(election string, token uint64) string {
 	return strconv.FormatUint(token, 10) + " " + election
 }
 
-// ledger is what the releaser has read: the terms of mandate, and the words of reapers.
+// ledger is what the releaser has read: the terms of mandate, and the reports of the reapers.
 type ledger struct {
 	terms supervisor.Terms
 	gone  map[string]bool // by termName
@@ -113,8 +115,8 @@ func (l *ledger) follow(pipe io.Reader) error {
 	})
 }
 
-// free are the terms that a dead mandate has left of which nothing lives: those with a reaper's word,
-// and that of the assigner, which had no command.
+// free returns the terms of a dead mandate of which no process is left: those that a reaper has
+// reported as gone, and that of the assigner, which had no command.
 func (l *ledger) free(assigner string) *supervisor.Terms {
 	l.terms.Keep(func(election string, token uint64) bool {
 		return l.gone[termName(election, token)] || assigner != "" && election == assigner
@@ -122,7 +124,7 @@ func (l *ledger) free(assigner string) *supervisor.Terms {
 	return &l.terms
 }
 
-// releaserMain is the releaser process.
+// releaserMain is the main function of the releaser process.
 func releaserMain() {
 	var s secrets
 	var l ledger
@@ -135,11 +137,12 @@ func releaserMain() {
 	}
 	q, err := elector.Open(s.URLs...)
 	if err != nil {
-		return // mandate could open it
+		return // unexpected: mandate could open the same URLs
 	}
 	defer func() { _ = q.Close() }()
-	// Until mandate was dead they were ignored, as a service manager or a terminal sends them to all
-	// processes. It does so too when mandate was killed: then one attempt is made, and none more.
+	// These signals were ignored until mandate was dead, because a service manager or a terminal
+	// sends them to all processes. They may also arrive after mandate was killed: the release then
+	// makes one attempt and no more.
 	ctx, end := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer end()
 	_, _ = terms.Release(ctx, q, "mandate was killed")

@@ -15,30 +15,30 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// report is an election for an operator: what its nodes, its
-// candidates and its history know, and what is wrong.
+// report describes an election for an operator: what its nodes, its candidates and its history
+// show, and what is wrong.
 type report struct {
 	elector.Status
 
-	context      string // where it is; empty: no context was chosen
+	context      string // the context of the election; empty: none was chosen
 	flags        nextFlags
-	group        *groupReport              // not nil: this is a row of all its shards
+	group        *groupReport              // not nil: this report is one row for all shards of a group
 	at           time.Time                 // when the status was read
-	stale        bool                      // it could not be read again since
-	err          error                     // of the status
-	roll         []elector.CandidateStatus // those that answered
-	rollErr      error                     // the roll is not known
-	ofGroup      bool                      // no election, but a group of shards has the name
-	unresponsive bool                      // the leader, see doctor.Unresponsive
-	writes       []doctor.Finding          // of each node; empty: not tried
+	stale        bool                      // the status could not be read again since
+	err          error                     // of reading the status
+	roll         []elector.CandidateStatus // the candidates that answered
+	rollErr      error                     // why the roll is unknown
+	ofGroup      bool                      // the name is that of a group of shards, and not of an election
+	unresponsive bool                      // the leader does not answer, see doctor.Unresponsive
+	writes       []doctor.Finding          // one for each node; empty: not tried
 	last         *elector.TermRecord       // the newest term that has ended
 	unread       bool                      // the terms could not be read
 	flaps        string                    // see doctor.Flapping
-	flapped      *elector.TermRecord       // the newest term that ended as most of those did
-	unused       bool                      // without candidates it counts as abandoned: see vacancy.Abandoned
+	flapped      *elector.TermRecord       // the newest term that ended for the most frequent reason
+	unused       bool                      // without candidates the election counts as abandoned, see vacancy.Abandoned
 }
 
-// examine makes a report; its sources are read at the same time, until ctx ends.
+// examine makes a report. It reads its sources concurrently, until ctx ends.
 func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWrites bool) report {
 	var r report
 	var wg sync.WaitGroup
@@ -47,7 +47,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
 	wg.Go(func() { terms, unread = el.History(ctx, doctor.RecentTerms) })
 	if tryWrites {
-		wg.Go(func() { r.writes, _ = doctor.Writable(ctx, q, el.Name()) }) // an error is of the name, which has been checked
+		wg.Go(func() { r.writes, _ = doctor.Writable(ctx, q, el.Name()) }) // the only error is an invalid name, which was checked before
 	}
 	r.readStatus(ctx, el)
 	wg.Wait()
@@ -69,7 +69,7 @@ func (r *report) readStatus(ctx context.Context, el *elector.Election) {
 	r.at = time.Now()
 }
 
-// recall takes the newest n terms, after the roll.
+// recall evaluates the newest n terms. The roll must have been read before.
 func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
 	ended := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
 	terms = doctor.Unreported(terms, r.roll, now)
@@ -83,8 +83,8 @@ func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
 	}
 }
 
-// longGone reports whether a leader is not missed any more, by the terms of an election that has
-// none.
+// longGone reports whether an election that has no leader counts as abandoned, judging by its
+// terms.
 func longGone(terms []elector.TermRecord, now time.Time) bool {
 	var s vacancy.Sight
 	s.Look(false, now)
@@ -94,8 +94,8 @@ func longGone(terms []elector.TermRecord, now time.Time) bool {
 	return s.Abandoned(len(terms) == 0, now)
 }
 
-// leaseLeft is what is left of the leader's lease now: the other sources of a report take
-// longer to read than the status.
+// leaseLeft returns what is left of the leader's lease at now: the other sources of a report take
+// longer to read than the status, in which it was counted.
 func (r *report) leaseLeft(now time.Time) time.Duration {
 	if r.at.IsZero() {
 		return r.Leader.LeaseLeft
@@ -103,8 +103,8 @@ func (r *report) leaseLeft(now time.Time) time.Duration {
 	return max(0, r.Leader.LeaseLeft-now.Sub(r.at))
 }
 
-// checkLeader looks for the leader among those that answered. Without a roll none counts as
-// unresponsive.
+// checkLeader checks whether the leader is among the candidates that answered. If the roll is
+// unknown, the leader does not count as unresponsive.
 func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
 	if r.err != nil || r.rollErr != nil || r.Leader == nil {
 		return
@@ -136,7 +136,7 @@ func (r *report) state() string {
 	}
 }
 
-// able is how many candidates lead or could be elected now.
+// able returns how many candidates lead or could be elected now.
 func (r *report) able() int {
 	n := 0
 	for _, c := range r.roll {
@@ -170,7 +170,7 @@ func (r *report) candidates() string {
 	}
 }
 
-// observers is how many of those that answered never campaign.
+// observers returns how many of the candidates that answered never campaign.
 func (r *report) observers() int {
 	n := 0
 	for _, c := range r.roll {
@@ -181,7 +181,8 @@ func (r *report) observers() int {
 	return n
 }
 
-// nodes counts those that answer and accept writes, as far as is known.
+// nodes counts the nodes that answer and accept writes, and those that refuse writes, as far as is
+// known.
 func (r *report) nodes() (good, refuse int) {
 	for _, n := range r.Nodes {
 		switch f := writeOf(r.writes, n.Node); {
@@ -201,7 +202,6 @@ func writeOf(writes []doctor.Finding, node string) doctor.Finding {
 	return doctor.Finding{}
 }
 
-// redisText is the nodes in a line.
 func (r *report) redisText() (string, output.Color) {
 	good, refuse := r.nodes()
 	text, color := fmt.Sprintf("%d/%d nodes", good, len(r.Nodes)), output.Plain
@@ -226,7 +226,7 @@ func (r *report) redisText() (string, output.Color) {
 	return text, color
 }
 
-// verb agrees with the number of nodes.
+// verb returns the form of a verb that agrees with the number n.
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -236,17 +236,16 @@ func verb(n int, one, many string) string {
 
 const mayNotWrite = "this Redis user may not write"
 
-// unreported is shown instead of the reason of a term whose leader lives, and has not
-// reported its end.
+// unreported is shown instead of the reason of a term whose leader is alive and has not reported
+// the end of the term.
 const unreported = "end not reported"
 
-// lastEnd is how the last term ended.
 func (r *report) lastEnd() string {
 	t := r.last
 	text := t.Candidate + ": " + cmp.Or(string(t.Reason), unreported)
 	switch {
 	case t.Until.IsZero():
-	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // it was suspended, or cut off
+	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // the leader was suspended, or cut off
 		text += ", reported " + output.Ago(t.Until)
 	default:
 		text += ", " + output.Ago(t.Until)
@@ -254,7 +253,7 @@ func (r *report) lastEnd() string {
 	return text + detailOf(t)
 }
 
-// detailOf is why a term ended, in parentheses; empty when it is not known.
+// detailOf returns why a term ended, in parentheses; empty if that is unknown.
 func detailOf(t *elector.TermRecord) string {
 	if t == nil || t.Detail == "" {
 		return ""
@@ -262,7 +261,7 @@ func detailOf(t *elector.TermRecord) string {
 	return " (" + t.Detail + ")"
 }
 
-// setOrigin notes in a report which elections the command line chose.
+// setOrigin records in a report how the command line chose the election.
 func (a *app) setOrigin(r *report) { r.context, r.flags = a.where(), a.given }
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.

@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// reportMore are the keys of a report beside those of the status.
+// reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
 	Context       string              `json:"context,omitempty"`
 	State         string              `json:"state"`
@@ -20,7 +20,7 @@ type reportMore struct {
 	Next          string              `json:"next,omitempty"`
 }
 
-// MarshalJSON is the object of the status with more keys.
+// MarshalJSON returns the JSON object of the status with the keys of reportMore added.
 func (r report) MarshalJSON() ([]byte, error) {
 	more := reportMore{Context: r.context, State: r.state(), LastEnd: r.last}
 	if r.rollErr == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// parallelReads is how many elections are read at once: enough to hide the round
-// trips, little enough for the Redis that others work with.
+// parallelReads is how many elections are read concurrently: enough to hide the round trips, and
+// few enough not to disturb other users of the Redis nodes.
 const parallelReads = 16
 
-// reports reads all elections. The error is that of the first one for which no
-// majority answered.
+// reports reads all elections. The error is that of the first election for which no majority
+// answered, or else another one about what could not be read.
 func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -39,7 +39,7 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 				if r.Election, r.err, r.rollErr = names[i], err, err; err != nil {
 					var answer redis.Error
 					if errors.Is(err, elector.ErrUnreachable) && !errors.As(err, &answer) {
-						cancel(err) // the others would run into the same
+						cancel(err) // reading the other elections would fail in the same way
 					}
 					continue
 				}
@@ -56,13 +56,13 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	wg.Wait()
 	rolls.Wait()
 	err := context.Cause(ctx)
-	for i := range all { // a name that is none, or keys that another program wrote: of that election alone
+	for i := range all { // errors of single elections: an invalid name, or keys that another program wrote
 		err = cmp.Or(err, all[i].err)
 	}
 	return all, cmp.Or(err, missingRolls(all))
 }
 
-// fewTerms are enough to see that leadership flaps, and few for a list of all elections.
+// fewTerms are enough to detect flapping, and few enough for a list of all elections.
 const fewTerms = 10
 
 func (r *report) readTerms(ctx context.Context, el *elector.Election) []elector.TermRecord {
@@ -71,7 +71,7 @@ func (r *report) readTerms(ctx context.Context, el *elector.Election) []elector.
 	return terms
 }
 
-// readRoll calls the roll, and makes of it and the last terms what a list shows.
+// readRoll calls the roll, and evaluates it together with the last terms.
 func (r *report) readRoll(ctx context.Context, el *elector.Election, terms []elector.TermRecord, calls *rollCalls) {
 	r.roll, r.rollErr = calls.call(ctx, el)
 	r.recall(terms, fewTerms, time.Now())

@@ -34,7 +34,7 @@ nevertheless.` + handoverCodes,
 		},
 		RunE: a.handOver(&o, handover{
 			question: func(leader elector.Leader, able []elector.CandidateStatus, refusal error) (string, error) {
-				if refusal != nil { // the last leader stays
+				if refusal != nil { // no candidate could take over: the leader stays
 					return "", refused("%s, or use --force", elector.Problem(refusal))
 				}
 				return askStepDown(a.election.Name(), leader, able), nil

@@ -51,7 +51,7 @@ Exit codes
 	return cmd
 }
 
-// allAnswered reports whether every node answered: none is left that may know more.
+// allAnswered reports whether every node answered, so that no node can know more.
 func allAnswered(st elector.Status) bool {
 	return !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
 }

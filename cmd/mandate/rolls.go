@@ -12,15 +12,16 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// rollCalls are those of many elections at one time.
+// rollCalls coordinates the concurrent roll calls of many elections.
 type rollCalls struct {
 	begun  atomic.Bool
-	first  chan struct{} // closed when the first one has shown whether Redis allows them
+	first  chan struct{} // closed when the first call has shown whether Redis allows roll calls
 	shown  func()
-	denied atomic.Bool // each refused roll call disturbs the subscription
+	denied atomic.Bool // the user may not call the roll: each refusal interrupts the subscription
 }
 
-// refusalWithin is longer than a refusal takes. Candidates that do not answer take longer.
+// refusalWithin is how long the other calls wait for the first one. Redis refuses a call faster
+// than this; a call that is still running waits for candidates, and so is allowed.
 const refusalWithin = 100 * time.Millisecond
 
 func newRollCalls() *rollCalls {
@@ -29,8 +30,8 @@ func newRollCalls() *rollCalls {
 	return c
 }
 
-// call calls the roll of an election, unless that is not allowed. The error of one that was cut
-// off is that of ctx: it shows nothing of those that are missing.
+// call calls the roll of an election, unless the user may not. If ctx has ended meanwhile, it
+// returns the error of ctx with the roll, because candidates may be missing in that roll.
 func (c *rollCalls) call(ctx context.Context, el *elector.Election) ([]elector.CandidateStatus, error) {
 	if c.begun.CompareAndSwap(false, true) {
 		time.AfterFunc(refusalWithin, c.shown)
@@ -51,12 +52,12 @@ func (c *rollCalls) call(ctx context.Context, el *elector.Election) ([]elector.C
 	return roll, err
 }
 
-// restWithin bounds what is read of all elections beside their status: a node that hangs
-// delays each roll.
+// restWithin bounds the time for reading everything but the status of all elections: a node that
+// hangs delays each roll call.
 const restWithin = 5 * time.Second
 
-// missingRolls is the error of a list in which the candidates of some elections are missing,
-// usually because time was up; nil when it is complete, or when this Redis user may not call the roll.
+// missingRolls returns an error if the candidates of some elections are unknown, usually because
+// time was up. It returns nil if all are known, or if this Redis user may not call the roll.
 func missingRolls(all []report) error {
 	var first *report
 	missing := 0

@@ -18,9 +18,9 @@ var (
 	logFormats = []string{"text", "json"}
 )
 
-// command is the whole command line. The PreRunE of a subcommand reads and checks
-// its arguments, and only its RunE does anything: so what is wrong is reported before
-// anything has happened, and tests can read any command line at no risk.
+// command builds the whole command line. The PreRunE of a subcommand only reads and checks its
+// arguments; its RunE has all effects. So usage errors are reported before anything has happened,
+// and tests can parse any command line safely.
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mandate",
@@ -54,7 +54,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	f.BoolVar(&a.utc, "utc", false, "print times in UTC instead of the local zone (env MANDATE_UTC)")
 	complete(root, "log-level", logLevels)
-	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is a flag of another name
+	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is an unknown flag
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.topCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
 		a.consoleCommand(), a.exporterCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(), a.allowOlderCommand(), a.refuseOlderCommand(), a.cordonCommand(), a.drainCommand(), a.uncordonCommand(), a.forgetCommand(),
@@ -69,10 +69,10 @@ election leads, and it keeps its lease only while its probes pass.`,
 	return root
 }
 
-// ofStrconv is where the error of a flag begins to name the function that refused the value.
+// ofStrconv matches the part of a flag error in which strconv names its function.
 var ofStrconv = regexp.MustCompile(`(?s): strconv\.Parse(Bool|Int|Float): .*$`)
 
-// plainFlagError says which value a flag takes in place of that.
+// plainFlagError replaces that part by the kind of value that the flag takes.
 func plainFlagError(err error) error {
 	text := err.Error()
 	m := ofStrconv.FindStringSubmatchIndex(text)
@@ -83,17 +83,17 @@ func plainFlagError(err error) error {
 	return errors.New(text[:m[0]] + ": give " + want)
 }
 
-// prepare reads the global flags, then those of the command. It only collects what
-// is wrong: the command adds its own and reports everything at once.
+// prepare reads the global flags, then those of the command. It only collects problems: the command
+// adds its own and reports all of them at once.
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
-		from := map[string]string{} // where each came from
+		from := map[string]string{} // the flag or variable that set each value
 		for _, name := range []string{"log-level", "log-format", "utc"} {
 			from[name] = a.fromEnvironment(cmd.Flag(name))
 		}
 		if a.utc {
-			time.Local = time.UTC // of the log's times, too, and before anything else runs
+			time.Local = time.UTC // also for the times in the log, and before anything else runs
 		}
 		if !slices.Contains(logLevels, a.logLevel) {
 			a.problem("%s is %q: use one of %s", from["log-level"], a.logLevel, strings.Join(logLevels, ", "))
@@ -104,8 +104,8 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
 			a.problem("%s is %q: use one of %s", from["log-format"], a.logFormat, strings.Join(logFormats, ", "))
 		}
-		// go-redis prints connection errors to stderr by a logger of its own; the
-		// elector logs the same once, with advice.
+		// go-redis prints connection errors to stderr with its own logger; the elector logs the
+		// same errors once, with advice.
 		logOfRedis().Store(a.log)
 		a.given = a.givenFlags(cmd.Flags())
 		a.chooseContext()
@@ -114,8 +114,8 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 	}
 }
 
-// fromEnvironment takes a global flag that was not given from the environment, and returns
-// where its value is from.
+// fromEnvironment sets a global flag that was not given from its environment variable, and returns
+// the name of the flag or variable that has set it.
 func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 	value := os.Getenv(name)
@@ -123,7 +123,7 @@ func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 		return "--" + f.Name
 	}
 	if err := f.Value.Set(value); err != nil {
-		a.problem("%s is %q: give true or false", name, value) // --utc; the others take any text
+		a.problem("%s is %q: give true or false", name, value) // only --utc can fail; the other flags take any text
 	}
 	return name
 }

@@ -111,11 +111,11 @@ func (a *app) runCommand() *cobra.Command {
 		Short:   "Run a command only while leading",
 		Long:    runHelp,
 		Example: runExample,
-		// The command line is checked by run itself, with everything else.
+		// The PreRunE of run checks the arguments together with everything else.
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what follows COMMAND is the command's
+	f.SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
 	a.completeElectionFlag(cmd)
@@ -148,14 +148,15 @@ func (a *app) runCommand() *cobra.Command {
 			return err
 		}
 		j.http = w.url()
-		// Beside the candidate's own line: its arguments may be secrets.
+		// This is not part of the candidate's own log line. Arguments are left out: they may be
+		// secrets.
 		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
 		return w.beside(func() error { return a.runJob(cmd.Context(), j, w) })
 	}
 	return cmd
 }
 
-// runJob campaigns until a signal, or the command with --once, ends it.
+// runJob campaigns until a signal ends it, or with --once the end of the command.
 func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -180,13 +181,13 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 		return err
 	case <-j.force:
 	}
-	// A second signal does not wait for a Redis that is away, but for every command.
+	// A second signal does not wait for an unreachable Redis, but it does wait for every command.
 	working.Lock()
 	defer working.Unlock()
 	return awaitForced(ended)
 }
 
-// secrets are for the releaser process.
+// secrets returns what the releaser process needs to know.
 func (a *app) secrets(j *job) secrets {
 	s := secrets{URLs: withAbsoluteFiles(a.opened)}
 	if j.group.name != "" {
@@ -195,7 +196,7 @@ func (a *app) secrets(j *job) secrets {
 	return s
 }
 
-// during is work that holds the lock for reading.
+// during wraps work so that it holds the lock for reading while it runs.
 func during[T any](working *sync.RWMutex, work func(context.Context, T) error) func(context.Context, T) error {
 	return func(ctx context.Context, term T) error {
 		working.RLock()
@@ -204,14 +205,14 @@ func during[T any](working *sync.RWMutex, work func(context.Context, T) error) f
 	}
 }
 
-// job reads the flags into an elector, or a member of a group, and the job to do. It reports everything
-// that is wrong with them at once; only a command that can't be run is reported
-// alone, as a shell would.
+// job turns the flags into an elector, or a member of a group, and the job to run. It reports all
+// problems with the flags at once; only a command that can't be run is reported alone, as a shell
+// would.
 func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, error) {
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, o)
 	if grouped {
-		if err := supervise.Room(o.group.shards); err != nil { // the last member runs all of them
+		if err := supervise.Room(o.group.shards); err != nil { // the last remaining member runs all of them
 			a.problem("--shards %d: %v", o.group.shards, err)
 		}
 	}

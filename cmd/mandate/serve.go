@@ -59,11 +59,10 @@ Exit codes
       or with --group: the group has the name of an election
   1   anything else`
 
-// defaultHTTP is where mandate serve listens.
 const defaultHTTP = "127.0.0.1:7480"
 
 type serveFlags struct {
-	campaignFlags // some of them
+	campaignFlags // serve uses only some of them
 
 	healthURL []string
 	forward   forwardFlags
@@ -122,8 +121,8 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// runSidecar campaigns until a signal. A second one does not wait until the promises have
-// lapsed: it leaves the lock to lapse, which is later. Requests that are forwarded it cuts off.
+// runSidecar campaigns until a signal. After a second signal it does not wait until the promises
+// have lapsed: it leaves the lock to lapse, which is later, and cuts off the forwarded requests.
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -146,7 +145,7 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	}
 }
 
-// sidecar reads the flags.
+// sidecar turns the flags into a sidecar.
 func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, &o.campaignFlags)
@@ -181,7 +180,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	var work func(shard int) health.Probe
 	if a.healthURLs(ofShardNumber(ofShard, 0)) != nil {
 		work = func(shard int) health.Probe {
-			probe, _ := healthURLs(ofShardNumber(ofShard, shard)) // those of shard 0 have no problem
+			probe, _ := healthURLs(ofShardNumber(ofShard, shard)) // the URLs of shard 0 were checked above
 			return probe
 		}
 		cfg.WorkProbeSettings = cfg.ProbeSettings
@@ -196,7 +195,8 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	return &sidecar{forward: forward, grace: grace, httpToken: token, log: a.log.With(o.attr())}, nil
 }
 
-// healthURLs makes one probe of the URLs, and notes what is wrong with them. nil: there are none.
+// healthURLs combines the URLs into one probe, or returns nil if there are none. It records what is
+// wrong with them.
 func (a *app) healthURLs(urls []string) health.Probe {
 	probe, problems := healthURLs(urls)
 	for _, problem := range problems {
@@ -221,18 +221,19 @@ func healthURLs(urls []string) (probe health.Probe, problems []string) {
 	return health.All(probes...), problems
 }
 
-// sidecar stands in for the work of a program that it can't see.
+// sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
+// neither observe nor stop.
 type sidecar struct {
 	promises  *electorhttp.Handler // of a candidate
 	group     *electorhttp.Group   // of a member of a group
-	forward   *forwarding          // nil: without --forward
+	forward   *forwarding          // nil without --forward
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
 }
 
-// ofElection is the work of a candidate. With --forward the program's work comes in requests: the lease is
-// held until they are answered, and until what /leader promised has lapsed.
+// ofElection returns the work of a candidate. With --forward the program works on requests: the
+// lease is held until they are answered, and until the promises of /leader have lapsed.
 func (s *sidecar) ofElection() elector.Work {
 	if s.forward != nil {
 		return s.promises.Work(s.forward.gate.Work)
@@ -240,9 +241,8 @@ func (s *sidecar) ofElection() elector.Work {
 	return s.work
 }
 
-// work returns when the program may no longer work: every promise of /leader has
-// lapsed, and the grace is over; or the program has reported that it has stopped.
-// The lease is held until then.
+// work returns when the program may no longer work: every promise of /leader has lapsed and the
+// grace is over, or the program has reported that it has stopped. The lease is held until then.
 func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
 	s.promises.Promise(term)
 	<-ctx.Done()
@@ -250,7 +250,7 @@ func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
 	return nil
 }
 
-// workOn is the same for a shard, and what /shards promised about it.
+// workOn does the same for a shard and the promises of /shards about it.
 func (s *sidecar) workOn(ctx context.Context, term *shard.Term) error {
 	s.group.Promise(term)
 	<-ctx.Done()

@@ -77,12 +77,13 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
-// anElection is what to type in place of a command about a group whose name an election has.
+// anElection tells the user that name is an election and not a group, and which command to type
+// instead.
 func anElection(name string, given nextFlags) string {
 	return fmt.Sprintf("%s is an election, not a group of shards: %s", output.Printable(name), given.command("status", name))
 }
 
-// isElection reports whether the nodes know an election of that name.
+// isElection reports whether the nodes know an election of this name.
 func (a *app) isElection(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -94,7 +95,6 @@ func (a *app) isElection(ctx context.Context, name string) bool {
 	return err == nil && st.Traced()
 }
 
-// groupFields begin with what is wrong, or that nothing is.
 func (a *app) groupFields(st shard.Status) []output.Field {
 	var all []output.Field
 	if len(st.Unowned) == 0 {
@@ -169,10 +169,10 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 	return t
 }
 
-// number is a load or a weight, which may be any.
+// number formats a load or a weight, which may have any size.
 func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 
-// moving is how many shards a member is being given, and hands over.
+// moving formats how many shards a member is being given (+), and hands over (-).
 func moving(m shard.MemberStatus) string {
 	owned, planned := map[int]bool{}, map[int]bool{}
 	for _, s := range m.Owned {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// echo is how soon after the first signal another one is the same request: a wrapper that
-// signals both this process and its group (timeout, npm) must not have the command killed
+// echo is how soon after the first signal another one counts as the same request. A wrapper that
+// signals both this process and its group (timeout, npm) must not cause the command to be killed
 // without its grace.
 const echo = 500 * time.Millisecond
 
-// onSignals makes the first signal stop the program in an orderly way, and the second one
-// close force, whose effect is logged. The returned function ends that.
+// onSignals has the first signal call stop, for a graceful shutdown, and the second one close
+// force; effect is logged with it. The returned function stops the handling of signals.
 func (a *app) onSignals(stop context.CancelFunc, effect string) (force <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)
 	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup means it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has made this process ignore SIGHUP
 		signal.Notify(sigs, syscall.SIGHUP)
 	}
 	done := make(chan struct{})
@@ -33,7 +33,7 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (force <-chan st
 				switch {
 				case first.IsZero():
 					first = time.Now()
-					stop() // first: a log is slower than anything
+					stop() // before logging, which may be slow
 					a.log.Info("shutting down", "signal", s.String())
 				case !forced && time.Since(first) >= echo:
 					forced = true
@@ -51,12 +51,12 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (force <-chan st
 	}
 }
 
-// forcedRelease is what a release gets after a second signal: enough on a busy machine, for a
-// lock that is not released keeps the others waiting for its lease.
+// forcedRelease is how long a release may take after a second signal. It is enough on a busy
+// machine: a lock that is not released keeps the other candidates waiting for its lease.
 const forcedRelease = 2 * time.Second
 
-// awaitForced waits for the end of a program whose work has ended after a second signal,
-// and no longer: not for a Redis that is away.
+// awaitForced waits for the end of a program whose work has ended after a second signal. It waits
+// at most forcedRelease, and so never for an unreachable Redis.
 func awaitForced(ended <-chan error) error {
 	select {
 	case err := <-ended:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// checkSince is the moment of --since. It is read after all flags: --utc decides in which zone
-// a time without one is.
+// checkSince returns the time of --since. It must be called after all flags are parsed: --utc
+// decides the zone of a time without one.
 func (a *app) checkSince(s string) (at time.Time) {
 	if s == "" {
 		return at
@@ -22,8 +22,8 @@ func (a *app) checkSince(s string) (at time.Time) {
 	return at
 }
 
-// parseSince reads a duration with days, or a time: RFC 3339, or as the tables print it,
-// in the zone in which they do.
+// parseSince parses a duration, which may have days, or a time in RFC 3339 or in the format and
+// zone of the tables.
 func parseSince(s string, now time.Time) (time.Time, bool) {
 	if d, ok := parseDays(s); ok {
 		return now.Add(-d), true
@@ -36,7 +36,7 @@ func parseSince(s string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseDays is time.ParseDuration with a whole number of days before it.
+// parseDays is time.ParseDuration for durations that may begin with a number of days.
 func parseDays(s string) (time.Duration, bool) {
 	const longest = 100 * 365
 	days := time.Duration(0)

@@ -87,7 +87,7 @@ func (a *app) printStatus(r *report, f format) error {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
 	fields = append(fields, r.fields(now)...)
-	if strings.Contains(fields[0].Text, st.Pause) { // who paused it and why is in the first line
+	if strings.Contains(fields[0].Text, st.Pause) { // the first line has who paused it and why
 		st.Pause = ""
 	}
 	fields = append(fields, conditionFields(st, 0, r.flags)...)
@@ -95,7 +95,7 @@ func (a *app) printStatus(r *report, f format) error {
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f == formatWide))...))
 }
 
-// fields are what a report has beside the leader.
+// fields are the fields of a report other than those of the leader.
 func (r *report) fields(now time.Time) []output.Field {
 	text, color := r.redisText()
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
@@ -105,13 +105,14 @@ func (r *report) fields(now time.Time) []output.Field {
 	for _, c := range r.cordons() {
 		fields = append(fields, output.Field{Name: "cordoned", Text: c.ID + ", " + cordonedBy(c), Color: output.Yellow})
 	}
-	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it stands in the first line
+	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it is in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
 	return fields
 }
 
-// versionText is the highest version that has led, and what operators allow; empty: no candidate keeps it.
+// versionText returns the highest version that has led, and whether operators allow older ones;
+// empty: no candidate uses --no-downgrade.
 func versionText(st elector.Status) string {
 	switch st.AllowOlder {
 	case "":
@@ -123,8 +124,8 @@ func versionText(st elector.Status) string {
 	}
 }
 
-// statusFields are the leader and its term; unknown: neither a node nor a candidate knows
-// the election.
+// statusFields are the fields of the leader and its term. unknown: neither a node nor a candidate
+// knows the election.
 func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 	l := st.Leader
 	if l == nil {
@@ -148,8 +149,8 @@ func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 	return fields
 }
 
-// conditionFields are what keeps a leader from being elected, now or later.
-// The status is as old as age.
+// conditionFields report what prevents the election of a leader, now or later. age is the age of
+// the status.
 func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fields []output.Field) {
 	add := func(name, format string, args ...any) {
 		fields = append(fields, output.Field{Name: name, Text: fmt.Sprintf(format, args...), Color: output.Red})
@@ -190,8 +191,8 @@ func noLeader(st elector.Status, unknown bool) string {
 	}
 }
 
-// nodeTable has a row for each node; a wide one shows the highest token that it knows, which
-// may be below the leader's until the first renewal, or above it after a failed claim.
+// nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
+// which may be below the leader's until its first renewal, or above it after a failed claim.
 func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, refusals []doctor.Refusal, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
@@ -226,7 +227,8 @@ func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, refusals []d
 	return t
 }
 
-// foreignLock describes a node that can't vote because of a lock that no candidate wrote.
+// foreignLock describes a node that can't vote because its lock key holds a value that no candidate
+// wrote.
 func foreignLock(n elector.NodeStatus) string {
 	end := "it has no end"
 	if n.LeaseLeft > 0 {
@@ -235,7 +237,7 @@ func foreignLock(n elector.NodeStatus) string {
 	return fmt.Sprintf("can't vote: its lock key holds %s, which no candidate wrote; %s", n.Foreign, end)
 }
 
-// nodeState is one word about a node that could not be read.
+// nodeState returns one word for a node that could not be read.
 func nodeState(n elector.NodeStatus) string {
 	switch {
 	case n.Denied:

@@ -59,7 +59,7 @@ func (a *app) superviseCommand() *cobra.Command {
   ENTRYPOINT ["mandate", "supervise", "--", "/worker"]`,
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.Flags().SetInterspersed(false) // what follows COMMAND is the command's
+	cmd.Flags().SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 || args[0] == "" {
 			a.problem("no command given: write it at the end, after --")
@@ -70,7 +70,7 @@ func (a *app) superviseCommand() *cobra.Command {
 	return cmd
 }
 
-// supervise runs the worker to its end, and then releases what it led.
+// supervise runs the worker until it exits, and then releases the terms that it led.
 func (a *app) supervise(ctx context.Context, args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	defer cancel()
 	defer w.PassSignals(cancel)()
 	var terms supervisor.Terms
-	closed := make(chan struct{}) // no process holds the pipe
+	closed := make(chan struct{}) // closed when no process holds the pipe any more
 	go func() {
 		if w.Follow(func(pipe io.Reader) error { return terms.Follow(pipe, nil) }) == nil {
 			close(closed)
@@ -107,10 +107,10 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	return nil
 }
 
-// awaitAllGone reports whether it is known that nothing lives which the worker has started. It
-// needs both: that no descendant is left, and that no process elsewhere got the pipe.
+// awaitAllGone reports whether every process that the worker has started is known to be dead: no
+// descendant is left, and no other process holds the pipe.
 func (a *app) awaitAllGone(w *supervise.Worker, terms *supervisor.Terms, closed <-chan struct{}) bool {
-	limit := max(cmp.Or(terms.MaxLease(), time.Second), time.Second) // later there is nothing to release
+	limit := max(cmp.Or(terms.MaxLease(), time.Second), time.Second) // later all leases have lapsed and there is nothing to release
 	if !w.KillRest(limit) {
 		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", listed(w.Left()))
 		return false
@@ -124,7 +124,7 @@ func (a *app) awaitAllGone(w *supervise.Worker, terms *supervisor.Terms, closed 
 	}
 }
 
-// releaseTerms releases what the worker led when it died.
+// releaseTerms releases the terms that the worker led when it died.
 func (a *app) releaseTerms(ctx context.Context, terms *supervisor.Terms, status string) {
 	if terms.Empty() {
 		return

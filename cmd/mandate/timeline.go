@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// historyFlags are what mandate history prints.
+// historyFlags are the flags of mandate history.
 type historyFlags struct {
 	format format
 	count  int
@@ -20,9 +20,9 @@ type historyFlags struct {
 	since  time.Time
 }
 
-// timelineRow is one row of a time line, and the lines below it.
+// timelineRow is one row of a timeline, with the notes below it.
 type timelineRow struct {
-	at       time.Time // the rows are sorted by it
+	at       time.Time // by which the rows are sorted
 	color    output.Color
 	election string
 	token    string
@@ -41,9 +41,9 @@ type note struct {
 	text  string
 }
 
-// timelineTable has the vacancies first, then terms and pauses, newest first. Of several
-// elections it names each, and has the tokens only where there is room for all; those that
-// seem to be unused are the last.
+// timelineTable has the vacancies first, then all other entries, newest first. A table of several
+// elections names each of them, shows tokens only if it is wide, and has the vacancies of elections
+// that seem to be unused last.
 func timelineTable(t elector.Timeline, h historyFlags) *output.Table {
 	several, wide := h.all, h.format == formatWide
 	var entries []timelineRow
@@ -130,7 +130,7 @@ func termEntry(term elector.TermRecord) timelineRow {
 	return e
 }
 
-// atMost stands before a bound.
+// atMost marks an upper bound.
 const atMost = "<= "
 
 // unused reports whether an election has had no leader for so long that it seems to be out of use.
@@ -199,7 +199,7 @@ func pauseEntry(p elector.PauseRecord) timelineRow {
 	return e
 }
 
-// cordonEntry is of all elections, and so names none.
+// cordonEntry makes the row of a cordon, which is for all elections and so names none.
 func cordonEntry(c elector.CordonRecord) timelineRow {
 	e := timelineRow{at: c.From, color: output.Dim, election: "-", token: "-", leader: "-", from: c.From, until: c.Until, lasted: "-", end: "cordon"}
 	text := c.ID + " cordoned"
@@ -225,7 +225,7 @@ func cordonEntry(c elector.CordonRecord) timelineRow {
 	return e
 }
 
-// byAndWhy stands behind what was done.
+// byAndWhy is appended to a description of what was done.
 func byAndWhy(by, reason string) (text string) {
 	if by != "" {
 		text = " by " + by
@@ -236,9 +236,9 @@ func byAndWhy(by, reason string) (text string) {
 	return text
 }
 
-// cordonsShown are the newest cordons, as many as terms are shown, and those in force; left is how
-// many others there are. In an election's history a day's work on other hosts must not push its
-// terms off the screen.
+// cordonsShown returns the newest cordons, at most as many as terms are shown, and those in force.
+// left is how many others there are. This keeps many cordons of other hosts from pushing the terms
+// of an election off the screen.
 func cordonsShown(all []elector.CordonRecord, most int) (shown []elector.CordonRecord, left int) {
 	for i, c := range all {
 		if i < most || c.Current {
@@ -248,8 +248,8 @@ func cordonsShown(all []elector.CordonRecord, most int) (shown []elector.CordonR
 	return shown, len(all) - len(shown)
 }
 
-// zoneOf is the zone of all times, for their title, and how to print them. Where the clocks
-// were changed between two of them, each has its own.
+// zoneOf returns the zone of all times, for the title of their column, and a layout for them. If
+// the times are in different zones (daylight saving), the layout has the zone and zone is empty.
 func zoneOf(entries []timelineRow) (zone, layout string) {
 	for _, e := range entries {
 		if e.from.IsZero() {
@@ -264,8 +264,8 @@ func zoneOf(entries []timelineRow) (zone, layout string) {
 	return zone, time.DateTime
 }
 
-// endUnreported is the detail of a term that has no reason because its process answers, and has
-// not reported the end.
+// endUnreported is the detail of a term without a reason: its process answers, and has not reported
+// the end.
 const endUnreported = "its process answers, and has not reported how this term ended"
 
 func termEnd(term elector.TermRecord) string {
@@ -278,7 +278,7 @@ func termEnd(term elector.TermRecord) string {
 	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
 }
 
-// overlapping names the first tokens: forged entries could name any number of them.
+// overlapping lists only the first tokens: forged entries could name any number of them.
 func overlapping(tokens []uint64) string {
 	names := make([]string, len(tokens))
 	for i, token := range tokens {

@@ -57,7 +57,7 @@ Exit codes: 0 ended by a key or a signal, 1 no terminal, 2 invalid flags.`,
 			if screen == nil || output.Terminal(os.Stdin) == nil {
 				return errors.New("this is no terminal: use " + a.given.command("ls"))
 			}
-			// A second signal must not end us before the terminal is as it was.
+			// A second signal must not end the process before the terminal is restored.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			return a.runTop(ctx, screen, by)
@@ -67,7 +67,7 @@ Exit codes: 0 ended by a key or a signal, 1 no terminal, 2 invalid flags.`,
 	return cmd
 }
 
-// runTop draws until ctx or a key ends it, and leaves the terminal as it was.
+// runTop draws until ctx or a key ends it, and restores the terminal.
 func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 	was, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 	go readKeys(ctx, keys)
 	p := output.New(screen)
 	p.Clip = true
-	tick := time.NewTicker(time.Second) // also for a terminal that has become wider
+	tick := time.NewTicker(time.Second) // also notices that the terminal has changed its size
 	defer tick.Stop()
 	for {
 		var height int
@@ -122,7 +122,7 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 	}
 }
 
-// topTitle names what chooses the elections, if it is not the default.
+// topTitle names the prefix and the context if they are not the defaults.
 func (a *app) topTitle() string {
 	title := "mandate top"
 	if a.prefix != defaultPrefix {
@@ -134,14 +134,13 @@ func (a *app) topTitle() string {
 	return title
 }
 
-// readTop reads all elections again and again.
 func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 	for ; ctx.Err() == nil; sleep(ctx, topEvery) {
 		used, idle, err := a.quorum.ElectionsByUse(ctx)
 		var all []report
 		if !errors.Is(err, elector.ErrUnreachable) {
 			var serr error
-			all, serr = folded(ctx, a.quorum, append(used, idle...)) // time may be up before all are read
+			all, serr = folded(ctx, a.quorum, append(used, idle...)) // used first: time may be up before all are read
 			sortByName(all)
 			err = cmp.Or(serr, err)
 			for i := range all {
@@ -152,8 +151,7 @@ func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 	}
 }
 
-// readKeys ends with the terminal; until then its read can't be ended, so runTop does
-// not wait for it.
+// readKeys ends with the terminal. Its read can't be cancelled, so runTop does not wait for it.
 func readKeys(ctx context.Context, keys chan<- []byte) {
 	for {
 		b := make([]byte, 32)
@@ -170,11 +168,10 @@ func readKeys(ctx context.Context, keys chan<- []byte) {
 	}
 }
 
-// roomy is the height from which on top has lines that are empty for now: on a smaller
-// screen the list needs them.
+// roomy is the height from which on the view has blank lines. On a smaller screen the list needs
+// them.
 const roomy = 16
 
-// render makes the lines of a screen of that height.
 func (v *topView) render(p *output.Printer, now time.Time, height int) []string {
 	shown, at := v.shown()
 	clock := now.Local().Format("15:04:05 MST")
@@ -185,7 +182,7 @@ func (v *topView) render(p *output.Printer, now time.Time, height int) []string 
 		lines = append(lines, "")
 	}
 	below := v.below(p, shown, at, now, height)
-	room := height - len(lines) - len(below) - 1 // and the titles of the table
+	room := height - len(lines) - len(below) - 1 // without the titles of the table
 	switch {
 	case room < 1:
 	case !v.read:
@@ -209,7 +206,8 @@ func (v *topView) render(p *output.Printer, now time.Time, height int) []string 
 	return append(lines[:max(0, height-len(below))], below...)
 }
 
-// below is what stands under the list. On a small screen the list keeps two lines at least.
+// below returns the lines under the list. On a small screen it leaves at least two lines for the
+// list.
 func (v *topView) below(p *output.Printer, shown []report, at int, now time.Time, height int) []string {
 	why, next := "", ""
 	if len(shown) > 0 {
@@ -222,12 +220,12 @@ func (v *topView) below(p *output.Printer, shown []report, at int, now time.Time
 	foot, color := "up down choose   / filter   r resign   p pause or resume   q quit", output.Dim
 	switch {
 	case v.ask != "":
-		answers := " [y/N]" // stays to be seen, however many could lead
+		answers := " [y/N]" // never clipped, however long the question is
 		foot, color = output.Cut(v.ask, max(1, p.Width-len(answers)))+answers, output.Bold
 	case v.typing || v.filter != "":
 		foot = "/" + v.filter + "   Enter keeps it, Esc shows all"
 	}
-	lines := []string{p.Paint(color, output.Cut(foot, p.Width))} // from the most important one, which is the lowest
+	lines := []string{p.Paint(color, output.Cut(foot, p.Width))} // from the most important line, which is the lowest one
 	for _, line := range []struct {
 		text  string
 		color output.Color

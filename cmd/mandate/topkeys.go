@@ -13,10 +13,10 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// topAction does what an operator has confirmed, and returns what came of it.
+// topAction performs an action that an operator has confirmed, and returns its result as text.
 type topAction func(ctx context.Context, q *elector.Quorum, by string) string
 
-// topView is the state of the screen. It belongs to one goroutine.
+// topView is the state of the screen. Only the goroutine of runTop accesses it.
 type topView struct {
 	title    string
 	all      []report
@@ -24,17 +24,17 @@ type topView struct {
 	err      error
 	chosen   string // the name of the selected election
 	filter   string
-	typing   bool      // of the filter
-	ask      string    // a question that waits for its answer
-	action   topAction // what it is about
+	typing   bool      // the filter is being typed
+	ask      string    // a question to the operator that is not answered yet
+	action   topAction // to perform when the answer is yes
 	message  string
-	notified time.Time // when the message came
+	notified time.Time // when message was set
 }
 
-// notify shows a message, for a while: what was true a minute ago may not be so now.
+// notify shows a message for a while: later it may no longer be true.
 func (v *topView) notify(message string) { v.message, v.notified = message, time.Now() }
 
-// messageAt is the message, unless it is old.
+// messageAt returns the message, unless it is too old.
 func (v *topView) messageAt(now time.Time) string {
 	if now.Sub(v.notified) > messageFor && v.message != working {
 		return ""
@@ -47,8 +47,8 @@ const (
 	working    = "working"
 )
 
-// set takes what was read, problems first. Of an election that could not be read, what was
-// known stays, and is marked as old.
+// set takes what was read, and sorts it with problems first. If an election could not be read, its
+// previous report stays and is marked as stale.
 func (v *topView) set(all []report, err error) {
 	v.err, v.read = err, true
 	if len(all) == 0 && err != nil {
@@ -72,7 +72,7 @@ func (v *topView) set(all []report, err error) {
 	v.all = all
 }
 
-// asOf is when the oldest of the readings that are shown was made; empty when all are new.
+// asOf returns when the oldest stale report was read; empty if none is stale.
 func (v *topView) asOf() string {
 	var at time.Time
 	for i := range v.all {
@@ -86,7 +86,7 @@ func (v *topView) asOf() string {
 	return "as of " + at.Local().Format(time.TimeOnly) + ": "
 }
 
-// urgency orders a list: the smallest number is what needs an operator first.
+// urgency returns the rank of a report in the list: the smallest is what needs an operator first.
 func (r *report) urgency() int {
 	why, _ := r.problem()
 	switch state := r.state(); {
@@ -115,8 +115,8 @@ func (v *topView) shown() (shown []report, selected int) {
 	return shown, selected
 }
 
-// keys takes what was typed: one key, or several that came together. It returns what to
-// do; what was typed after an action was chosen is dropped.
+// keys handles what was typed: one key, or several that arrived together. It returns the action to
+// perform, if any; keys typed after those that chose an action are dropped.
 func (v *topView) keys(typed []byte) (action topAction, quit bool) {
 	for len(typed) > 0 && action == nil && !quit {
 		n := firstKey(typed)
@@ -126,12 +126,12 @@ func (v *topView) keys(typed []byte) (action topAction, quit bool) {
 	return action, quit
 }
 
-// firstKey is how many bytes the first key is: a character, or the sequence that a
-// terminal sends for a key that is none.
+// firstKey returns how many bytes the first key has: a character, or the escape sequence of another
+// key.
 func firstKey(typed []byte) int {
 	if len(typed) > 2 && typed[0] == '\x1b' && (typed[1] == '[' || typed[1] == 'O') {
 		for i, b := range typed[2:] {
-			if b >= 0x40 && b <= 0x7e { // the sequence's last byte
+			if b >= 0x40 && b <= 0x7e { // the last byte of the sequence
 				return i + 3
 			}
 		}
@@ -148,7 +148,7 @@ func (v *topView) key(key string) (action topAction, quit bool) {
 			v.chosen = shown[min(max(0, to), len(shown)-1)].Election
 		}
 	}
-	if v.message != working { // the next key ends an old message
+	if v.message != working { // the next key removes an old message
 		v.message = ""
 	}
 	switch {
@@ -228,7 +228,7 @@ func (v *topView) askStepDown(r *report) {
 		if err != nil {
 			return elector.Problem(err)
 		}
-		// The question may have stood there for long.
+		// The question may have been open for long.
 		if now, err := el.Leader(ctx); err == nil && (now.Token != leader.Token || now.Incarnation != leader.Incarnation) {
 			return name + ": the leader has changed meanwhile; nothing was done"
 		}

@@ -43,11 +43,11 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 	return cmd
 }
 
-// planTransfer finds out that nothing needs to be done; what speaks against the transfer the
-// library knows.
+// planTransfer returns errLeadsAlready if nothing needs to be done, or else the question to the
+// operator. The library checks whether the transfer is possible.
 func planTransfer(election, to string, leader elector.Leader, able []elector.CandidateStatus) (string, error) {
 	switch is := slices.Contains(idsOf(able), to); {
-	case leader.Candidate == to && !is: // of two with one id it may be the other that is meant
+	case leader.Candidate == to && !is: // if two candidates have this id, the other one may be meant
 		return "", errLeadsAlready
 	case !is:
 		return "", nil // it will be refused, with the reason

@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// vacant is why there is no leader.
+// vacant returns why there is no leader, and the command to type next.
 func (r *report) vacant(name string) (why, next string) {
 	abstain := abstains(r.Nodes)
 	switch {
@@ -48,7 +48,8 @@ func (r *report) vacant(name string) (why, next string) {
 	}
 }
 
-// tooFewVote reports whether so many nodes are new, or have lost their data, that none can be elected now.
+// tooFewVote reports whether so many nodes are new, or have lost their data, that no candidate can
+// be elected now.
 func (r *report) tooFewVote() bool {
 	abstain := 0
 	for _, n := range r.Nodes {
@@ -59,12 +60,13 @@ func (r *report) tooFewVote() bool {
 	return 2*abstain >= len(r.Nodes)
 }
 
-// firstElection is no reason to worry, but a new node might remember no other leader.
+// firstElection describes the wait before the first election. It is normal: the nodes may be new,
+// and so might have forgotten a leader.
 func firstElection(abstain time.Duration) string {
 	return "first election: nodes vote in " + output.Brief(abstain)
 }
 
-// allOutdated reports whether nothing but their versions keeps the candidates from leading.
+// allOutdated reports whether only their versions keep the candidates from leading.
 func (r *report) allOutdated() bool {
 	found := false
 	for _, c := range r.roll {
@@ -75,13 +77,14 @@ func (r *report) allOutdated() bool {
 	return found
 }
 
-// flapping is how often the leadership was lost, with the newest example of most of these ends.
+// flapping returns how often the leadership was lost, with the newest example of the most frequent
+// reason, and the command to type next.
 func (r *report) flapping() (why, next string) {
 	if r.flaps == "" {
 		return "", ""
 	}
 	next = r.flags.command("history", r.Election)
-	if t := r.flapped; t != nil && (t.Reason == elector.ReasonFailed || t.Reason == elector.ReasonPanicked) { // the history has the exit code at most
+	if t := r.flapped; t != nil && (t.Reason == elector.ReasonFailed || t.Reason == elector.ReasonPanicked) { // the history has at most the exit code
 		next = "read the log of " + t.Candidate
 		if i := slices.IndexFunc(r.roll, func(c elector.CandidateStatus) bool { return c.ID == t.Candidate && c.Host != "" }); i >= 0 {
 			next += ", " + whereabouts(r.roll[i])
@@ -90,8 +93,8 @@ func (r *report) flapping() (why, next string) {
 	return r.flaps + detailOf(r.flapped), next
 }
 
-// cordonedOthers is the first cordon if nothing but cordons keeps the candidates that do not
-// lead from it; nil: something else does, or there are none.
+// cordonedOthers returns the first cordon if all candidates that do not lead are cordoned. It
+// returns nil if one of them is not, or if there are none.
 func (r *report) cordonedOthers() (found *elector.Cordon) {
 	for _, c := range r.roll {
 		switch {
@@ -105,7 +108,7 @@ func (r *report) cordonedOthers() (found *elector.Cordon) {
 	return found
 }
 
-// firstUnable is what keeps one candidate from leading, as an example.
+// firstUnable returns what keeps one of the candidates from leading, as an example.
 func (r *report) firstUnable() string {
 	rest := ""
 	for _, c := range r.roll {

@@ -38,7 +38,8 @@ func versionLine() string {
 	return fmt.Sprintf("mandate %s (%s, %s)", buildVersion(), runtime.Version(), platform())
 }
 
-// buildVersion is what the Makefile set, else what `go install` knows.
+// buildVersion returns the version that the Makefile has set, or else that recorded by `go
+// install`.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -13,10 +13,10 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// waitFlags are what must be so before wait returns.
+// waitFlags are the conditions for wait to return.
 type waitFlags struct {
 	leader  string        // empty: any
-	led     time.Duration // for at least so long
+	led     time.Duration // how long the leader must have led
 	timeout time.Duration
 	asJSON  bool
 }
@@ -81,8 +81,8 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnkno
 			}
 		}
 	})
-	first := map[uint64]time.Time{} // when each term was seen first
-	var last func() error           // what the last answer lacked
+	first := map[uint64]time.Time{} // when each term was first seen
+	var last func() error           // why the last answer was not sufficient
 	for {
 		st, err := el.Status(ctx)
 		if errors.Is(err, elector.ErrDenied) {
@@ -93,8 +93,8 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnkno
 			onUnknown()
 			onUnknown = nil
 		}
-		// A query that the end of the time has cut off proves nothing about the nodes: its connection
-		// may know of that end before the context does.
+		// A query that was cut off by the time-out proves nothing about the nodes: its connection
+		// may notice the end of the time before the context does.
 		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
 			last = func() error { return o.timedOut(st, err, unknown) }
 		}
@@ -124,7 +124,8 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnkno
 	}
 }
 
-// timedOut is what an answer lacked; unknown: neither a node nor a candidate knows the election.
+// timedOut returns the error that describes what an answer lacked. unknown: neither a node nor a
+// candidate knows the election.
 func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	why := "no leader"
 	switch {

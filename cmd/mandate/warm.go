@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// warmFlags are how a candidate gets ready to lead before a planned handover.
+// warmFlags configure how a candidate gets ready to lead before a planned handover.
 type warmFlags struct {
 	how     string // a shell command, or a URL
 	timeout time.Duration
@@ -21,7 +21,8 @@ func (a *app) warmFlags(f *pflag.FlagSet, o *warmFlags, name, usage string) {
 	a.duration(f, &o.timeout, "warm-timeout", 0, 0, "how long this candidate, as the leader, waits for the next one to be warm (default the lease)")
 }
 
-// warm puts the flags into the configuration, whose succession is set: what makes a probe of the text given.
+// warm sets the fields for warming in cfg, whose succession is set already. probe makes a probe of
+// the text given.
 func (a *app) warm(f *pflag.FlagSet, o *warmFlags, cfg *elector.Config, name string, probe func(string) (health.Probe, error)) {
 	cfg.WarmTimeout = orNone(o.timeout, f.Changed("warm-timeout"))
 	switch {
@@ -43,5 +44,5 @@ func (a *app) warm(f *pflag.FlagSet, o *warmFlags, cfg *elector.Config, name str
 	}
 }
 
-// shellCommand is a probe by a command.
+// shellCommand returns a probe that runs a shell command.
 func shellCommand(cmd string) (health.Probe, error) { return health.Command("sh", "-c", cmd), nil }

@@ -16,8 +16,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// conditionEvery is how often watch checks whether Redis still answers: an observer gets no
-// event both when nothing happens and when it is cut off.
+// conditionEvery is how often watch checks whether Redis still answers. An observer that is cut off
+// receives no event, as if nothing happened.
 const conditionEvery = 5 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
@@ -42,14 +42,14 @@ of shards.`,
 				screen = nil
 			}
 			if screen != nil && output.Terminal(a.stderr) != nil {
-				a.log = slog.New(slog.DiscardHandler) // lines would run through the view
+				a.log = slog.New(slog.DiscardHandler) // log lines would damage the view
 			}
 			return a.openElection(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends us at once
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			if err := a.refuseGroup(ctx); err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ of shards.`,
 	return cmd
 }
 
-// screen is the terminal that watch draws on; nil when stdout is none.
+// screen returns the terminal to draw on, or nil if stdout is not a terminal that can be drawn on.
 func (a *app) screen() *os.File {
 	if os.Getenv("TERM") == "dumb" {
 		return nil
@@ -89,13 +89,13 @@ func (a *app) watchLines(ctx context.Context, asJSON bool) error {
 	select {
 	case err := <-printed:
 		return err
-	case <-time.After(finalFlush): // the reader of our output hangs
+	case <-time.After(finalFlush): // the reader of the output hangs
 		return nil
 	}
 }
 
-// logConditions logs what keeps events from arriving, or a leader from being elected, and
-// its end; nothing repeats while nothing changes.
+// logConditions logs each condition that prevents events from arriving, or a leader from being
+// elected, when it begins and when it ends.
 func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 	was := ""
 	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {

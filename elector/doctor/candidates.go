@@ -14,10 +14,10 @@ import (
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
-// sameHere is what to do where the nodes given here are not those of the candidates.
+// sameHere is the advice when the nodes given here are not those of the candidates.
 const sameHere = "give this command the same list of nodes as the candidates"
 
-// candidates compares their answers with each other, and with the nodes given here.
+// candidates compares the candidates' answers with each other, and with the nodes given here.
 func (e *examination) candidates(r rollCall) {
 	if r.err != nil {
 		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.err))
@@ -66,12 +66,12 @@ func (e *examination) candidates(r rollCall) {
 	}
 }
 
-// voteAgain is what to do when it can't be known whether nodes differ or lost their data.
+// voteAgain is the advice when nodes may either differ or have lost their data.
 const voteAgain = "repeat this when the node votes again"
 
-// justEmptied reports whether a candidate, which votes with nodes of these identities, votes with
-// the nodes given here but for some of its own that have no identity: they were emptied a moment
-// ago, and get one with the next renewal.
+// justEmptied reports whether a candidate, whose nodes have the identities votesWith, votes with the
+// nodes given here, except for some of its nodes that have no identity: these lost their data a
+// moment ago, and get one with the next renewal.
 func (e *examination) justEmptied(c elector.CandidateStatus, votesWith protocol.Identities) bool {
 	ids := e.identities()
 	for i, f := range e.facts {
@@ -91,13 +91,13 @@ func identitiesOf(c elector.CandidateStatus) protocol.Identities {
 	return protocol.IdentitiesOf(ids)
 }
 
-// emptied reports that a node has a new identity, so that a candidate may still go by the
-// former one, and seem to vote with another node.
+// emptied reports whether a node has a new identity. A candidate may still know the former one, and
+// so seem to vote with another node.
 func (e *examination) emptied() bool {
 	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool { return f.View.Newcomer > 0 })
 }
 
-// setting is one that all candidates of an election should have in common.
+// setting is a setting that all candidates of an election should have in common.
 type setting struct {
 	check, name, advice string
 	of                  func(elector.CandidateStatus) string // empty: not known
@@ -114,7 +114,7 @@ var settings = []setting{
 	{"versions", "version", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version }},
 }
 
-// drift is who has which value, empty if all have the same.
+// drift lists which candidates have which value; it is empty if all have the same.
 func (s setting) drift(all []elector.CandidateStatus) string {
 	groups := map[string][]string{}
 	for _, c := range all {
@@ -132,8 +132,8 @@ func (s setting) drift(all []elector.CandidateStatus) string {
 	return fmt.Sprintf("the candidates differ in %s: %s", s.name, strings.Join(found, "; "))
 }
 
-// Drift reports the settings in which the candidates of a roll differ, a text for each, with
-// who has which. A version is none: it differs for as long as a deploy takes.
+// Drift returns a text for each setting in which the candidates of a roll call differ, with their
+// values. It leaves out the version, which differs for as long as a deploy takes.
 func Drift(all []elector.CandidateStatus) (found []string) {
 	for _, s := range settings {
 		if text := s.drift(all); text != "" && s.check != "versions" {
@@ -143,8 +143,8 @@ func Drift(all []elector.CandidateStatus) (found []string) {
 	return found
 }
 
-// drift names settings in which the candidates differ: a deploy that has not ended, or a
-// machine that was forgotten.
+// drift reports settings in which the candidates differ, because a deploy has not ended, or a
+// machine was forgotten.
 func (e *examination) drift(all []elector.CandidateStatus) {
 	for _, s := range settings {
 		if text := s.drift(all); text != "" {
@@ -153,7 +153,7 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 	}
 }
 
-// ready is how many candidates could lead now.
+// ready reports how many candidates could lead now.
 func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	observers := len(all)
 	all = campaigning(all)
@@ -168,7 +168,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 			why = append(why, fmt.Sprintf("%s is cordoned (%s)", c.ID, c.Cordoned))
 		case c.Healthy && c.Role != elector.RoleResting && c.Role != elector.RoleIdle:
 			able++
-		case c.RestFor > 0: // after each step-down: no reason to worry
+		case c.RestFor > 0: // normal after each step-down
 			resting++
 			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
 		case c.Outdated != "":
@@ -204,12 +204,12 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
 }
 
-// campaigning are those of a roll that are no observers.
+// campaigning returns the candidates of a roll call that are not observers.
 func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
 }
 
-// drainedLeader is the cordon with which a leader is to hand over; nil: none is.
+// drainedLeader returns the cordon that makes a leader hand over; nil: there is none.
 func drainedLeader(all []elector.CandidateStatus) *elector.Cordon {
 	for _, c := range all {
 		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
@@ -219,8 +219,8 @@ func drainedLeader(all []elector.CandidateStatus) *elector.Cordon {
 	return nil
 }
 
-// allCordoned is the first cordon of a roll in which every candidate has one; nil: not all have,
-// or there are none.
+// allCordoned returns the first cordon if every candidate of a roll call has one; nil: not all have
+// one, or there are no candidates.
 func allCordoned(all []elector.CandidateStatus) *elector.Cordon {
 	all = campaigning(all)
 	if len(all) == 0 || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Cordoned == nil }) {
@@ -229,8 +229,8 @@ func allCordoned(all []elector.CandidateStatus) *elector.Cordon {
 	return all[0].Cordoned
 }
 
-// Twins reports the ids that several candidates of a roll have, a text for each, with the
-// processes: events, status and history cannot distinguish them.
+// Twins returns a text for each id that several candidates of a roll call have, with their processes.
+// Events, status and history cannot distinguish such candidates.
 func Twins(all []elector.CandidateStatus) (found []string) {
 	for _, same := range twinsOf(all) {
 		found = append(found, fmt.Sprintf("%d candidates have the id %s: %s", len(same), same[0].ID, processes(same)))
@@ -238,7 +238,7 @@ func Twins(all []elector.CandidateStatus) (found []string) {
 	return found
 }
 
-// twinsOf are the candidates whose id another one has too, a group for each such id.
+// twinsOf returns the candidates that share their id with another one, in a group for each id.
 func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus) {
 	for _, c := range all {
 		i := slices.IndexFunc(groups, func(same []elector.CandidateStatus) bool { return same[0].ID == c.ID })
@@ -251,7 +251,7 @@ func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus)
 	return slices.DeleteFunc(groups, func(same []elector.CandidateStatus) bool { return len(same) < 2 })
 }
 
-// processes are where candidates run.
+// processes lists where candidates run.
 func processes(all []elector.CandidateStatus) string {
 	where := make([]string, len(all))
 	for i, c := range all {
@@ -276,8 +276,8 @@ func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
 	return lists
 }
 
-// identities are those of the nodes given here. No candidate has ever claimed at one that
-// answers and has none: that is a difference, too.
+// identities returns the identities of the nodes given here. A node that answers and has none, because
+// no candidate has ever claimed there, gets a made-up one: that is a difference, too.
 func (e *examination) identities() []string {
 	ids := make([]string, len(e.facts))
 	for i, f := range e.facts {

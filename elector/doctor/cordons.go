@@ -6,8 +6,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// cordons looks at the history of what operators cordoned under the prefix. What is in force has a key of its own: only the
-// record is missing.
+// cordons checks the history of the prefix's cordons. The cordons in force have a key of their own,
+// so a fault of the history costs only the record.
 func (e *examination) cordons(f *registry.Facts) {
 	c := &f.Cordons
 	switch {

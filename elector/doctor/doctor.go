@@ -1,10 +1,10 @@
-// Package doctor answers "is this Redis fit for elections?": it examines the nodes of a
+// Package doctor checks whether a Redis is fit for elections. It examines the nodes of a
 // Quorum, and an election on them, and returns typed findings with advice. mandate doctor
 // prints them; a service may run it once before it starts, or behind a page for operators.
 //
 // It looks from outside, needs no candidacy, and changes nothing that an election uses.
-// Texts are for people and may change; programs go by a Finding's Check and Level. Advice
-// names commands of mandate and redis-cli.
+// Texts are for people and may change; programs should rely on a Finding's Check and Level
+// only. Advice names commands of mandate and redis-cli.
 package doctor
 
 import (
@@ -28,25 +28,27 @@ type Config struct {
 	// Election is also examined: who leads, which nodes its candidates vote with, what its
 	// history holds. Default: none.
 	Election string
-	// Lease is what the nodes are measured against. Default: the one that the leader uses,
-	// or else 10 s.
+	// Lease is the lease against which round trips are judged. Default: the one that the leader
+	// uses, or else 10 s.
 	Lease time.Duration
-	// Command spells a command of mandate that advice names, by its verb and arguments; mandate
-	// itself adds the flags that choose this Redis. Default: the words as they are.
+	// Command formats a command of mandate, named in advice, from its verb and arguments. The
+	// mandate program uses it to add the flags that select this Redis. Default: "mandate", the
+	// verb and the arguments.
 	Command func(verb string, args ...string) string
 }
 
-// Examine checks what an election needs of its Redis: that it answers, how
-// fast, which rights it grants, what it keeps over a restart, whether it throws
-// keys away, replicas, clocks, whether messages arrive, whether cordons can be recorded. Elections with other prefixes
-// are examined by way of q.Namespace.
+// Examine checks what an election needs of its Redis: whether each node answers, how
+// fast, which rights it grants, what it keeps over a restart, whether it evicts keys,
+// replicas, clocks, whether messages arrive, and whether cordons can be recorded. To
+// examine elections with another prefix, use q.Namespace.
 //
-// It blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx ends.
-// Beside the election's keys it writes two more (prefix:{election}:check)
-// and removes them. What Redis refuses to report is LevelUnknown, no failure. A Redis that
-// is down is a finding: the error is only for a Config that can't be used, or a Quorum
-// that Open or NewQuorum did not make. The candidates of a named election are queried
-// which nodes they vote with, and who leads.
+// Examine blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx
+// ends. It writes two keys beside those of the election (prefix:{election}:check) and
+// removes them. If Redis refuses to report something, the finding is LevelUnknown and no
+// failure. A Redis that is down is a finding, too. Examine returns an error only for a Config
+// that can't be used, or a Quorum that neither Open nor NewQuorum made. If an election is
+// named, Examine also queries its candidates for the nodes that they vote with, and for the
+// leader.
 func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, error) {
 	nodes := inside.NodesOf(q)
 	if nodes == nil {
@@ -82,7 +84,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	return e.findings, nil
 }
 
-// byNode puts what was found about one node together, and last what concerns all of them.
+// byNode groups the findings by node. Findings about all nodes come last.
 func byNode(findings []Finding) {
 	place := map[string]int{"": len(findings)}
 	for i, f := range findings {
@@ -93,7 +95,7 @@ func byNode(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Node], place[b.Node]) })
 }
 
-// nodes looks at each node, and then at all of them together.
+// nodes checks each node, and then all of them together.
 func (e *examination) nodes() {
 	for i := range e.facts {
 		e.node(&e.facts[i])

@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// election judges the one that was named.
+// election checks the named election.
 func (e *examination) election(name string, seen outside) {
 	for i := range e.facts {
 		e.lock(&e.facts[i])
@@ -32,7 +32,7 @@ func (e *examination) election(name string, seen outside) {
 	e.unreadable(seen.termsErr)
 }
 
-// lock looks at what a node holds for the election.
+// lock checks what a node holds for the election.
 func (e *examination) lock(f *registry.Facts) {
 	if f.View.Err == nil && f.View.Newcomer > 0 {
 		e.add(f.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
@@ -67,7 +67,7 @@ func (e *examination) holders(roll []elector.CandidateStatus) {
 	for _, value := range values {
 		if b, err := protocol.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
 			i := slices.IndexFunc(roll, func(c elector.CandidateStatus) bool { return c.Incarnation == b.Incarnation })
-			if e.emptied() || i >= 0 && e.justEmptied(roll[i], b.Identities) { // the leader learns its new identity at a renewal, and names it at the next
+			if e.emptied() || i >= 0 && e.justEmptied(roll[i], b.Identities) { // the leader learns the new identity of a node at a renewal, and names it at the next one
 				e.add("", "nodes", LevelUnknown, voteAgain, "whether %s, which holds a lock, votes with these nodes: one of them is new or lost its data", b.Candidate)
 				return
 			}
@@ -77,8 +77,8 @@ func (e *examination) holders(roll []elector.CandidateStatus) {
 	}
 }
 
-// pause reports one that nothing but an operator ends: it is easily forgotten, and noticed
-// only when the leader is gone.
+// pause reports a pause. It warns of one that only an operator can end, because such a pause is
+// easily forgotten, and nobody notices it before the leader is gone.
 func (e *examination) pause(name string, st elector.Status) {
 	switch {
 	case !st.Paused:
@@ -89,8 +89,8 @@ func (e *examination) pause(name string, st elector.Status) {
 	}
 }
 
-// older reports an operator's permission for a rollback, which is as easily forgotten: until a
-// version leads that is not the highest, it stays in force.
+// older reports an operator's permission for a rollback. It is as easily forgotten as a pause, and
+// stays in force until a version leads that is not the highest.
 func (e *examination) older(name string, st elector.Status) {
 	if st.AllowOlder == "" {
 		return
@@ -102,7 +102,7 @@ func (e *examination) older(name string, st elector.Status) {
 	e.add("", "older", LevelWarn, "start the older version, or end it: "+e.command("refuse-older", name), "versions older than %s may lead again%s (%s)", st.Version, from, st.Allowed)
 }
 
-// highest reports what the version's key holds that neither a candidate nor an operator wrote.
+// highest reports a value in the version's key that neither a candidate nor an operator wrote.
 func (e *examination) highest() {
 	for _, f := range e.facts {
 		if _, ok := protocol.ParseHighest(f.View.Version); f.View.Version != "" && !ok {
@@ -112,7 +112,7 @@ func (e *examination) highest() {
 	}
 }
 
-// leader is whether the election has one, and if not why.
+// leader reports whether the election has a leader, and if not, why.
 func (e *examination) leader(name string, seen outside) {
 	st := seen.status
 	// Candidates that have never been able to lead leave no trace on the nodes.

@@ -18,22 +18,22 @@ import (
 // timeout bounds each of the two rounds of requests to a node.
 const timeout = 3 * time.Second
 
-// outside is what the public face of the election shows.
+// outside is what the public API shows of the election.
 type outside struct {
 	status       elector.Status
 	statusErr    error
 	roll         rollCall
-	unresponsive bool          // the leader
-	leaseLeft    time.Duration // of the leader, when all answers were there
+	unresponsive bool          // the leader is
+	leaseLeft    time.Duration // of the leader, when all answers had arrived
 	terms        []elector.TermRecord
 	termsErr     error
 }
 
-// callRoll queries the nodes (who leads) and at the same time the candidates (what they are), and
-// compares.
+// callRoll queries the nodes for the leader and, at the same time, the candidates for their state.
+// Then it finds out whether the leader is unresponsive.
 func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
 	var requests sync.WaitGroup
-	var read time.Time // the status
+	var read time.Time // when the status was read
 	requests.Go(func() {
 		o.status, o.statusErr = el.Status(ctx)
 		read = time.Now()
@@ -49,7 +49,7 @@ func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
 	}
 }
 
-// examination judges facts. It does no I/O.
+// examination judges the facts that were read before. It does no I/O.
 type examination struct {
 	keys     protocol.Keys
 	facts    []registry.Facts
@@ -68,7 +68,7 @@ func spelled(verb string, args ...string) string {
 	return strings.Join(append([]string{"mandate", verb}, args...), " ")
 }
 
-// leaseOf is the lease that the holder of the lock uses; 0 when it is free.
+// leaseOf returns the lease that the holder of the lock uses; 0 when the lock is free.
 func leaseOf(facts []registry.Facts) time.Duration {
 	for _, f := range facts {
 		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil {
@@ -82,15 +82,15 @@ func (e *examination) add(node, check string, level Level, advice, found string,
 	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
 }
 
-// rollCall is what the candidates of an election answer.
+// rollCall is what the candidates of an election have answered.
 type rollCall struct {
 	all     []elector.CandidateStatus
 	leaders []elector.CandidateStatus // those that lead at the same time
 	err     error
 }
 
-// callRoll calls the roll. Two answers of a leader may be those of one before and
-// of one after a change: then it calls once more.
+// callRoll makes a roll call. If two candidates answer as leader, the leader may have changed between
+// their answers. Then callRoll makes a second call, and keeps the leaders whose term is in both.
 func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

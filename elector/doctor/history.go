@@ -17,16 +17,16 @@ import (
 // RecentTerms is how many of the newest terms are examined.
 const RecentTerms = 50
 
-// recentTerms are the last terms of the history.
+// recentTerms reads the newest terms of the history.
 func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return el.History(ctx, RecentTerms)
 }
 
-// unreadable reports a history that can't be read, or be written either: a key of
-// another type, or a right that is missing. That nodes are away, or refuse this user,
-// other checks find.
+// unreadable reports a history that can't be read because a right is missing, or that can be neither
+// read nor written because its key has another type. Other checks report nodes that are down, or
+// that refuse this user.
 func (e *examination) unreadable(err error) {
 	var node *elector.NodeError
 	switch {
@@ -39,9 +39,9 @@ func (e *examination) unreadable(err error) {
 	}
 }
 
-// Unreported takes the reason from terms that seem to have vanished although the process that
-// led them is among the candidates that answer: it only has not reported their end. Nothing is
-// wrong with its machine.
+// Unreported returns the terms without the reason "vanished" where the process that led the term still
+// answers the roll call. Such a process has not vanished with its machine: it has only not
+// reported the end of its term.
 func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now time.Time) []elector.TermRecord {
 	terms = slices.Clone(terms)
 	for i, r := range terms {
@@ -55,7 +55,7 @@ func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now 
 	return terms
 }
 
-// overlaps names the newest terms that were valid at the same time.
+// overlaps reports terms that were valid at the same time, and names the newest of them.
 func (e *examination) overlaps(terms []elector.TermRecord) {
 	i := slices.IndexFunc(terms, func(r elector.TermRecord) bool { return len(r.Overlaps) > 0 })
 	if i < 0 {
@@ -63,7 +63,7 @@ func (e *examination) overlaps(terms []elector.TermRecord) {
 	}
 	newest := terms[i]
 	who, level, count := []string{nameOf(newest)}, LevelWarn, 0
-	unnamed := slices.Clone(newest.Overlaps) // too old to be listed, unless found below
+	unnamed := slices.Clone(newest.Overlaps) // those found below are removed; the rest are too old to be listed
 	for j, r := range terms {
 		if len(r.Overlaps) == 0 {
 			continue
@@ -84,7 +84,7 @@ func (e *examination) overlaps(terms []elector.TermRecord) {
 		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
 }
 
-// A leadership that was lost so often within so long is flapping.
+// An election is flapping when its leadership was lost flaps times within flapsIn.
 const (
 	flaps   = 3
 	flapsIn = 10 * time.Minute
@@ -94,23 +94,23 @@ const (
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
 	if found, reason := Flapping(terms, RecentTerms, now); found != "" {
 		advice := unwanted[reason]
-		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // of these the log knows more
+		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // for these the advice points to the log
 			advice += ": " + e.command("history", name)
 		}
 		e.add("", "flapping", LevelWarn, advice, "%s", found)
 	}
 }
 
-// Flapping reports, by the newest n terms of History, that the leadership was lost at least three
-// times in the last ten minutes although no operator requested it, and how most of these terms
-// ended. The text is empty when it was not. There may be more such terms than these n: then it
-// counts at least so many.
+// Flapping reports whether the leadership was lost at least three times in the last ten minutes
+// although no operator requested it, and how most of these terms ended. found is empty if it was
+// not. terms are the newest n terms of History; if there may be further ones in these ten minutes,
+// found has "at least".
 func Flapping(terms []elector.TermRecord, n int, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}
 	all := 0
-	more := false // before the oldest of them there may have been others
+	more := false // there may have been further terms before the oldest one
 	for i, r := range terms {
-		end := cmp.Or(r.Until, r.From)                 // of one that vanished
+		end := cmp.Or(r.Until, r.From)                 // From: of a term that vanished
 		if r.Current || now.Sub(end).Abs() > flapsIn { // a leader's clock may be ahead
 			continue
 		}
@@ -133,7 +133,7 @@ func Flapping(terms []elector.TermRecord, n int, now time.Time) (found string, m
 	return fmt.Sprintf("%s%d terms of the last %d min ended unwanted: %s", atLeast, all, int(flapsIn.Minutes()), byReason(count)), most
 }
 
-// byReason is how often each reason was, the most frequent first.
+// byReason lists how often each reason occurred, the most frequent first.
 func byReason(count map[elector.Reason]int) string {
 	reasons := slices.SortedFunc(maps.Keys(count), func(a, b elector.Reason) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
@@ -145,7 +145,7 @@ func byReason(count map[elector.Reason]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// unwanted are the ends that need an explanation, and where to look for it.
+// unwanted are the reasons that need an explanation, each with the advice where to look for it.
 var unwanted = map[elector.Reason]string{
 	elector.ReasonUnhealthy: "fix the work or its probe",
 	elector.ReasonExpired:   "see which nodes did not confirm the renewals, or whether processes were suspended",

@@ -12,16 +12,16 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// node are the checks of one node.
+// node checks one node.
 func (e *examination) node(f *registry.Facts) {
 	if f.Ping != nil {
-		level := LevelWarn // whether the others suffice is another finding
+		level := LevelWarn // another finding reports whether the other nodes suffice
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
 		found, advice := problemOf(f.Ping), cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
 		var node *rediserr.NodeError
-		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets its own line
+		if advice == "" && errors.As(f.Ping, &node) { // otherwise the advice has its own line
 			found = node.Problem()
 		}
 		if late(f.Ping) {
@@ -44,8 +44,8 @@ func (e *examination) node(f *registry.Facts) {
 	}
 }
 
-// reach compares the round trip with what a request, and what the loss of all connections,
-// leaves time for.
+// reach compares the round trip with two limits: the time-out of a request, and the round trip with
+// which a term still survives the loss of all connections.
 func (e *examination) reach(f *registry.Facts) {
 	const nearer = "use a longer lease, or a Redis nearby"
 	limit := e.timing.MaxRoundTrip()
@@ -84,8 +84,8 @@ func (e *examination) rights(f *registry.Facts) {
 	}
 }
 
-// needed reports whether an election does not work without a command that was refused: the
-// others only report and speed up.
+// needed reports whether an election needs a command that was refused. The others only report what
+// happens, and speed up elections.
 func needed(refused string) bool {
 	cmd, _, _ := strings.Cut(refused, ":")
 	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD"
@@ -103,7 +103,7 @@ func (e *examination) messages(f *registry.Facts) {
 	}
 }
 
-// role looks at replicas: what a failover does to the lock.
+// role checks replicas, and what a failover would do to the lock.
 func (e *examination) role(f *registry.Facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
@@ -125,7 +125,7 @@ func (e *examination) role(f *registry.Facts) {
 	}
 }
 
-// persistence finds out what is left after a restart.
+// persistence checks what a node keeps over a restart.
 func (e *examination) persistence(f *registry.Facts) {
 	aof := f.Conf["appendonly"]
 	if f.ConfErr != nil {
@@ -151,11 +151,11 @@ func (e *examination) persistence(f *registry.Facts) {
 	}
 }
 
-// full is the share of the memory from which on it is nearly full.
+// full is the part of the memory limit above which the memory counts as nearly full.
 const full = 0.9
 
 func (e *examination) eviction(f *registry.Facts) {
-	value := func(field string) string { // by INFO, or else by CONFIG
+	value := func(field string) string { // from INFO, or else from CONFIG
 		if v := f.Info[strings.ReplaceAll(field, "-", "_")]; v != "" {
 			return v
 		}
@@ -178,7 +178,7 @@ func (e *examination) eviction(f *registry.Facts) {
 	}
 }
 
-// clock compares with this host's. Only tokens after a loss of data depend on it.
+// clock compares the node's clock with this host's. Only tokens after a loss of data depend on it.
 func (e *examination) clock(f *registry.Facts) {
 	switch {
 	case f.SkewErr != nil:

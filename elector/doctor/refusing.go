@@ -9,12 +9,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Refusal is a node that answers requests of candidates with an error. It may grant the same to another Redis
-// user, or refuse renewals only, so that nothing but the candidates' answers shows it.
+// Refusal is a node that answers requests of candidates with an error. The node may accept the same
+// requests from another Redis user, or refuse renewals only, so only the candidates' answers show it.
 type Refusal struct {
 	Node   string   // as the candidates name it
-	Who    []string // the ids of those that it refuses, the leader first
-	Answer string   // to the first of them
+	Who    []string // the ids of the candidates that it refuses, the leader first
+	Answer string   // the node's error, as answered to the first of them
 	Remedy string   // what to do about it
 }
 
@@ -22,8 +22,8 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("refuses %s: %s", list(r.Who), strings.TrimRight(r.Answer, "."))
 }
 
-// Refusals are the nodes that refuse requests of candidates, by what these answered to a roll call (in the order of
-// [elector.Election.Candidates]).
+// Refusals returns the nodes that refuse requests of candidates, according to the candidates' answers
+// to a roll call (in the order of [elector.Election.Candidates]).
 func Refusals(roll []elector.CandidateStatus) (all []Refusal) {
 	for _, c := range roll {
 		for _, n := range c.Nodes {
@@ -41,8 +41,8 @@ func Refusals(roll []elector.CandidateStatus) (all []Refusal) {
 	return all
 }
 
-// refusals reports what the checks of the nodes can't see, which are made as this command's user: what nodes refuse
-// the candidates.
+// refusals reports which nodes refuse requests of the candidates. The checks of the nodes can't see
+// that, because they are made as this command's Redis user.
 func (e *examination) refusals(roll []elector.CandidateStatus) {
 	all := Refusals(roll)
 	level := LevelWarn

@@ -8,9 +8,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// server is the program that a node runs. Most of those that speak the protocol
-// of Redis report a redis_version too, which is the one that they imitate: for
-// clients, and wrong for people.
+// server is the program that a node runs. Most programs with the protocol of Redis also report a
+// redis_version. It is the version that they imitate for clients, and not their own.
 type server struct {
 	name    string // Redis, Valkey, Dragonfly, ...
 	version string // its own; empty when unknown
@@ -26,10 +25,10 @@ var serverFields = []struct{ name, field string }{
 	{"Upstash", "upstash_version"},
 }
 
-// serverOf reads a node's true server from its INFO.
+// serverOf finds out a node's actual server from its INFO.
 func serverOf(info map[string]string) server {
 	s := server{name: "Redis", version: info["redis_version"]}
-	// What an unknown server calls itself is still better than the wrong name.
+	// The name that an unknown server gives itself is still better than a wrong one.
 	if name := info["server_name"]; name != "" && name != "redis" {
 		s = server{name: name, version: info[name+"_version"]}
 	} else if _, ok := info["mvcc_depth"]; ok {
@@ -55,8 +54,8 @@ func (s server) String() string {
 	return text
 }
 
-// minVersions are the servers that the tests run on (make servers), each with
-// the first major version that can be expected to behave as those do.
+// minVersions are the servers that the tests run on (make servers), each with the first major
+// version that can be expected to behave like the tested ones.
 var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
 
 func (e *examination) version(f *registry.Facts) {

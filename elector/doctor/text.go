@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// unreachable is what helps against an error that is no refusal of the election.
+// unreachable returns the advice for a node whose PING has failed; empty: there is none.
 func unreachable(node string, err error) string {
 	var name *net.DNSError
 	switch msg := problemOf(err); {
@@ -29,7 +29,8 @@ func unreachable(node string, err error) string {
 	}
 }
 
-// causeOf is problemOf in a few words where a connection failed: the address stands beside it.
+// causeOf returns the text of problemOf. If a connection failed it is shortened, and leaves out the
+// address, which is printed beside it.
 func causeOf(err error) string {
 	if late(err) {
 		return "no answer in time"
@@ -46,8 +47,8 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// problemOf is the text of an error, without the node's name that stands beside it, and without
-// the advice for an election: most of what is refused here it does not need.
+// problemOf returns the text of an error. It leaves out the node's name, which is printed beside it,
+// and the advice for an election, which does not need most of the commands that are tried here.
 func problemOf(err error) string {
 	var node *rediserr.NodeError
 	if errors.As(err, &node) {
@@ -63,8 +64,7 @@ func or(v, otherwise, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// remedy is what helps against a refusal: not all of them are for want of a
-// right.
+// remedy returns the advice for a refusal. Not every refusal means that a right is missing.
 func remedy(refusal string) string {
 	switch {
 	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
@@ -87,7 +87,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// list names the first few.
+// list joins the first few names.
 func list(names []string) string {
 	const shown = 5
 	if len(names) > shown {

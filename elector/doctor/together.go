@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// together are the checks that compare the nodes.
+// together checks the nodes against each other.
 func (e *examination) together() {
 	up, runs := 0, map[string]string{}
 	var first, last *registry.Facts
@@ -39,7 +39,7 @@ func (e *examination) together() {
 	switch {
 	case up < e.majority:
 		e.add("", "majority", LevelFail, e.back(), "%s: no leader can be elected, and a leader loses its lease", e.away())
-	case refuse != "" && n > 1: // of one node its own finding is enough
+	case refuse != "" && n > 1: // for a single node, the node's own finding is enough
 		e.add("", "majority", LevelFail, remedy, "%s", refuse)
 	case up < n && up == e.majority:
 		e.add("", "majority", LevelWarn, e.back(), "%s: when another one fails, no leader can be elected", e.away())
@@ -65,7 +65,7 @@ func (e *examination) together() {
 	}
 }
 
-// away is which nodes can't be used, and why.
+// away reports which nodes can't be used, and why.
 func (e *examination) away() string {
 	what := ""
 	why := e.byText(func(f *registry.Facts) string {
@@ -83,10 +83,10 @@ func (e *examination) away() string {
 	return fmt.Sprintf("%d of %d nodes %s (%s)", why.nodes, len(e.facts), what, why.text())
 }
 
-// back is how to get the nodes that don't answer: one that refuses us is up, and
-// needs no restart.
+// back returns the advice how to get the nodes back that can't be used. A node that refuses this
+// user is up, and needs no restart.
 func (e *examination) back() string {
-	const which = "\x00" // in the place of the nodes
+	const which = "\x00" // placeholder for the names of the nodes
 	how := e.byText(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
@@ -100,8 +100,8 @@ func (e *examination) back() string {
 	return strings.Join(all, "; ")
 }
 
-// refusing is which nodes answer and take no lock, so that with those that don't answer no
-// majority is left; and what helps. Both are empty when a majority would elect a leader.
+// refusing reports which nodes answer but refuse the writes of an election, and returns the advice for
+// them. Both are empty if the remaining nodes are a majority, which can elect a leader.
 func (e *examination) refusing(up int) (found, advice string) {
 	why := e.byText(func(f *registry.Facts) string {
 		if f.Ping != nil || f.LooksOnly {
@@ -127,14 +127,14 @@ func (e *examination) refusing(up int) (found, advice string) {
 	return found, advice
 }
 
-// byText is what there is to say of nodes, and of which ones.
+// byText groups nodes by a text about them.
 type byText struct {
 	texts []string            // in the order of the nodes
-	names map[string][]string // of the nodes
+	names map[string][]string // by text: the names of its nodes
 	nodes int
 }
 
-// byText puts together the nodes of which a function says the same; "" is nothing.
+// byText groups the nodes for which of returns the same text. It leaves out nodes with an empty text.
 func (e *examination) byText(of func(f *registry.Facts) string) byText {
 	all := byText{names: map[string][]string{}}
 	for i := range e.facts {
@@ -151,7 +151,7 @@ func (e *examination) byText(of func(f *registry.Facts) string) byText {
 	return all
 }
 
-// text is all of it, the names before each.
+// text returns all texts, each after the names of its nodes.
 func (b byText) text() string {
 	var all []string
 	for _, text := range b.texts {
@@ -160,7 +160,7 @@ func (b byText) text() string {
 	return strings.Join(all, "; ")
 }
 
-// verb agrees with the number of nodes.
+// verb returns the form of a verb for n nodes.
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return one

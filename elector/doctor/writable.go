@@ -17,12 +17,12 @@ import (
 // writeTimeout bounds Writable when the caller's context does not.
 const writeTimeout = 1500 * time.Millisecond
 
-// Writable finds out whether each node accepts writes, which reading it does not reveal: one
-// without memory or disk answers every query, and lets no leader be elected. It sets one key
-// more (prefix:{election}:check), which ends after 100 ms, and waits at most 1.5 s, or
-// until ctx ends. There is one Finding for each node, in their order, of the check "write":
-// LevelOK; LevelFail, with what the node answered; LevelUnknown where this Redis user may not
-// write, or the node did not answer. The error is that of Examine.
+// Writable checks whether each node accepts writes. Reading does not reveal that: a node that is out
+// of memory or disk answers every query, but no leader can be elected on it. Writable sets one more
+// key (prefix:{election}:check), which expires after 100 ms, and waits at most 1.5 s, or until ctx
+// ends. It returns one Finding of the check "write" for each node, in their order: LevelOK;
+// LevelFail, with the node's error; LevelUnknown if this Redis user may not write, or the node did
+// not answer. It returns an error in the same cases as Examine.
 func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Finding, error) {
 	nodes := inside.NodesOf(q)
 	if nodes == nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// hostPort is the address in what a leader advertises: host:port, or the URL of one.
+// hostPort returns the address in what a leader advertises: host:port, or a URL with it.
 func hostPort(advertised string) (string, error) {
 	address := advertised
 	if strings.Contains(advertised, "://") {

@@ -11,12 +11,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// queryEvery bounds how often gRPC can have Redis queried, and is how long there is no leader before
-// the reason is looked up.
+// queryEvery is the minimum time between two queries to Redis that gRPC causes. It is also how long
+// there is no leader before Redis is queried for the reason.
 const queryEvery = time.Second
 
-// follower gives the leader's address to one client. Observe alone decides who leads; a query
-// only decides whether to observe anew, so there is no second opinion to reconcile.
+// follower gives the leader's address to one client. Observe alone decides who leads: a query only
+// decides whether to restart Observe, so the two sources need not be reconciled.
 type follower struct {
 	election *elector.Election
 	cc       resolver.ClientConn
@@ -25,13 +25,13 @@ type follower struct {
 	done     chan struct{} // closed when run has returned
 	woken    chan struct{} // holds one value when Redis is to be queried
 
-	mu      sync.Mutex // held while cc is given a state, so that states arrive in order
+	mu      sync.Mutex // of all below; held while cc is given a state, so that states arrive in order
 	leader  leader     // zero: none is known
-	changes int        // of leader
+	changes int        // how often leader was set
 	placed  bool       // the client has an address
 }
 
-// leader is what a client's connection depends on.
+// leader is what a client's connection depends on: if any of it changes, the client needs a new state.
 type leader struct {
 	id         string
 	token      uint64
@@ -46,7 +46,8 @@ func follow(election *elector.Election, cc resolver.ClientConn, address func(str
 	return f
 }
 
-// ResolveNow has Redis queried: what gRPC could not connect to may not lead any more. It does not block.
+// ResolveNow requests a query to Redis: the server to which gRPC could not connect may not lead any
+// more. It does not block.
 func (f *follower) ResolveNow(resolver.ResolveNowOptions) { f.wake() }
 
 func (f *follower) wake() {
@@ -56,8 +57,8 @@ func (f *follower) wake() {
 	}
 }
 
-// explain has Redis queried for the reason when there is no leader in a while: Observe does not report that
-// Redis can't be reached.
+// explain requests a query to Redis for the reason if there is still no leader after queryEvery:
+// Observe does not report that Redis can't be reached.
 func (f *follower) explain() {
 	time.AfterFunc(queryEvery, func() {
 		f.mu.Lock()
@@ -68,7 +69,7 @@ func (f *follower) explain() {
 	})
 }
 
-// Close returns when the goroutines have ended, which cancels their requests.
+// Close cancels the requests under way, and returns when the goroutines have ended.
 func (f *follower) Close() {
 	f.end()
 	<-f.done
@@ -96,7 +97,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// take follows one event, each of which Redis has confirmed.
+// take processes one event. Redis has confirmed every event of Observe.
 func (f *follower) take(ev elector.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others don't change who leads
 	case elector.EventElected, elector.EventAddress:
@@ -107,7 +108,7 @@ func (f *follower) take(ev elector.Event) {
 	}
 }
 
-// show gives the client the leader's address, or else none and the reason.
+// show gives the client the leader's address, or no address and the reason.
 func (f *follower) show(l leader, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +120,7 @@ func (f *follower) show(l leader, why error) {
 	}
 	had := f.placed
 	if f.placed = why == nil; f.placed {
-		_ = f.cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: address}}}) // an error is for resolvers that poll
+		_ = f.cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: address}}}) // the error only matters to resolvers that poll
 		return
 	}
 	// Without the empty state the client would keep its connection to the former leader; without the
@@ -141,7 +142,7 @@ func (f *follower) addressOf(l leader) (string, error) {
 	return address, nil
 }
 
-// query queries Redis when it is woken, until the round ends. It returns when Redis shows
+// query queries Redis whenever woken is signaled, until the round ends, or until Redis shows
 // another leader than Observe has reported.
 func (f *follower) query(round context.Context) {
 	for {
@@ -169,12 +170,12 @@ func (f *follower) shown() (changes int) {
 	return f.changes
 }
 
-// differs reports whether Redis shows another leader than the client has been given. Where both are
-// none, the client gets the reason.
+// differs reports whether Redis shows another leader than the client was given. If neither has a
+// leader, differs gives the client the reason.
 func (f *follower) differs(changes int, st elector.Status, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.changes != changes { // Observe is ahead of the answer
+	if f.changes != changes { // Observe has reported a change during the query
 		return false
 	}
 	if err != nil {
@@ -193,7 +194,7 @@ func (f *follower) differs(changes int, st elector.Status, err error) bool {
 	return f.leader != found
 }
 
-// vacant is the error of RPCs while no candidate leads, with what st has of the reason.
+// vacant returns the error of RPCs while no candidate leads, with the reason if st has one.
 func (f *follower) vacant(st elector.Status) error {
 	why := "wait for one (grpc.WaitForReady), or look with mandate status " + f.election.Name()
 	switch {

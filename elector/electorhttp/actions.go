@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// guarded lets those through who have the token.
+// guarded lets requests with the token through, and refuses all others.
 func (h *Handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.bearer == nil {
@@ -29,16 +29,17 @@ func (h *Handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// handover bounds the wait for a change of the leader: the work may take its time
-// to stop, a lease by default.
+// handover returns a context that limits the wait for a change of the leader. The work may
+// take a lease to stop, by default.
 func (h *Handler) handover(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	wait := 2*h.elector.Lease() + writeTimeout
 	patient(http.NewResponseController(w), wait+writeTimeout)
 	return context.WithTimeout(r.Context(), wait)
 }
 
-// resign makes this candidate step down, and waits until it has. Unless it is forced the last
-// leader stays; what can't be found out (a node that hangs, a missing right) does not hold it.
+// resign serves POST /resign: this candidate steps down, and resign waits until it has. Without force
+// it refuses if no other candidate could be elected, unless that can't be found out (a node hangs, a
+// right is missing).
 func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 	term := h.elector.Term()
 	if term == nil {
@@ -70,10 +71,11 @@ type Transferred struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Token uint64 `json:"token"`
-	Gap   int64  `json:"gap_ms"` // without a leader, by the clocks of two hosts; 0: not known, or less than 1
+	Gap   int64  `json:"gap_ms"` // time without a leader, by the clocks of two hosts; 0: not known, or less than 1
 }
 
-// transfer requests that the leader hands over to a candidate, and waits for it.
+// transfer serves POST /transfer: it requests that the leader hands over to a candidate, and waits
+// until the leader has.
 func (h *Handler) transfer(w http.ResponseWriter, r *http.Request) {
 	to := r.URL.Query().Get("to")
 	if to == "" {

@@ -15,15 +15,15 @@ type Leadership struct {
 	Election  string `json:"election"`
 	Candidate string `json:"candidate"` // this one
 	Leading   bool   `json:"leading"`   // this one leads
-	Leader    string `json:"leader"`    // empty: none, or not known. This candidate's id: an earlier life of it, or another process
+	Leader    string `json:"leader"`    // its id; empty: none, or not known. If Leading is false and it is this candidate's id, an earlier incarnation or another process with the same id leads
 	Address   string `json:"address,omitempty"`
 	Token     uint64 `json:"token,omitempty"`
-	// ValidFor is for how long after the request was sent a worker may work; the
-	// lock is not released before. 0: not at all (see Handler.Work).
+	// ValidFor is how long a worker may work, in ms counted from before it sent the
+	// request. The lock is not released before. 0: not at all (see Handler.Work).
 	ValidFor int64 `json:"valid_for_ms"`
 }
 
-// leader never waits for anything: load balancers poll it every second.
+// leader serves GET /leader. It never blocks: load balancers poll it every second.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 	worker, most, err := h.cfg.wanted(r)
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 		l := h.leadership(term)
 		valid, ok := h.promise(term, worker, most)
 		l.ValidFor = valid.Milliseconds()
-		// The last check before the answer goes out.
+		// Check once more, just before the answer is sent.
 		if now := h.elector.Term(); ok && now != nil && now.Token() == l.Token {
 			answerLeader(w, http.StatusOK, l)
 			return
@@ -43,10 +43,10 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 	answerLeader(w, http.StatusServiceUnavailable, h.leadership(nil))
 }
 
-// leadership describes this candidate's term, or else who leads elsewhere as far
-// as Redis confirmed it, and as long as that can still be true. What this very
-// process holds without a valid term is no leadership; what an earlier life under
-// the same id holds is.
+// leadership describes this candidate's term, or else the leader elsewhere that Redis
+// has confirmed, as long as that may still be true. A lock of this process without a
+// valid term is not reported as leadership; a lock of an earlier incarnation with the
+// same id is.
 func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election().Name(), Candidate: h.elector.ID()}
 	if term != nil {
@@ -93,7 +93,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	}
 	h.query(w, r, func(ctx context.Context) {
 		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
-		if errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrClosed) { // else it is complete but for the cordons
+		if errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrClosed) { // any other error: only cordons may be missing
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
@@ -101,15 +101,14 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// timeline is what /history answers.
+// timeline is the body of GET /history.
 type timeline struct {
 	elector.Timeline
 
 	CordonsError string `json:"cordons_error,omitempty"` // why cordons may be missing
 }
 
-// query lets a query of Redis through: however many requests come, Redis is queried by a
-// few at a time.
+// query runs f, which queries Redis. At most maxQueries run at a time, however many requests come.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.Context)) {
 	limit := time.Now().Add(queryTimeout)
 	ctx, cancel := context.WithDeadline(r.Context(), limit)
@@ -117,8 +116,8 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 	select {
 	case h.queries <- struct{}{}:
 		defer func() { <-h.queries }()
-		// Both may have come at once, and the context ends a little after its limit: a
-		// request without any time left would be answered as if Redis had failed.
+		// Both cases may have been ready, and the context ends a little after its limit.
+		// A query without any time left would be answered as if Redis had failed.
 		if ctx.Err() == nil && time.Now().Before(limit) {
 			f(ctx)
 			return
@@ -129,7 +128,7 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
-// unhealthySince is since when the candidate's probe fails; zero: it does not.
+// unhealthySince returns since when the candidate's probe fails; zero: it does not fail.
 func (h *Handler) unhealthySince() time.Time {
 	if probe := h.elector.Stats().Probe; probe != nil && !probe.Healthy {
 		return probe.Since
@@ -137,7 +136,7 @@ func (h *Handler) unhealthySince() time.Time {
 	return time.Time{}
 }
 
-// readiness answers by a check that does no I/O.
+// readiness serves GET /ready. check does no I/O.
 func readiness(check func() error, unhealthySince func() time.Time) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {

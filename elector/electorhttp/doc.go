@@ -1,5 +1,5 @@
-// Package electorhttp serves over HTTP who leads: to load balancers, to readiness
-// probes, and to a program in any language that works beside the candidate.
+// Package electorhttp serves over HTTP which candidate leads: to load balancers, to
+// readiness probes, and to a program in any language that works beside the candidate.
 //
 //	h, err := electorhttp.New(e, electorhttp.Config{})
 //	listener, err := electorhttp.Listen(ctx, "127.0.0.1:8080")
@@ -21,50 +21,52 @@
 //
 // # The answer of /leader
 //
-// It is 200 only while the term holds, by the clock, at the moment of answering:
-// a leader that is cut off answers 503 from its deadline on, whatever its other
-// goroutines do. Between the answer and what is done with it time passes, as
-// ever; give the token to whatever is written to, and have it refuse smaller
-// ones.
+// The answer is 200 only while the term is valid, by the clock, at the moment of
+// answering: a leader that is cut off answers 503 from its deadline on, whatever its
+// other goroutines do. Time passes between the answer and the action based on it, so
+// give the token to the resource that the worker writes to, and have the resource
+// refuse smaller ones.
 //
-// # Workers beside
+// # Workers beside the candidate
 //
-// A program that works beside this one, by what /leader answers, may work for
-// valid_for_ms, counted from before it sent the request. That is a promise, and
-// the work of the term keeps it:
+// A worker is a program that works beside this one while /leader answers 200. It may
+// work for valid_for_ms, counted from before it sent the request. That is a promise,
+// and the work of the term keeps it:
 //
 //	err = e.Run(ctx, h.Work(work))
 //
-// The lock is then not released before all that was promised has lapsed, however
-// the term ends: at most Config.Promise later, and sooner when the workers give
-// their promises back (GET /leader?worker=NAME, POST /stopped). With Campaign,
-// call Promise when the term begins, and Lapse before Term.Resign. Without any of
-// them nothing is promised, and valid_for_ms is 0. A promise never reaches beyond
+// However the term ends, the lock is then not released before all promises have
+// lapsed: at most Config.Promise later, and sooner when the workers give their
+// promises back (GET /leader?worker=NAME, POST /stopped). With Campaign,
+// call Promise when the term begins, and Lapse before Term.Resign. Without Work or
+// Promise nothing is promised, and valid_for_ms is 0. A promise never reaches beyond
 // the term's deadline, so it also holds when this process is killed. HEAD, and
-// GET with valid_for_ms=0, request no promise: for load balancers. Serve until
-// Run has returned, so that workers are answered 503, and can give back, while
-// the term ends.
+// GET with valid_for_ms=0, request no promise; use them for load balancers. Serve
+// until Run has returned, so that workers are answered 503, and can give their
+// promises back, while the term ends.
 //
 // docs/http.md has the rules for the worker.
 //
 // # Events
 //
-// A stream begins with how things stand (elected or vacant), and continues with the
-// events of package elector, their JSON as data and their kind as the event's
-// name. A client that comes back with Last-Event-ID gets what it missed, up to
-// 256 events, or "skipped" with how many were too many. Comments are sent in
-// quiet times, so that a client can distinguish quiet from cut off.
+// A stream begins with the current state (elected or vacant), and continues with the
+// events of package elector, with their JSON as data and their kind as the event's
+// name. A client that reconnects with Last-Event-ID gets the events that it missed, up
+// to 256, preceded by "skipped" with the number of those that are no longer kept.
+// Comments are sent in quiet times, so that a client can distinguish a quiet stream
+// from a broken one.
 //
-// The stopping event of this candidate is sent the moment its term ends. Events
-// are news: none of them permits anybody to work.
+// The stopping event of this candidate is sent the moment its term ends. Events only
+// inform: none of them permits a client to work.
 //
 // # A service in front of the leader
 //
-// [Handler.Forward] makes every replica of a service take requests, and the leader execute them: followers
-// pass them on, requests wait while leadership changes hands, and no load balancer needs to know who leads.
+// [Handler.Forward] lets every replica of a service take requests, and the leader
+// execute them: followers pass requests on, requests wait while the leader changes,
+// and no load balancer needs to know which replica leads.
 //
 // # Shards
 //
-// A [Group] serves a member of a group of shards: which of them it owns, with a token and a
-// promise for each.
+// A [Group] serves a member of a group of shards: which shards it owns, with a token
+// and a promise for each.
 package electorhttp

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// events is GET /events.
+// events serves GET /events.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	if !h.running.Load() {
 		refuse(w, http.StatusServiceUnavailable, "the election is not followed: the handler does not run")
@@ -29,7 +29,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	s.run(r)
 }
 
-// newStream begins a stream, which takes a place; nil when there is none, and it was refused.
+// newStream begins a stream, which takes a place until done is called. Without a free place, it refuses
+// the request and returns nil.
 func newStream(w http.ResponseWriter, places chan struct{}) (s *stream, done func()) {
 	select {
 	case places <- struct{}{}:
@@ -43,19 +44,19 @@ func newStream(w http.ResponseWriter, places chan struct{}) (s *stream, done fun
 	return &stream{w: w, control: http.NewResponseController(w)}, func() { <-places }
 }
 
-// patient lets an answer take longer than a server's time-out for writing. Not
-// every ResponseWriter can; then there is none.
+// patient lets an answer take longer than the server's write time-out. A
+// ResponseWriter that does not support it keeps its own time-out.
 func patient(c *http.ResponseController, write time.Duration) {
 	_ = c.SetWriteDeadline(time.Now().Add(write))
 }
 
 // stream is one client of GET /events.
 type stream struct {
-	h       *Handler // of a Group: nil
+	h       *Handler // nil: it is a stream of a Group
 	w       http.ResponseWriter
 	control *http.ResponseController
 	at      uint64 // the number of the last event that was sent
-	begun   bool   // and not still without anything to send
+	begun   bool   // the client knows the state as of at
 	broken  bool   // the client is gone, or too slow
 }
 
@@ -78,7 +79,8 @@ func (s *stream) run(r *http.Request) {
 	}
 }
 
-// catchUp sends what is new.
+// catchUp sends new events. It returns a channel that is closed when there are more, and whether the
+// journal is closed.
 func (s *stream) catchUp() (<-chan struct{}, bool) {
 	if !s.begun {
 		if ev, n, ok := s.h.journal.now(s.h.elector.Election().Name()); ok {
@@ -88,7 +90,7 @@ func (s *stream) catchUp() (<-chan struct{}, bool) {
 	}
 	events, lost, changed, closed := s.h.journal.after(s.at)
 	if !s.begun {
-		if len(events) > 0 { // received just now: begin with how things stand
+		if len(events) > 0 { // the first event was received just now: begin with the state
 			return s.catchUp()
 		}
 		return changed, closed
@@ -116,8 +118,8 @@ func (s *stream) event(ev elector.Event, n uint64) {
 	s.send(b.Bytes())
 }
 
-// send gives the client a bounded time to take it: a reader that stands still
-// must not hold a goroutine for ever.
+// send writes to the client, with a time limit: a client that stops reading must not
+// hold a goroutine forever.
 func (s *stream) send(b []byte) {
 	if s.broken {
 		return

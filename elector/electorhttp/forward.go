@@ -15,28 +15,30 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Forward returns a handler that serves app on every replica, while only the leader's app gets
-// requests: any replica takes any request, and a follower passes it on to the leader, whose
-// Advertise must be a URL that reaches this handler there (http://10.0.0.7:8080). So all replicas can
-// stand behind one load balancer and be ready at all times.
+// Forward returns a handler that takes requests for app on every replica, while only the leader's app
+// executes them: a follower passes requests on to the leader. The Advertise of each replica must be
+// a URL that reaches this handler there (http://10.0.0.7:8080). So all replicas can stand behind one
+// load balancer and be ready at all times.
 //
 //   - The leader serves a request under the gate: the lock is not released before the app has
-//     answered. It gives the term's token to the app in the header Mandate-Token, which it
-//     must compare where it writes, as any work. The gate's Work must be the work of e.Run.
+//     answered. The app gets the term's token in the header Mandate-Token, and must have the
+//     resource that it writes to compare the token, as any work must. The gate's Work must be the
+//     work of e.Run.
 //   - While no candidate leads, requests are held (ForwardConfig.Hold) and then sent to the
-//     next leader. One that the leader refused since its term had ended was not executed, and is
-//     held too, whatever its method.
-//   - When the leader is gone before it has answered, the request is sent again if its method is idempotent
-//     (RFC 9110, 9.2.2) or it has a header Idempotency-Key; else the client gets 502, since it is not
-//     known whether the request was executed.
+//     next leader. A request that the leader refused because its term had ended was not executed.
+//     It is held too, whatever its method.
+//   - When the leader is gone before it has answered, the request is sent again if its method is
+//     idempotent (RFC 9110, 9.2.2) or it has a header Idempotency-Key. Otherwise the client gets
+//     502, because it is not known whether the request was executed.
 //   - Requests are forwarded once, so there are no loops. Hop-by-hop headers are removed,
-//     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they end with
-//     the term.
+//     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they
+//     end with the term.
 //
-// It needs Handler.Run, which follows the leader. It trusts the other replicas: anyone who can write
-// to Redis can name an address to send requests to. A write time-out of the server should be longer
-// than Hold. At a shutdown, continue to serve for a second after e.Run has returned, until the other
-// replicas have learned who leads. The error is for a missing gate or app, and for negative limits.
+// Forward needs Handler.Run, which follows the leader. It trusts the other replicas: anyone who can
+// write to Redis can name an address to send requests to. A write time-out of the server should be
+// longer than Hold. At a shutdown, continue to serve for a second after e.Run has returned, until the
+// other replicas know the new leader. Forward returns an error if the gate or the app is missing, or
+// a limit is negative.
 func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfig) (http.Handler, error) {
 	if gate == nil || app == nil {
 		return nil, errors.New("electorhttp: Forward needs a gate and an app")
@@ -53,7 +55,7 @@ func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfi
 	f := &forwarder{h: h, gate: gate, app: app, cfg: cfg, held: make(chan struct{}, cfg.MaxHeld)}
 	f.proxy = &httputil.ReverseProxy{
 		Transport: cfg.Transport, Rewrite: rewrite, ErrorHandler: broken,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
 	}
 	return f, nil
 }
@@ -61,7 +63,7 @@ func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfi
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := f.take(r)
 	for {
-		led := f.h.journal.changes() // before the question, so that no change falls in between
+		led := f.h.journal.changes() // before the attempt, so that no change in between is missed
 		opened := f.gate.Opened()
 		err := f.attempt(w, p)
 		if err == nil {
@@ -87,12 +89,12 @@ func (f *forwarder) take(r *http.Request) *pending {
 	return p
 }
 
-// attempt has the request answered, by this replica's app or by the leader's.
+// attempt tries once to get an answer, from this replica's app or from the leader's.
 func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 	if slices.Contains(p.in.Header[passedHeader], f.passed()) {
 		return errLoop
 	}
-	if p.replayable() { // the term may end while it is served here
+	if p.replayable() { // the term may end while the request is served here
 		if err := p.keep(f.cfg.MaxBody); err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 		if f.h.journal.over(p.believed) {
 			return errRefused
 		}
-		return errNoLeader // it leads, or is about to, by what the other replica knows
+		return errNoLeader // the other replica may know earlier than this one that this one leads
 	}
 	l := f.h.leadership(nil)
 	if l.Leader == "" {
@@ -126,10 +128,12 @@ func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 	return f.remote(w, p, target, l)
 }
 
-// retryEvery is how long a leader, or its program, that can't be reached is left alone, while no change is reported.
+// retryEvery is the pause before another attempt to reach a leader, or its program, unless a change of
+// the leader ends it. The pause doubles each time that the request was sent and not answered.
 const retryEvery = 50 * time.Millisecond
 
-// wait holds the request until there may be a leader for it. False: it has waited for long enough.
+// wait holds the request until there may be a leader for it. False: the request can't wait, or has
+// waited for long enough.
 func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) bool {
 	left := time.Until(p.limit)
 	if left <= 0 {
@@ -148,7 +152,7 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 	}
 	var program *programError
 	if errors.As(err, &program) {
-		opened = nil // this replica leads
+		opened = nil // this replica leads already, so opened is closed
 	}
 	limit := time.NewTimer(left)
 	defer limit.Stop()
@@ -164,7 +168,7 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 	return true
 }
 
-// fail answers a request that no leader has answered.
+// fail answers a request with an error, because no leader has answered it.
 func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if errors.Is(err, errLoop) {

@@ -28,15 +28,15 @@ type pending struct {
 	in    *http.Request
 	limit time.Time // until when it may wait
 
-	forwarded bool   // by another replica, which believes that this one leads:
-	believed  uint64 // in the term of this token
+	forwarded bool   // another replica has forwarded it, believing that this one leads
+	believed  uint64 // forwarded: in the term with this token
 
-	kept    []byte // the body, once it was read
-	whole   bool   // kept has all of it
-	touched atomic.Bool
-	crowded bool // too many others wait
-	unknown bool // it may have been executed
-	lost    int  // how often no answer came
+	kept    []byte      // the part of the body that was read, to send it again
+	whole   bool        // kept has the whole body
+	touched atomic.Bool // a body that can't be sent again was read
+	crowded bool        // too many other requests wait
+	unknown bool        // it may have been executed
+	lost    int         // how often it was sent and not answered
 }
 
 // keep reads the body, so that it can be sent again, unless it is too long.
@@ -50,13 +50,13 @@ func (p *pending) keep(most int64) error {
 	}
 	b, err := io.ReadAll(io.LimitReader(p.in.Body, most+1))
 	if err != nil {
-		return &bodyError{err} // a second attempt would take the rest of it for the whole
+		return &bodyError{err} // a second attempt would send the rest as the whole body
 	}
 	p.kept, p.whole = b, int64(len(b)) <= most
 	return nil
 }
 
-// body is what is sent.
+// body returns a reader of the body to send.
 func (p *pending) body() io.ReadCloser {
 	switch {
 	case p.whole && len(p.kept) == 0:
@@ -70,22 +70,22 @@ func (p *pending) body() io.ReadCloser {
 	}
 }
 
-// once is a body that can be read a single time.
+// once is a body that can be read only once.
 type once struct {
 	p *pending
 	io.Reader
 }
 
 func (o *once) Read(b []byte) (int, error) { o.p.touched.Store(true); return o.Reader.Read(b) }
-func (o *once) Close() error               { return nil } // the server does, after the answer
+func (o *once) Close() error               { return nil } // the server closes the body after the answer
 
 // again reports whether the request may be sent again after an error.
 func (p *pending) again(err error) bool {
 	var body *bodyError
 	var lost *lostError
 	if p.in.Context().Err() != nil || errors.As(err, &body) || errors.Is(err, errLoop) {
-		p.unknown = p.unknown || errors.As(err, &lost) // its server cuts it off
-		return false                                   // its client is gone, or has sent a part
+		p.unknown = p.unknown || errors.As(err, &lost) // it was sent before its server cut it off
+		return false                                   // the client is gone or has sent only a part, or it is a loop
 	}
 	var program *programError
 	if errors.As(err, &program) && !program.notSent {
@@ -98,7 +98,7 @@ func (p *pending) again(err error) bool {
 	}
 	if lost != nil {
 		p.lost++
-		p.unknown = !p.forwarded // else it is the other replica that sends it again
+		p.unknown = !p.forwarded // a forwarded request is sent again by the other replica
 	}
 	if p.touched.Load() {
 		return false
@@ -106,9 +106,10 @@ func (p *pending) again(err error) bool {
 	return !p.forwarded || !errors.Is(err, errRefused)
 }
 
-// replayable reports whether the body should be kept also where the request may be served: it is sent again
-// when the term's end cuts it off. What another replica could not keep it sends once, and nothing of it may be read
-// before it is known that this replica leads: only then it stays unsent if this one refuses it.
+// replayable reports whether to keep the body even before this replica's own app serves the request, to
+// send the request again when the end of the term cuts it off. If another replica has forwarded it
+// with an Expect header, that replica could not keep the body, and can send it only once. Such a body
+// must stay unsent, and so unread, until it is known that this replica leads.
 func (p *pending) replayable() bool {
 	return p.idempotent() && !(p.forwarded && p.in.Header.Get("Expect") != "")
 }
@@ -121,19 +122,19 @@ func (p *pending) idempotent() bool {
 	return p.in.Header.Get("Idempotency-Key") != ""
 }
 
-// lostError is that of a request which was sent, and not answered.
+// lostError is the error of a request that was sent and not answered.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// bodyError is that of a request whose body did not arrive.
+// bodyError is the error of a request whose body did not arrive completely.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "its body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// leaderURL is where the leader's Forward is.
+// leaderURL returns the URL of the leader's Forward handler.
 func leaderURL(l Leadership) (*url.URL, error) {
 	if l.Address == "" {
 		return nil, fmt.Errorf("the leader %s advertises no address: give each candidate the URL at which the others reach it (Config.Advertise, --advertise)", l.Leader)
@@ -149,26 +150,26 @@ func leaderURL(l Leadership) (*url.URL, error) {
 	return u, nil
 }
 
-// attempt is a request on its way to the leader.
+// attempt is one attempt to send a request to the leader.
 type attempt struct {
 	p        *pending
 	target   *url.URL
-	from     string // this replica
-	token    uint64 // of the term that is believed to hold
-	sent     atomic.Bool
-	traced   atomic.Bool   // the transport reports what it does: without that nothing proves that it was not sent
-	answered chan struct{} // closed when the headers of the answer have come
+	from     string        // the id of this replica's candidate
+	token    uint64        // of the term that is believed to be valid
+	sent     atomic.Bool   // the headers were written
+	traced   atomic.Bool   // the transport reports to httptrace; else nothing proves that the request was not sent
+	answered chan struct{} // closed when the headers of the answer have arrived
 	done     bool          // answered is closed
 	err      error
 }
 
 type attemptKey struct{}
 
-// overdue is how long an answer may take once another candidate leads. What the former leader has
-// executed it has answered before it released the lock; the answer may still travel.
+// overdue is how long an answer may take once another candidate leads. The former leader has answered
+// all requests that it has executed before it released the lock, but an answer may still be under way.
 const overdue = time.Second
 
-// giveUp cancels a request to a leader that is none any more, and does not answer.
+// giveUp cancels a request if another candidate leads and the former leader does not answer it.
 func (a *attempt) giveUp(ctx context.Context, cancel context.CancelCauseFunc, next <-chan struct{}) {
 	select {
 	case <-a.answered:
@@ -198,11 +199,11 @@ func rewrite(pr *httputil.ProxyRequest) {
 	head.Set(heldHeader, strconv.FormatInt(max(0, time.Until(a.p.limit)).Milliseconds(), 10))
 	head.Del("Expect")
 	if !a.p.whole {
-		head.Set("Expect", "100-continue") // a leader that refuses has not read the body
+		head.Set("Expect", "100-continue") // a replica that refuses the request must not have read its body
 	}
 }
 
-// check takes the headers of the answer. What request it is of not every transport notes in it.
+// check handles the headers of the answer. Not every transport sets the response's Request.
 func (a *attempt) check(resp *http.Response) error {
 	if resp.Header.Get(notLeaderHeader) != "" {
 		return errRefused

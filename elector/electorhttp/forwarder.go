@@ -15,32 +15,32 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// ForwardConfig is how requests find the leader. The zero value of a field means its default.
+// ForwardConfig configures Handler.Forward. The zero value of a field means its default.
 type ForwardConfig struct {
 	// Hold is how long a request waits while no leader can take it; then it is answered 503.
-	// Default: the lease and 2 s, so that requests outlast a leader that was killed. Negative:
-	// none waits.
+	// Default: the lease and 2 s, so that requests survive the death of a leader. Negative:
+	// no request waits.
 	Hold time.Duration
-	// MaxHeld is how many requests wait at a time; one more is answered 503. Default 1024.
+	// MaxHeld is how many requests wait at a time; further ones are answered 503. Default 1024.
 	MaxHeld int
 	// MaxBody is the longest body, in bytes, that is kept in memory until the request has been
-	// answered, so that it can be sent again. A longer one is sent as it comes, and once.
+	// answered, so that it can be sent again. A longer body is streamed, and sent only once.
 	// Default 64 KiB.
 	MaxBody int64
-	// Finish is for how long a request under way may go on after a planned end of the term
-	// (Reason.Wanted), before its context ends. It holds up the next leader, and must be shorter than
-	// Config.DrainTimeout of the candidate, during which the lease is kept: when that fails, the context
-	// ends a StopMargin before the lease. Default a quarter of the lease; negative: none. After any other
-	// end the context ends at once.
+	// Finish is how long a request under way may continue after a planned end of the term
+	// (Reason.Wanted), before its context ends. It delays the next leader, and must be shorter than
+	// Config.DrainTimeout of the candidate, during which the lease is kept. If the lease can't be
+	// kept, the context ends a StopMargin before the lease does. After any other end of the term the
+	// context ends at once. Default a quarter of the lease; negative: none.
 	Finish time.Duration
-	// Transport carries requests to the other replicas. Default: one without a proxy, that
-	// dials for a second at most and keeps up to 256 idle connections to a replica. One of yours
-	// needs an ExpectContinueTimeout, or a long body is lost with a leader that refuses it; and where it
-	// does not report to net/http/httptrace, each failed request counts as sent.
+	// Transport carries requests to the other replicas. Default: a transport without a proxy that
+	// dials for at most a second and keeps up to 256 idle connections to each replica. A transport
+	// of yours needs an ExpectContinueTimeout, or a long body is lost when the leader refuses the
+	// request. If it does not report to net/http/httptrace, each failed request counts as sent.
 	Transport http.RoundTripper
 }
 
-// forwarder serves an app on every replica: the leader's answers.
+// forwarder serves an app on every replica. The app of the leader answers.
 type forwarder struct {
 	h     *Handler
 	gate  *elector.Gate
@@ -50,9 +50,10 @@ type forwarder struct {
 	held  chan struct{}
 }
 
-// local has this replica's app answer under the term. An error is that of a Program that has not.
+// local lets this replica's app answer under the term. The error is that of a Program that has not
+// answered.
 func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending, term *elector.Term) error {
-	// The gate's context ends with the term. What is under way may finish after a planned end.
+	// The gate's context ends with the term, but a request under way may finish after a planned end.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(p.in.Context(), func() { cancel(context.Cause(p.in.Context())) })()
@@ -71,17 +72,17 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
 	f.app.ServeHTTP(w, r)
-	if failed != nil { // nothing was written: another may answer
+	if failed != nil { // nothing was written yet, so another replica may answer
 		w.Header().Del(leaderHeader)
 		w.Header().Del(tokenHeader)
 	}
 	return programFailed(ctx, failed)
 }
 
-// passed is what a request that comes back from the app has in its header.
+// passed is the value of passedHeader on requests to the app. A request that the app sends back has it.
 func (f *forwarder) passed() string { return f.h.elector.Election().Name() + "/" + f.h.elector.ID() }
 
-// programFailed makes of what Program has reported under a term what Forward does about it.
+// programFailed makes a lostError of a Program's error if the end of the term cut the request off.
 func programFailed(ctx context.Context, err error) error {
 	var failure *programError
 	if errors.As(err, &failure) && !failure.notSent && ctx.Err() != nil {
@@ -90,8 +91,8 @@ func programFailed(ctx context.Context, err error) error {
 	return err
 }
 
-// finish lets a request go on after a planned end of the term, while the lease is kept: when its renewals fail
-// meanwhile, another candidate may lead before Finish has passed.
+// finish blocks after a planned end of the term while a request may continue: for Finish, but no longer
+// than the lease is kept. If renewals fail, another candidate may lead before Finish has passed.
 func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
 	var ended *elector.Ended
 	if !errors.As(term.Err(), &ended) || !ended.Reason.Wanted() {
@@ -110,7 +111,7 @@ func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
 	}
 }
 
-// remote has the leader answer.
+// remote lets the leader answer, on another replica.
 func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l Leadership) error {
 	ctx, cancel := context.WithCancelCause(p.in.Context())
 	defer cancel(nil)
@@ -133,7 +134,7 @@ func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l
 	switch {
 	case a.err == nil:
 		return nil
-	case a.done: // an upgrade that failed
+	case a.done: // the leader has answered, but the upgrade failed
 		refuse(w, http.StatusBadGateway, "%v", a.err)
 		return nil
 	case errors.Is(a.err, errRefused):

@@ -16,40 +16,40 @@ import (
 )
 
 // Group serves over HTTP which shards a member of a group owns, to a program in any language
-// that works at them beside it. Safe for concurrent use. It knows the shards whose work it
-// keeps: see Work.
+// that works on them beside the member. It lists only shards for which Promise was called, which
+// Work does. Safe for concurrent use.
 //
 //	GET  /shards          what this member owns, with tokens and promises, as JSON
 //	GET  /shards/N        200 on the owner of shard N, 503 elsewhere; who owns it
-//	GET  /owner?key=KEY   the same of the shard to which the key belongs; promises nothing
+//	GET  /owner?key=KEY   the same for the shard to which the key belongs; promises nothing
 //	POST /stopped         a worker reports that it has stopped (?worker=, &shard=, &token=)
 //	GET  /events          what this member owns after every change, as server-sent events
 //	GET  /live            200 as long as this process answers
 //	GET  /ready           200 when this member can be given shards
 //
-// What a Handler's /leader promises of its term, /shards promises of each shard, and the
-// same rules hold for the worker.
+// /shards makes a promise about each shard, as a Handler's /leader does about its term, and the same
+// rules hold for the worker.
 type Group struct {
 	member  *shard.Member
 	cfg     Config
 	mux     *http.ServeMux
 	streams chan struct{}
-	ended   chan struct{} // closed when Serve ends: so do all streams
+	ended   chan struct{} // closed when Serve ends, to end all streams
 	ending  sync.Once
 
-	mu      sync.Mutex // of all below
+	mu      sync.Mutex // guards all below
 	held    map[int]heldShard
 	changed chan struct{} // closed by the next change
 }
 
-// heldShard is the newest term of a shard.
+// heldShard is the newest term of a shard, with its promises.
 type heldShard struct {
 	term   *elector.Term
 	shards int
 	p      *promises
 }
 
-// ServeHTTP answers. Bodies are read up to 1 KiB.
+// ServeHTTP answers a request. Bodies are read up to 1 KiB.
 func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.serve(w, r, len(g.cfg.Hosts) > 0)
 }
@@ -60,9 +60,9 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) 
 	}
 }
 
-// Serve serves until ctx ends, and for at most 2 s more what is under way; all streams end. It
-// closes the listener. The error is nil after ctx ended, or the listener's. On a loopback
-// address it refuses foreign names: see Config.Hosts.
+// Serve serves until ctx ends. Then it ends all streams, and lets other requests under way finish for
+// at most 2 s. It closes the listener. The error is nil after ctx has ended, or that of the listener.
+// On a loopback address it refuses foreign names: see Config.Hosts.
 func (g *Group) Serve(ctx context.Context, l net.Listener) error {
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.serve(w, r, len(g.cfg.Hosts) > 0 || loopback(l.Addr()))
@@ -71,9 +71,8 @@ func (g *Group) Serve(ctx context.Context, l net.Listener) error {
 	return Serve(ctx, server, l)
 }
 
-// Promise lets /shards list the shard, and promise for how long its worker may rely on that,
-// while the term holds. Who calls it calls Lapse before the work of the term returns. Work
-// does both.
+// Promise lets /shards list the shard, and promise for how long a worker may rely on that, while the
+// term is valid. The caller must call Lapse before the work of the term returns. Work does both.
 func (g *Group) Promise(term *shard.Term) {
 	g.mu.Lock()
 	g.held[term.Shard] = heldShard{term.Term, term.Shards, newPromises(term.Term)}
@@ -82,8 +81,8 @@ func (g *Group) Promise(term *shard.Term) {
 	context.AfterFunc(term.Context(), g.change)
 }
 
-// Work returns work whose shard is not released before everything that /shards promised about
-// it has lapsed, or was given back (POST /stopped): at most Config.Promise after work has
+// Work wraps work so that a shard is not released before all promises that /shards made about it have
+// lapsed, or were given back (POST /stopped). That takes at most Config.Promise after work has
 // returned, or after the term's end if that is earlier.
 func (g *Group) Work(work shard.Work) shard.Work {
 	return func(ctx context.Context, term *shard.Term) error {
@@ -93,8 +92,8 @@ func (g *Group) Work(work shard.Work) shard.Work {
 	}
 }
 
-// Lapse ends the promising about a shard's term: from now on /shards does not list it. It
-// returns when every promise has lapsed and grace is over, or as soon as no promise is left and
+// Lapse makes no more promises about a shard's term: from now on /shards does not list the shard.
+// Lapse returns when every promise has lapsed and grace is over, or as soon as no promise is left and
 // a worker has reported that it has stopped; then stopped is true. It blocks for at most
 // Config.Promise or grace, whichever is longer.
 func (g *Group) Lapse(term *shard.Term, grace time.Duration) (stopped bool) {
@@ -123,10 +122,10 @@ func (g *Group) change() {
 	g.changed = make(chan struct{})
 }
 
-// Ownership is the body of GET /shards, and without promises that of each event.
+// Ownership is the body of GET /shards and, without promises, of each event.
 type Ownership struct {
 	Group  string       `json:"group"`
-	Member string       `json:"member"` // this one
+	Member string       `json:"member"` // the id of this member
 	Shards int          `json:"shards"` // how many the group has
 	Owned  []OwnedShard `json:"owned"`  // by this member, in ascending order
 }
@@ -134,14 +133,14 @@ type Ownership struct {
 // OwnedShard is a shard that this member owns.
 type OwnedShard struct {
 	Shard  int    `json:"shard"`
-	Shards int    `json:"shards"` // how many there are: the work is for the keys of Shard among so many
+	Shards int    `json:"shards"` // the number of shards: the work covers the keys of Shard out of Shards
 	Token  uint64 `json:"token"`
-	// ValidFor is for how long after the request was sent a worker may work at the shard; it
-	// is not released before. 0, or left out: not at all.
+	// ValidFor is how long a worker may work on the shard, in ms counted from before it sent the
+	// request. The shard is not released before. 0, or left out: not at all.
 	ValidFor int64 `json:"valid_for_ms,omitempty"`
 }
 
-// ownership lists the shards whose terms hold and are not about to end; take may leave one out.
+// ownership lists the shards for which take returns true, with the promises that take returns.
 func (g *Group) ownership(take func(heldShard) (valid time.Duration, ok bool)) Ownership {
 	g.mu.Lock()
 	all := maps.Clone(g.held)
@@ -155,7 +154,7 @@ func (g *Group) ownership(take func(heldShard) (valid time.Duration, ok bool)) O
 	return o
 }
 
-// shards is GET /shards.
+// shards serves GET /shards.
 func (g *Group) shards(w http.ResponseWriter, r *http.Request) {
 	worker, most, err := g.cfg.wanted(r)
 	if err != nil {
@@ -168,16 +167,16 @@ func (g *Group) shards(w http.ResponseWriter, r *http.Request) {
 // ShardOwner is the body of GET /shards/N and of GET /owner.
 type ShardOwner struct {
 	Group    string `json:"group"`
-	Member   string `json:"member"` // this one
+	Member   string `json:"member"` // the id of this member
 	Shard    int    `json:"shard"`
-	Owned    bool   `json:"owned"`             // by this one
-	Owner    string `json:"owner"`             // empty: none, or not known. A hint, unless it is this one
+	Owned    bool   `json:"owned"`             // by this member
+	Owner    string `json:"owner"`             // empty: none, or not known. A hint, unless it is this member
 	Address  string `json:"address,omitempty"` // where the owner can be reached
-	Token    uint64 `json:"token,omitempty"`   // of this one
-	ValidFor int64  `json:"valid_for_ms"`      // as that of OwnedShard
+	Token    uint64 `json:"token,omitempty"`   // of this member's term
+	ValidFor int64  `json:"valid_for_ms"`      // see OwnedShard
 }
 
-// oneShard is GET /shards/N.
+// oneShard serves GET /shards/N.
 func (g *Group) oneShard(w http.ResponseWriter, r *http.Request) {
 	s, err := strconv.Atoi(r.PathValue("shard"))
 	if err != nil || s < 0 || s >= g.member.Shards() {
@@ -192,7 +191,7 @@ func (g *Group) oneShard(w http.ResponseWriter, r *http.Request) {
 	g.answerOwner(w, s, worker, most)
 }
 
-// owner is GET /owner?key=KEY.
+// owner serves GET /owner?key=KEY.
 func (g *Group) owner(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if !q.Has("key") {
@@ -210,7 +209,7 @@ func (g *Group) answerOwner(w http.ResponseWriter, s int, worker string, most ti
 		}
 	}
 	owner, _ := g.member.Owner(s)
-	if o.Owned || owner.ID != o.Member { // what this one is about to lose, or to get, it does not serve
+	if o.Owned || owner.ID != o.Member { // this member does not serve a shard that it is about to lose or to get
 		o.Owner, o.Address = cmp.Or(owner.ID, map[bool]string{true: o.Member}[o.Owned]), owner.Advertise
 	}
 	code := http.StatusServiceUnavailable
@@ -220,7 +219,7 @@ func (g *Group) answerOwner(w http.ResponseWriter, s int, worker string, most ti
 	reply(w, code, o)
 }
 
-// stopped is POST /stopped: a worker reports that it has stopped working at a shard whose term
+// stopped serves POST /stopped: a worker reports that it has stopped working on a shard whose term
 // has ended.
 func (g *Group) stopped(w http.ResponseWriter, r *http.Request) {
 	worker, token, ok := readStopped(w, r)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// events is GET /events: what this member owns, then again after every change. An event has
-// all of it, so that a client which missed some misses nothing.
+// events serves GET /events: what this member owns, first now and then after every change. Each
+// event lists all owned shards, so a client that missed events needs only the next one.
 func (g *Group) events(w http.ResponseWriter, r *http.Request) {
 	s, done := newStream(w, g.streams)
 	if s == nil {
@@ -22,10 +22,10 @@ func (g *Group) events(w http.ResponseWriter, r *http.Request) {
 	}
 	beat := time.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()
-	var last []OwnedShard // nil: nothing was sent yet
+	var last []OwnedShard // nil: no event was sent yet
 	for !s.broken {
 		g.mu.Lock()
-		changed := g.changed // first the channel, then the shards: no change falls in between
+		changed := g.changed // before the shards are read, so that no change is missed
 		g.mu.Unlock()
 		now := g.ownership(func(h heldShard) (time.Duration, bool) { return 0, h.term.Valid() && !h.p.isClosed() })
 		if last == nil || !slices.Equal(now.Owned, last) {

@@ -8,8 +8,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// NewGroup makes a Group of a member. It does no I/O. It uses Config.Hosts, Promise, Heartbeat,
-// MaxStreams, Metrics and Health; there is nothing that Token could be for.
+// NewGroup makes a Group for a member. It does no I/O. It uses Config.Hosts, Promise, Heartbeat,
+// MaxStreams, Metrics and Health. A Token is refused: a Group has no request that needs one.
 func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
 	if m == nil {
 		return nil, errors.New("electorhttp: the member is nil")
@@ -37,7 +37,7 @@ func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// index is GET /: what a person who opens the address can do next.
+// index serves GET /: the endpoints, for a person who opens the address.
 func (g *Group) index(w http.ResponseWriter, _ *http.Request) {
 	endpoints := map[string]string{
 		"GET /shards":   "the shards that this member owns, their tokens, and for how long that is promised",
@@ -54,13 +54,13 @@ func (g *Group) index(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, groupIndex{g.member.Group(), g.member.ID(), endpoints})
 }
 
-// noElection answers what a Handler of one election would: a program that was made for one finds
-// where to look.
+// noElection answers requests that only the Handler of an election serves: a program that was made for
+// an election finds out where to look.
 func (g *Group) noElection(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, "%s is of one election, and %s is a group of shards: GET /shards has those that this member owns, GET /shards/N and GET /owner?key=KEY the owner of one", r.URL.Path, g.member.Group())
 }
 
-// groupIndex is the answer to GET /.
+// groupIndex is the body of GET /.
 type groupIndex struct {
 	Group     string            `json:"group"`
 	Member    string            `json:"member"`

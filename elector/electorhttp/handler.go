@@ -12,42 +12,42 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
-// Config is what a Handler serves beside who leads.
+// Config configures a Handler or a Group. The zero value of a field means its default.
 type Config struct {
 	// Token enables POST /resign and /transfer for anyone who sends it as a bearer
 	// token. At least 16 bytes. Default: both are refused.
 	Token string
-	// Hosts are names under which the Handler is reached, beside localhost and
-	// addresses; all others are refused, because a web site can point a name of its
-	// own at this server and read the answers in its visitors' browsers. Default:
-	// none where Handler.Serve listens on a loopback address, which no other machine
-	// has a name for; anything elsewhere, and where the Handler is mounted on a
-	// server of yours, which is then yours to protect.
+	// Hosts are the host names under which the Handler is reached, in addition to
+	// localhost and IP addresses. All other names are refused, because a web site can
+	// point a name of its own at this server and read the answers in its visitors'
+	// browsers. Default: no names if Serve listens on a loopback address, for which no
+	// other machine has a name. On any other address, and if the Handler is mounted on a
+	// server of yours, all names are accepted by default, and you must protect the server.
 	Hosts []string
 	// Logger gets a line for wrong tokens. Default slog.Default().
 	Logger *slog.Logger
 	// Promise is the longest time for which an answer of /leader may be relied on,
-	// and so the longest that a worker beside can hold up a planned change of the
-	// leader. Default a fifth of the lease; less when less is left of the lease;
-	// negative: nothing is promised. Needs Work, which keeps it.
+	// and so the longest time for which a worker can delay a planned change of the
+	// leader. A promise is shorter if less is left of the lease. It needs Work, which
+	// keeps the promises. Default a fifth of the lease; negative: nothing is promised.
 	Promise time.Duration
-	// Health serves /live and /ready; healthhttp.Handler does. Default: /live is
-	// always 200, and /ready calls Elector.Check.
+	// Health serves /live and /ready; use healthhttp.Handler, for example. Default: /live
+	// is always 200, and /ready calls Elector.Check.
 	Health http.Handler
 	// Metrics serves /metrics. Default: 404.
 	Metrics http.Handler
 	// Heartbeat is how often a comment is sent on a quiet stream of events.
 	// Default: a quarter of the lease, at most 10 s.
 	Heartbeat time.Duration
-	// MaxStreams is how many streams of events are served at a time; one more is
+	// MaxStreams is how many streams of events are served at a time; further ones are
 	// refused with 503. Default 64.
 	MaxStreams int
 }
 
-// minToken keeps tokens from being guessed.
+// minToken is the shortest token in bytes, so that tokens can't be guessed.
 const minToken = 16
 
-// Bounds of what a client may cost.
+// Limits on what a client may cost.
 const (
 	writeTimeout = 5 * time.Second  // for a piece of an answer: a slower client is cut off
 	readTimeout  = 10 * time.Second // for a request
@@ -57,8 +57,8 @@ const (
 	maxHeader    = 16 << 10
 )
 
-// Handler serves an Elector. Safe for concurrent use. /leader, /status and
-// /history work at once; who leads elsewhere, and /events, need Run.
+// Handler serves an Elector over HTTP. Safe for concurrent use. /leader, /status and
+// /history work without Run; /events, and the name of a leader elsewhere, need Run.
 type Handler struct {
 	elector *elector.Elector
 	cfg     Config
@@ -69,10 +69,10 @@ type Handler struct {
 	queries chan struct{}
 
 	bearer   *webguard.Bearer         // nil: there is no token
-	promised atomic.Pointer[promises] // of the newest term that has any
+	promised atomic.Pointer[promises] // of the newest term for which Promise was called
 }
 
-// ServeHTTP answers. Bodies are read up to 1 KiB.
+// ServeHTTP answers a request. Bodies are read up to 1 KiB.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, len(h.cfg.Hosts) > 0)
 }
@@ -83,9 +83,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool
 	}
 }
 
-// admit refuses foreign names, and bounds what a request may cost.
+// admit refuses foreign host names, and limits the body. It reports whether the request may be served.
 func (c *Config) admit(w http.ResponseWriter, r *http.Request, namesMatter bool) bool {
-	// Browsers always send a name; some health checks of load balancers send none.
+	// Browsers always send a Host header; some health checks of load balancers send none.
 	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, c.Hosts) {
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts, or with --http-host")
 		return false
@@ -97,7 +97,7 @@ func (c *Config) admit(w http.ResponseWriter, r *http.Request, namesMatter bool)
 }
 
 // Run follows the election until ctx ends; then it returns, and all streams of
-// events end. The error is for a Handler that runs already.
+// events end. It returns an error only if the Handler runs already.
 func (h *Handler) Run(ctx context.Context) error {
 	if !h.running.CompareAndSwap(false, true) {
 		return errors.New("electorhttp: the handler is running already")

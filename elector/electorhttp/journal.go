@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// kept is how many events a client that was away can still get.
+// kept is how many past events a client that reconnects can still get.
 const kept = 256
 
 // journal numbers the events and keeps the last ones, for any number of readers
@@ -18,13 +18,13 @@ const kept = 256
 type journal struct {
 	session string // distinguishes the numbers of this process from those of another one
 
-	mu      sync.Mutex
-	entries []elector.Event // the last ones, oldest first
-	last    uint64          // the number of the newest; the first one is 1
+	mu      sync.Mutex      // guards all below
+	entries []elector.Event // the last events, oldest first
+	last    uint64          // the number of the newest event; the first event has 1
 	elected *elector.Event  // nil: no candidate leads
 	ended   uint64          // the token of the term that ended last
 	term    uint64          // the token of the term that began last
-	passed  chan struct{}   // closed when another one begins
+	passed  chan struct{}   // closed when another term begins
 	changed chan struct{}   // closed at the next change
 	closed  bool
 }
@@ -43,11 +43,11 @@ func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed = true
-	j.elected = nil // it will not be known when this ends
+	j.elected = nil // the end of that term would not be noticed
 	j.wake()
 }
 
-// wake is called with the lock held.
+// wake wakes the readers. The caller holds mu.
 func (j *journal) wake() {
 	close(j.changed)
 	j.changed = make(chan struct{})
@@ -57,7 +57,7 @@ func (j *journal) add(ev elector.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch ev.Kind { //nolint:exhaustive // the others do not change who leads
-	case elector.EventElected: // the newest is right, also when its token is lower
+	case elector.EventElected: // the newest event is right, even if its token is lower
 		j.elected = &ev
 		if j.term != ev.Token {
 			close(j.passed)
@@ -65,11 +65,11 @@ func (j *journal) add(ev elector.Event) {
 		}
 	case elector.EventAddress:
 		if j.elected != nil && j.elected.Token == ev.Token {
-			now := *j.elected // readers may hold the one before
+			now := *j.elected // a copy: readers may still hold the old event
 			now.Advertise = ev.Advertise
 			j.elected = &now
 		}
-	case elector.EventStopping: // of this candidate; it holds the lock until its work has stopped
+	case elector.EventStopping: // of this candidate, which holds the lock until its work has stopped
 		j.ended = ev.Token
 	case elector.EventReleased, elector.EventVacant:
 		j.elected, j.ended = nil, ev.Token
@@ -82,21 +82,21 @@ func (j *journal) add(ev elector.Event) {
 	j.wake()
 }
 
-// leader is who leads as far as is known, nil when no candidate does.
+// leader returns the event that elected the leader, as far as is known; nil: no candidate leads.
 func (j *journal) leader() *elector.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.elected
 }
 
-// changes is closed at the next event.
+// changes returns a channel that is closed at the next event.
 func (j *journal) changes() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.changed
 }
 
-// over reports whether the term of a token is known to have ended.
+// over reports whether the term with this token is known to have ended.
 func (j *journal) over(token uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,7 +109,7 @@ var past = func() chan struct{} {
 	return c
 }()
 
-// next is closed when a term other than that of the token has begun.
+// next returns a channel that is closed when a term other than that of the token has begun.
 func (j *journal) next(token uint64) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,8 +119,8 @@ func (j *journal) next(token uint64) <-chan struct{} {
 	return j.passed
 }
 
-// now is how things stand, for a reader who knows nothing: as an event with the
-// number of the newest one. False: nothing was received yet.
+// now returns the current state, for a new reader: as an event, and the number of the
+// newest one. False: no event was received yet.
 func (j *journal) now(election string) (elector.Event, uint64, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,8 +134,8 @@ func (j *journal) now(election string) (elector.Event, uint64, bool) {
 	}
 }
 
-// after are the events after a number: how many of them are lost, and what to
-// wait on for more.
+// after returns the events after number n, how many of them are lost, and a channel that
+// is closed when there are more.
 func (j *journal) after(n uint64) (events []elector.Event, lost int, changed <-chan struct{}, closed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,7 +148,7 @@ func (j *journal) after(n uint64) (events []elector.Event, lost int, changed <-c
 
 func (j *journal) id(n uint64) string { return j.session + "-" + strconv.FormatUint(n, 10) }
 
-// number reads an id of ours; false for one of another process, or of the future.
+// number reads an event id of this journal; false: it is of another process, or of a future event.
 func (j *journal) number(id string) (uint64, bool) {
 	s, ok := strings.CutPrefix(id, j.session+"-")
 	n, err := strconv.ParseUint(s, 10, 64)

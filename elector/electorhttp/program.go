@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Program returns an app for [Handler.Forward] that is another process, in any language, which
-// answers HTTP at target (http://127.0.0.1:8000) beside this replica. Host, X-Forwarded-For and
-// Mandate-Token reach it as they are.
+// Program returns an app for [Handler.Forward] that passes requests on to a program: another process,
+// in any language, that serves HTTP at target (http://127.0.0.1:8000) beside this replica. Host,
+// X-Forwarded-For and Mandate-Token reach the program unchanged.
 //
-// Under Forward a request is held while the program can't be reached, whatever its method, and sent
-// again if the term's end cut it off and its method is idempotent. A program that breaks off
-// before it has answered is not asked again, since the request may be the cause: the client gets 502. (A
-// transport may send a request without a body once more by itself, where it has used the connection before.)
-// transport nil: as ForwardConfig.Transport.
+// Under Forward, a request is held while the program can't be reached, whatever its method. It is
+// sent again if the end of the term cut it off and its method is idempotent. If the program breaks off
+// before it has answered, the request is not sent again, because it may be the cause: the client gets
+// 502. (A transport may itself resend a request without a body if it has used the connection before.)
+// A nil transport means the default of ForwardConfig.Transport.
 func Program(target *url.URL, transport http.RoundTripper) http.Handler {
 	return relay{&httputil.ReverseProxy{
 		Transport: orDefault(transport),
@@ -34,7 +34,7 @@ func Program(target *url.URL, transport http.RoundTripper) http.Handler {
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			for _, name := range []string{tokenHeader, leaderHeader, notLeaderHeader} {
-				resp.Header.Del(name) // it is this replica that says who leads
+				resp.Header.Del(name) // only this replica reports who leads
 			}
 			return nil
 		},
@@ -42,20 +42,20 @@ func Program(target *url.URL, transport http.RoundTripper) http.Handler {
 			wrote, _ := r.Context().Value(wroteKey{}).(*atomic.Bool)
 			failure := &programError{target: target, err: err, notSent: isDialError(err) && !wrote.Load()}
 			if report, ok := r.Context().Value(programKey{}).(*error); ok {
-				*report = failure // attempt decides
+				*report = failure // Forward decides what to answer
 				return
 			}
 			failure.answer(w)
 		},
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
 	}}
 }
 
-// relay has one request answered by the program.
+// relay passes requests on to the program.
 type relay struct{ proxy *httputil.ReverseProxy }
 
-// wroteKey is where it is noted that a request was sent: an *atomic.Bool. On a connection that was
-// used before, a transport sends it again, and then it is the second dial that fails.
+// wroteKey is the context key of an *atomic.Bool: the request was sent. A dial error does not prove that
+// it was not: if a reused connection breaks, a transport dials to send it again, and that may fail.
 type wroteKey struct{}
 
 func (p relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,16 +63,16 @@ func (p relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := context.WithValue(r.Context(), wroteKey{}, wrote)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	defer func() {
-		if broken := recover(); broken != nil { // amid the answer
-			_ = http.NewResponseController(w).Flush() // or a follower takes it for a leader that died, and asks again
+		if broken := recover(); broken != nil { // the program broke off amid its answer
+			_ = http.NewResponseController(w).Flush() // or a follower assumes that the leader died, and sends the request again
 			panic(broken)
 		}
 	}()
 	p.proxy.ServeHTTP(keepHeaders(w), r.WithContext(ctx))
 }
 
-// keepHeaders has the headers that are set by now stand in the final answer, too: a ReverseProxy removes
-// all of them when it has passed an informational answer on (1xx).
+// keepHeaders makes sure that the headers that are set now are in the final answer, too. A ReverseProxy
+// removes all headers after it has passed on an informational answer (1xx).
 func keepHeaders(w http.ResponseWriter) http.ResponseWriter {
 	return &withHeaders{w, w.Header().Clone()}
 }
@@ -97,14 +97,14 @@ func (w *withHeaders) WriteHeader(code int) {
 // Unwrap is for http.ResponseController.
 func (w *withHeaders) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// programKey is where Program reports to Forward that the program has not answered: an *error.
+// programKey is the context key of the *error by which Program reports to Forward that there is no answer.
 type programKey struct{}
 
-// programError is why a program has not answered.
+// programError is the error of a program that has not answered.
 type programError struct {
 	target  *url.URL
 	err     error
-	notSent bool // it has not seen the request
+	notSent bool // the program has not received the request
 }
 
 func (e *programError) Error() string {
@@ -131,7 +131,7 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// orDefault is the transport, or the default of ForwardConfig.Transport.
+// orDefault returns the transport, or the default of ForwardConfig.Transport if it is nil.
 func orDefault(transport http.RoundTripper) http.RoundTripper {
 	if transport != nil {
 		return transport
@@ -143,7 +143,8 @@ func orDefault(transport http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// keepToken keeps what a client could have removed by naming it in its header Connection.
+// keepToken restores headers that a client could have had removed by naming them in its Connection
+// header.
 func keepToken(pr *httputil.ProxyRequest) {
 	for _, name := range []string{tokenHeader, passedHeader} {
 		if was := pr.In.Header[name]; was != nil {
@@ -152,15 +153,15 @@ func keepToken(pr *httputil.ProxyRequest) {
 	}
 }
 
-// continueForwarded keeps the Host, continues X-Forwarded-For, and keeps what a load balancer has
-// noted in the other two.
+// continueForwarded keeps the Host, continues X-Forwarded-For, and keeps X-Forwarded-Host and
+// X-Forwarded-Proto if a load balancer has set them.
 func continueForwarded(pr *httputil.ProxyRequest) {
 	head := pr.Out.Header
 	pr.Out.Host = pr.In.Host
 	chain := pr.In.Header["X-Forwarded-For"]
 	head["X-Forwarded-For"] = slices.Clone(chain)
 	pr.SetXForwarded()
-	if head["X-Forwarded-For"] == nil && chain != nil { // this client has no IP address, as on a Unix socket
+	if head["X-Forwarded-For"] == nil && chain != nil { // the client has no IP address, as on a Unix socket
 		head["X-Forwarded-For"] = chain
 	}
 	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {

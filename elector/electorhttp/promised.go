@@ -7,27 +7,27 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Bounds of a worker's name. It is also what keeps others from reporting that
-// the worker has stopped, so it must not be easy to guess.
+// Limits of workers and their names, in bytes. A name also keeps other programs from
+// reporting that the worker has stopped, so it must not be easy to guess.
 const (
 	minWorker  = 8
 	maxWorker  = 64
-	maxWorkers = 64 // with a name, in one term; the promises to others can only lapse
+	maxWorkers = 64 // workers with a name, in one term; promises to further ones can only lapse
 )
 
-// promises are what /leader has promised about one term: that its lock is not
+// promises are the promises that /leader has made about one term: its lock is not
 // released before a worker's permission to work has lapsed, or the worker has
-// reported that it has stopped. Times are of the monotonic clock, which the
-// worker's clock does not outlast: it shares the machine, or at least its rate.
+// reported that it has stopped. Times are of the monotonic clock. The worker's clock is
+// of the same machine, or has at least the same rate.
 type promises struct {
 	token uint64
 
-	mu      sync.Mutex
-	closed  bool                 // no more promises: the term has ended, or its work has
-	unnamed time.Time            // when the last promise to a request without a name lapses
-	workers map[string]time.Time // when each worker's does; zero: it has stopped
-	stopped bool                 // one has, at least
-	changed chan struct{}        // closed when all that were waited for have stopped
+	mu      sync.Mutex           // guards all below
+	closed  bool                 // no more promises are made: the term or its work has ended
+	unnamed time.Time            // when the last promise to a request without a worker's name lapses
+	workers map[string]time.Time // when the last promise to each worker lapses; zero: it has stopped
+	stopped bool                 // at least one worker has reported that it has stopped
+	changed chan struct{}        // closed each time that a worker reports that it has stopped
 }
 
 func newPromises(term *elector.Term) *promises {
@@ -41,7 +41,7 @@ func (p *promises) isClosed() bool {
 	return p.closed
 }
 
-// close ends the promising, and returns when the last promise lapses.
+// close makes no more promises. until is when the last promise lapses.
 func (p *promises) close() (until time.Time, stopped bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,21 +55,21 @@ func (p *promises) close() (until time.Time, stopped bool, changed <-chan struct
 	return until, p.stopped, p.changed
 }
 
-// give makes a promise, of at most so much, and records it before anybody can
-// learn of it. Promising and closing exclude one another: a promise is either
-// waited for, or not made. ok is false when the term, or its work, has ended.
+// give makes a promise of at most most, and records it before it is sent to the
+// worker. The mutex is held for both give and close, so a promise is either waited for,
+// or not made. ok is false when the term, or its work, has ended.
 func (p *promises) give(term *elector.Term, worker string, most time.Duration) (valid time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || !term.Valid() {
 		return 0, false
 	}
-	// Whole milliseconds, as they are sent: what is cut off is never promised.
+	// Whole milliseconds, as in the answer: the fraction that is cut off is never promised.
 	valid = min(term.Left(), most).Truncate(time.Millisecond)
 	if valid <= 0 {
 		return 0, true
 	}
-	// The worker counts from before its request, so its permission ends no later.
+	// The worker counts from before its request, so its permission ends no later than this.
 	until := time.Now().Add(valid)
 	_, known := p.workers[worker]
 	switch {
@@ -91,7 +91,7 @@ const (
 	stopUnknown
 )
 
-// stop gives back what a worker was promised. over: the term has ended.
+// stop gives back a worker's promise. over: the term has ended.
 func (p *promises) stop(worker string, over bool) stopResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()

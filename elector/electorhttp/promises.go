@@ -14,16 +14,16 @@ import (
 )
 
 // Promise lets /leader promise for how long its 200 may be relied on
-// (valid_for_ms), while the term holds. Who calls it calls Lapse before the lock
-// is released. Work does both; this is for terms of Campaign.
+// (valid_for_ms), while the term is valid. The caller must call Lapse before the lock
+// is released. Work does both; call Promise only for terms of Campaign.
 func (h *Handler) Promise(term *elector.Term) {
 	h.promised.Store(newPromises(term))
 }
 
-// Work returns work whose lock is not released before everything that /leader
-// promised about the term has lapsed, or was given back (POST /stopped): at most
-// Config.Promise after work has returned, or after the term's end if that is
-// earlier. Without it /leader promises nothing: valid_for_ms is 0.
+// Work wraps work so that the lock is not released before all promises that /leader
+// made about the term have lapsed, or were given back (POST /stopped). That takes at
+// most Config.Promise after work has returned, or after the term's end if that is
+// earlier. Without Work, /leader promises nothing: valid_for_ms is 0.
 func (h *Handler) Work(work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
 		h.Promise(term)
@@ -32,8 +32,8 @@ func (h *Handler) Work(work elector.Work) elector.Work {
 	}
 }
 
-// Lapse ends the promising about a term: from now on /leader answers 503 for it.
-// It returns when every promise has lapsed and grace is over, or as soon as no
+// Lapse makes no more promises about a term: from now on /leader answers 503 for it.
+// Lapse returns when every promise has lapsed and grace is over, or as soon as no
 // promise is left and a worker has reported that it has stopped; then stopped is
 // true. It blocks for at most Config.Promise or grace, whichever is longer.
 func (h *Handler) Lapse(term *elector.Term, grace time.Duration) (stopped bool) {
@@ -46,7 +46,7 @@ func (h *Handler) Lapse(term *elector.Term, grace time.Duration) (stopped bool) 
 	return p.lapse(over)
 }
 
-// lapse is Lapse, with the time at which the grace is over.
+// lapse implements Lapse. over is when the grace ends.
 func (p *promises) lapse(over time.Time) (stopped bool) {
 	for {
 		until, stopped, changed := p.close()
@@ -66,20 +66,20 @@ func (p *promises) lapse(over time.Time) (stopped bool) {
 	}
 }
 
-// promise is what this answer of /leader promises about the term. ok is false
-// when the term's work has ended.
+// promise makes the promise for one answer of /leader, and returns for how long the
+// worker may work. ok is false when the term or its work has ended.
 func (h *Handler) promise(term *elector.Term, worker string, most time.Duration) (valid time.Duration, ok bool) {
 	p := h.promised.Load()
 	if p == nil || p.token != term.Token() {
-		return 0, true // no work would keep it
+		return 0, true // without Work, nothing would keep the promise
 	}
 	return p.give(term, worker, most)
 }
 
-// wanted reads from a request which worker wants a promise, and for how long.
+// wanted reads from a request which worker wants a promise, and for how long at most.
 func (c *Config) wanted(r *http.Request) (worker string, most time.Duration, err error) {
 	most = c.Promise
-	if r.Method == http.MethodHead { // its answer can't name a time
+	if r.Method == http.MethodHead { // the answer has no body for valid_for_ms
 		return "", 0, nil
 	}
 	if r.URL.RawQuery == "" {
@@ -111,9 +111,9 @@ func workerName(name string) (string, error) {
 	return name, nil
 }
 
-// stopped is POST /stopped: a worker reports, after the term's end, that it has
-// stopped, and gives back what it was promised. It can't while the term holds: a
-// request that was long under way would give back a newer promise.
+// stopped serves POST /stopped: a worker reports, after the term's end, that it has
+// stopped, and so gives its promise back. While the term is valid this is refused: a
+// request that was delayed would give back a newer promise.
 func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
 	worker, token, ok := readStopped(w, r)
 	if !ok {
@@ -128,7 +128,7 @@ func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
 	p.replyStopped(w, worker, token, term == nil || term.Token() != token)
 }
 
-// readStopped reads such a request, or refuses it.
+// readStopped reads the worker and the token from POST /stopped, or refuses the request.
 func readStopped(w http.ResponseWriter, r *http.Request) (worker string, token uint64, ok bool) {
 	if webguard.CrossSite(r) {
 		refuse(w, http.StatusForbidden, "requested by a page of another site")
@@ -148,7 +148,8 @@ func readStopped(w http.ResponseWriter, r *http.Request) (worker string, token u
 	return worker, token, true
 }
 
-// replyStopped gives back what the worker was promised about this term. over: it has ended.
+// replyStopped gives back the worker's promise about this term, and answers the request. over: the
+// term has ended.
 func (p *promises) replyStopped(w http.ResponseWriter, worker string, token uint64, over bool) {
 	if p.token != token {
 		refuse(w, http.StatusConflict, "nothing is promised about term %d here", token)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// failure is the body of an answer that is none.
+// failure is the body of an answer with an error.
 type failure struct {
 	Error          string    `json:"error"`
 	UnhealthySince time.Time `json:"unhealthy_since,omitzero"` // of GET /ready
@@ -21,7 +21,7 @@ func refuse(w http.ResponseWriter, code int, format string, args ...any) {
 func reply(w http.ResponseWriter, code int, v any) {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false)              // people read it, too: no \u0026 in addresses; the type is JSON
+	e.SetEscapeHTML(false)              // keep addresses readable, without \u0026; safe because the content type is JSON
 	if err := e.Encode(v); err != nil { // strings, numbers and times
 		panic("electorhttp: an answer that can't be encoded: " + err.Error())
 	}

@@ -40,7 +40,7 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// monitor adds what an orchestrator and Prometheus request.
+// monitor adds the routes for orchestrators and Prometheus: /live, /ready and /metrics.
 func (c *Config) monitor(mux *http.ServeMux, check func() error, since func() time.Time) {
 	if c.Health != nil {
 		mux.Handle("/live", c.Health)
@@ -54,7 +54,7 @@ func (c *Config) monitor(mux *http.ServeMux, check func() error, since func() ti
 	}
 }
 
-// complete checks the configuration, and puts the defaults in.
+// complete checks the configuration, and fills in the defaults.
 func (c *Config) complete(lease time.Duration) error {
 	var problems []error
 	if c.Token != "" && len(c.Token) < minToken {
@@ -78,7 +78,7 @@ func live(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]bool{"live": true})
 }
 
-// index is GET /: what a person who opens the address can do next.
+// index serves GET /: the endpoints, for a person who opens the address.
 func (h *Handler) index(w http.ResponseWriter, _ *http.Request) {
 	endpoints := map[string]string{
 		"GET /leader":     "200 on the leader, 503 elsewhere: who leads, the token, and for how long that is promised",
@@ -100,7 +100,7 @@ func (h *Handler) index(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, index{h.elector.Election().Name(), h.elector.ID(), endpoints})
 }
 
-// index is the answer to GET /.
+// index is the body of GET /.
 type index struct {
 	Election  string            `json:"election"`
 	Candidate string            `json:"candidate"`

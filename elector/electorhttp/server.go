@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Listen listens on an address: host:port. Without a host it is the loopback
-// interface, because what is served here is not for everyone; write 0.0.0.0:port
-// or [::]:port to be reached from elsewhere.
+// Listen listens on an address of the form host:port. Without a host it listens on the
+// loopback interface, because not everyone should reach what is served here. Write
+// 0.0.0.0:port or [::]:port to be reached from elsewhere.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -24,29 +24,29 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, err // its text has "listen tcp" and the address
+		return nil, err // its text already has "listen tcp" and the address
 	}
 	return l, nil
 }
 
-// NewServer makes a server with bounds for what a client may cost: times to send
-// a request (10 s, its headers 5 s) and for the answer (9 s from then on; each
-// piece of a stream has 5 s), and the size of headers (16 KiB).
+// NewServer makes a server that limits what a client may cost: the time to send a
+// request (10 s, its headers 5 s), the time for the answer (another 9 s; 5 s for each
+// piece of a stream), and the size of headers (16 KiB).
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readTimeout / 2, ReadTimeout: readTimeout,
 		WriteTimeout: queryTimeout + writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
 	}
 }
 
-// shutdownTimeout is what requests under way get at the end.
+// shutdownTimeout is how long requests under way may take after the end of Serve's context.
 const shutdownTimeout = 2 * time.Second
 
-// Serve serves until ctx ends, and for at most 2 s more what is under way (the
-// streams of a Handler end with its Run). It closes the listener. The error is
-// nil after ctx ended, or the listener's. It is for a Handler that is mounted
-// beside others; for one alone there is [Handler.Serve].
+// Serve serves until ctx ends, and then lets requests under way finish for at most 2 s
+// (the streams of a Handler end with its Run). It closes the listener. The error is
+// nil after ctx has ended, or that of the listener. Use it for a Handler that is
+// mounted beside other handlers; use [Handler.Serve] for a Handler alone.
 func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -68,22 +68,22 @@ func loopback(addr net.Addr) bool {
 	return ok && a.IP.IsLoopback()
 }
 
-// Serve runs the Handler and serves it until ctx ends, and for at most 2 s more
-// what is under way. It closes the listener. The error is nil after ctx ended,
-// or the listener's. On a loopback address it refuses foreign names: see
-// Config.Hosts.
+// Serve runs the Handler and serves it until ctx ends, and then lets requests under way
+// finish for at most 2 s. It closes the listener. The error is nil after ctx has ended,
+// or that of the listener, or of Run. On a loopback address it refuses foreign names:
+// see Config.Hosts.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	followed := make(chan error, 1)
 	go func() {
-		defer cancel() // when it runs already
+		defer cancel() // Run returns at once if the Handler runs already
 		followed <- h.Run(ctx)
 	}()
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, len(h.cfg.Hosts) > 0 || loopback(l.Addr()))
 	}))
-	server.RegisterOnShutdown(cancel) // streams end with Run, also when the listener broke
+	server.RegisterOnShutdown(cancel) // ends Run, and so the streams, also when the listener has failed
 	broken := Serve(ctx, server, l)
 	return errors.Join(<-followed, broken)
 }

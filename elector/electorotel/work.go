@@ -1,10 +1,10 @@
-// Package electorotel puts the terms of an elector into traces: one span for
-// each term, around its work.
+// Package electorotel traces the terms of an elector with OpenTelemetry: one span per
+// term, around its work.
 //
 //	err := e.Run(ctx, electorotel.Work(otel.Tracer("poller"), e, work))
 //
-// It is the only importer of OpenTelemetry; a program that does not import it
-// links nothing of it.
+// No other package of mandate imports OpenTelemetry: a program that does not import
+// this one does not link it.
 package electorotel
 
 import (
@@ -18,13 +18,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Work returns work within a span "mandate.term", which begins and ends with it.
-// Spans that work starts from its context are children of it.
+// Work wraps work in a span "mandate.term", which begins and ends with the work. Spans that the
+// work starts from its context are children of that span.
 //
-// The span has the election, the candidate and the token as attributes; the event
-// "term ended", when that was before the work had returned; and the reason of that end.
-// An end that was not wanted (expired, lost, unhealthy), and an error of the work, set its
-// status to Error.
+// The span has the election, the candidate, the token, and the reason why the term or its work
+// ended as attributes, and an event "term ended" if the term ended before the work returned. An
+// unwanted end (expired, lost, unhealthy), or an error of the work, sets its status to Error.
 func Work(tracer trace.Tracer, e *elector.Elector, work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
 		ctx, span := tracer.Start(ctx, "mandate.term", trace.WithAttributes(
@@ -40,14 +39,14 @@ func Work(tracer trace.Tracer, e *elector.Elector, work elector.Work) elector.Wo
 		})
 		err := work(ctx, term)
 		if !stop() {
-			<-added // before the span ends
+			<-added // the event must be added before the span ends
 		}
 		describe(span, term, err)
 		return err
 	}
 }
 
-// describe records how the term, or else its work, ended.
+// describe records why the term ended, or if it has not ended, how its work did.
 func describe(span trace.Span, term *elector.Term, err error) {
 	var ended *elector.Ended
 	switch {

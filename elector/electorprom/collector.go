@@ -4,11 +4,10 @@
 //	registry.MustRegister(c)
 //	go c.Run(ctx) // counts what happens
 //
-// What holds now (who leads, for how long) is read at every scrape, from the
-// clock; what happened is counted by Run. All series are there from the first
-// scrape, at 0: an alert can distinguish "never" from "not watched". All have the label
-// election and prefix; the replicas are distinguished by the labels that Prometheus gives to
-// its targets.
+// The current state (who leads, for how long) is read from the clock at every scrape;
+// Run counts events. All series exist from the first scrape on, at 0, so that an alert
+// can distinguish "never happened" from "not watched". All have the labels election and
+// prefix; the labels that Prometheus gives to its targets distinguish the replicas.
 //
 // Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
 package electorprom
@@ -47,18 +46,18 @@ type Collector struct {
 
 	mu      sync.Mutex
 	known   bool          // a candidate leads, as far as is known
-	vacant  time.Time     // since when none does; zero: one does, or Run is not running
-	without time.Duration // in all, before that
+	vacant  time.Time     // since when no candidate leads; zero: one leads, or Run is not running
+	without time.Duration // total time without a leader before vacant
 	newest  uint64        // the token of the newest term
 }
 
-// reasons are those of the step-downs; each has its series from the start.
+// reasons are the reasons of step-downs: each has a series from the start.
 var reasons = []elector.Reason{
 	elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonUnhealthy,
 	elector.ReasonLost, elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
 }
 
-// version is that of the mandate module in this program.
+// version is the version of the mandate module in this program.
 var version = func() string {
 	const module = "github.com/mandate-dev/mandate"
 	info, ok := debug.ReadBuildInfo()
@@ -73,7 +72,7 @@ var version = func() string {
 	return "(devel)"
 }()
 
-// New makes a Collector. It does no I/O.
+// New returns a Collector. It does no I/O.
 func New(e *elector.Elector) *Collector {
 	labels := prometheus.Labels{"election": e.Election().Name(), "prefix": e.Election().Prefix()}
 	desc := func(name, help string, varying ...string) *prometheus.Desc {
@@ -130,7 +129,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. It does no I/O.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	var leads, token, left float64 // of one moment
+	var leads, token, left float64 // all of the same moment
 	if t := c.elector.Term(); t != nil {
 		leads, token, left = 1, float64(t.Token()), t.Left().Seconds()
 	}
@@ -198,8 +197,7 @@ func (c *Collector) vacancy() (known bool, without time.Duration) {
 	return c.known, without
 }
 
-// Run counts what happens until ctx ends. The error is for a Collector that runs
-// already.
+// Run counts events until ctx ends. It returns an error if the Collector is running already.
 func (c *Collector) Run(ctx context.Context) error {
 	if !c.running.CompareAndSwap(false, true) {
 		return errors.New("electorprom: the collector is running already")
@@ -217,7 +215,7 @@ func (c *Collector) count(ev elector.Event) {
 	case elector.EventElected:
 		c.leads(true, false)
 		if !c.isNew(ev.Token) {
-			return // the snapshot of another Run
+			return // the term was already counted by an earlier Run
 		}
 		c.changes.Inc()
 		if ev.Incarnation == c.elector.Incarnation() {
@@ -225,7 +223,7 @@ func (c *Collector) count(ev elector.Event) {
 		}
 	case elector.EventReleased, elector.EventVacant:
 		c.leads(false, false)
-	case elector.EventStopping: // reported of this candidate only
+	case elector.EventStopping: // observed for this candidate only
 		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
 	case elector.EventOverrun:
 		c.overruns.Inc()
@@ -242,7 +240,8 @@ func (c *Collector) isNew(token uint64) bool {
 	return changed
 }
 
-// leads keeps the time without a leader.
+// leads records whether a candidate leads, and adds up the time without a leader. over means that
+// Run no longer watches.
 func (c *Collector) leads(known, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +255,8 @@ func (c *Collector) leads(known, over bool) {
 	c.known = known
 }
 
-// Handler serves this collector's metrics, and those of the Go runtime and the
-// process, for programs that have no registry of their own.
+// Handler returns a handler that serves the metrics of this Collector, of the Go runtime and of
+// the process, for programs that have no registry of their own.
 func (c *Collector) Handler() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -9,15 +9,15 @@ import (
 )
 
 // Member is a prometheus.Collector of one member of a group of shards. Its few series, with the
-// label group, do not grow with the shards: which of them a member owns, and whether all are owned,
-// `mandate exporter` has. Safe for concurrent use.
+// label group, do not grow with the number of shards: use `mandate exporter` to see which shards
+// each member owns, and whether all are owned. Safe for concurrent use.
 type Member struct {
 	member *shard.Member
 
 	owned, shards, able, left, lease *prometheus.Desc
 }
 
-// NewMember makes a Member. It does no I/O.
+// NewMember returns a Member. It does no I/O.
 func NewMember(m *shard.Member) *Member {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("mandate_member_"+name, help, nil, prometheus.Labels{"group": m.Group()})
@@ -46,7 +46,7 @@ func (c *Member) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.member.Owned() {
 		t := c.member.Term(s)
 		if t == nil {
-			continue // it has just ended
+			continue // the term has just ended
 		}
 		if l := t.Left(); owned == 0 || l < left {
 			left = l

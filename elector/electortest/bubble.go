@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Test runs f in a testing/synctest bubble, with a Redis in it: time is virtual,
-// and moves on when every goroutine of the test waits for something.
+// Test runs f in a testing/synctest bubble, with a Redis in it. Time is virtual,
+// and advances when every goroutine of the test is blocked.
 //
-// What holds for bubbles holds for f: it ends what it starts (the contexts of
-// Run, above all: t.Cleanup is early enough), it opens no socket, and nothing in
-// it waits for something outside. With -race the whole process runs on one
-// processor meanwhile, because two of them crash the race detector in a bubble
-// now and then (go.dev/issue/78156); calling synctest.Test yourself you would
-// have to see to that. f must not call t.Parallel or t.Run.
+// The rules of bubbles apply to f: it must end all goroutines that it starts (above
+// all, cancel the contexts of Run; t.Cleanup is early enough), it must open no socket, and
+// nothing in it may wait for something outside. With -race the whole process runs on one
+// processor meanwhile, because with two the race detector sometimes crashes in a bubble
+// (go.dev/issue/78156); a test that calls synctest.Test itself has to do the same.
+// f must not call t.Parallel or t.Run.
 func Test(t *testing.T, f func(t *testing.T, r *Redis)) {
 	t.Helper()
 	defer oneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { // the last of all clean-ups
-			// What an elector left in the background ends within a lease or
-			// so. A bubble must not be left before that.
+		t.Cleanup(func() { // runs after all other clean-ups
+			// The goroutines that an elector leaves in the background end within about
+			// a lease. A bubble must not end before they do.
 			time.Sleep(leftoverTime)
 			synctest.Wait()
 		})
@@ -29,11 +29,11 @@ func Test(t *testing.T, f func(t *testing.T, r *Redis)) {
 	})
 }
 
-// leftoverTime is more virtual time than anything in the background takes.
+// leftoverTime is more virtual time than any background goroutine takes to end.
 const leftoverTime = time.Hour
 
-// Advance lets d of virtual time pass, and returns when everything that happens
-// up to that moment has happened. Only within [Test] (it panics elsewhere).
+// Advance lets d of virtual time pass, and returns when all goroutines of the bubble are blocked
+// again. Call it only within [Test]: it panics elsewhere.
 func Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

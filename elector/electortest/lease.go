@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	pollEvery = time.Millisecond      // how often Lead looks
-	waitLimit = 10 * time.Minute      // of Lead and TakeLease, by the test's clock
-	retry     = 20 * time.Millisecond // when those that Lead keeps out may try again
+	pollEvery = time.Millisecond      // how often Lead checks
+	waitLimit = 10 * time.Minute      // of Lead, TakeLease and Settle, by the test's clock
+	retry     = 20 * time.Millisecond // after what time the candidates that Lead keeps out try again
 )
 
-// rival is the candidate that has the lease when no elector of the test is to have it.
+// rival is the candidate that holds the lock when no elector of the test is to hold it.
 const rival = "electortest"
 
 // Lead makes e the leader of its election, and returns when its term has begun.
-// Run or Campaign of e must be under way. If another candidate leads it loses its
-// lease, as by [Redis.TakeLease]; others that campaign lose meanwhile, and are
-// free again when Lead returns.
+// Run or Campaign of e must be under way. If another candidate leads, Lead takes its
+// lease away, as [Redis.TakeLease] does. The claims of other candidates are refused until
+// Lead returns.
 //
-// It takes up to a lease of the test's clock, and what e itself waits for (a
-// cool-down, a probe); the test fails when e does not lead within ten minutes.
+// Lead takes up to a lease of the test's clock, plus the time for which e itself waits (a
+// cool-down, a probe). The test fails if e does not lead within ten minutes.
 func (r *Redis) Lead(e *elector.Elector) {
 	r.t.Helper()
 	r.choose(e.Election().Name(), e.ID())
@@ -44,10 +44,9 @@ func (r *Redis) Lead(e *elector.Elector) {
 	}
 }
 
-// TakeLease takes the lease away from e, which must lead: a rival that is none of
-// the test's electors has it from now on, for the length of one lease. It returns
-// when e's term has ended, which is at its next renewal (Config.RenewEvery); the
-// work may still be stopping then.
+// TakeLease takes the lease away from e, which must lead, and gives it to a rival, which is none
+// of the test's electors, for the length of one lease. TakeLease returns when e's term has ended,
+// which is at its next renewal (Config.RenewEvery). The work of e may still be stopping then.
 func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
 	r.takeLease(e.Election().Name(), e.ID(), e.Term())
@@ -67,14 +66,13 @@ func (r *Redis) takeLease(election, id string, term *elector.Term) {
 	}
 }
 
-// lockOf finds the lock of an election, under whatever prefix; the key is empty
-// when it is free.
+// lockOf finds the lock of an election, under any prefix; the key is empty if the lock is free.
 func (r *Redis) lockOf(election string) (key string, holder protocol.LockValue) {
 	for _, k := range r.server.Keys() {
 		if !strings.HasSuffix(k, lockSuffix(election)) {
 			continue
 		}
-		value, _ := r.server.Get(k) // empty: it has just expired
+		value, _ := r.server.Get(k) // empty if the lock has just expired
 		if b, err := protocol.ParseLockValue(value); err == nil {
 			return k, b
 		}
@@ -82,13 +80,13 @@ func (r *Redis) lockOf(election string) (key string, holder protocol.LockValue) 
 	return "", protocol.LockValue{}
 }
 
-// lockSuffix is the lock's key but for the prefix.
+// lockSuffix returns the lock's key without the prefix.
 func lockSuffix(election string) string { return protocol.KeysOf("", election).Lock }
 
-// seizeScript ends the holding of an attempt as another candidate's term would:
-// the counter has moved on, so that the holder's next renewal finds the lock
-// taken, or closed. In one step: the attempt may release, and another one win,
-// at any time.
+// seizeScript takes the lock from an attempt, as another candidate's term would: it also
+// increments the counter, so that the holder's next renewal finds the lock taken, or may not
+// re-create it. It does so in one atomic step, because the attempt may release, and another
+// one win, at any time.
 var seizeScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1])
 if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
@@ -101,8 +99,8 @@ else
 end
 return 1`)
 
-// seize takes the lock from that attempt; a value "" leaves it free. It returns
-// false when the attempt no longer held it.
+// seize takes the lock from the holder's attempt, and sets it to value; "" leaves it free. It
+// returns false if the attempt no longer held the lock.
 func (r *Redis) seize(lock string, holder protocol.LockValue, value string, lease time.Duration) bool {
 	r.t.Helper()
 	attempt := holder.Candidate + "/" + holder.Incarnation + "/" + strconv.FormatUint(holder.Seq, 10) + " "
@@ -114,7 +112,7 @@ func (r *Redis) seize(lock string, holder protocol.LockValue, value string, leas
 	return n == 1
 }
 
-// choose lets only that candidate win the election; "" lets all.
+// choose lets only the given candidate win the election; "" lets any candidate win.
 func (r *Redis) choose(election, candidate string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,10 +123,10 @@ func (r *Redis) choose(election, candidate string) {
 	r.chosen[election] = candidate
 }
 
-// keepOut answers a claim of a candidate that Lead did not choose: the rival
-// holds the lock. It runs before each command.
+// keepOut answers the claim of a candidate that Lead did not choose, as if the rival held
+// the lock. It runs before each command.
 func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
-	if len(protocol.ParseCalls(cmd, args...)) > 1 { // as a Cluster does: then each election has a call of its own
+	if len(protocol.ParseCalls(cmd, args...)) > 1 { // refused as by a Cluster, so that the elector sends one call per election
 		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
 		return true
 	}
@@ -170,7 +168,7 @@ func write(w *server.Writer, answer any) {
 	}
 }
 
-// claimOf recognizes an elector's claim.
+// claimOf returns the lock and the value of an elector's claim; ok is false for another command.
 func claimOf(cmd string, args []string) (lock string, b protocol.LockValue, ok bool) {
 	calls := protocol.ParseCalls(cmd, args...)
 	if len(calls) != 1 || calls[0].Script != protocol.ScriptClaim {

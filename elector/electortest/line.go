@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// line is a connection in memory, between a host and the Redis. What the Redis
-// sends is queued, so that it never stands still for a reader that doesn't read.
+// line is a connection in memory between a host and the Redis. What the Redis sends is
+// queued, so that a host that does not read never blocks the Redis.
 type line struct {
-	net.Conn // what the Redis sends, as the host reads it
+	net.Conn // the host's side: it reads here what the Redis sends
 	redis    net.Conn
-	cut      func() bool // whether the host is cut off
+	cut      func() bool // reports whether the host is cut off
 	closed   func(*line)
 	greeted  atomic.Bool // the first command after HELLO and the like was sent
-	lost     atomic.Bool // something that was sent on it, or to it, never arrived
+	lost     atomic.Bool // something that either side sent was dropped
 
 	mu    sync.Mutex
 	queue []byte
@@ -23,7 +23,7 @@ type line struct {
 	more  chan struct{}
 }
 
-// newLine connects a host to the Redis; ended is called once it is closed.
+// newLine connects a host to the Redis; Close calls ended.
 func newLine(conn net.Conn, cut func() bool, ended func(*line)) *line {
 	near, far := net.Pipe()
 	l := &line{Conn: near, redis: conn, cut: cut, closed: ended, more: make(chan struct{}, 1)}
@@ -32,9 +32,9 @@ func newLine(conn net.Conn, cut func() bool, ended func(*line)) *line {
 	return l
 }
 
-// Write loses what a host that is cut off sends. The making of a connection
-// passes whatever the fault: go-redis' subscriptions greet with a mutex held, and
-// a bubble's clock stands still while others wait for that.
+// Write sends b to the Redis, or drops it while the host is cut off. The commands that make a
+// connection always pass: go-redis sends those of a subscription with a mutex held, and a
+// bubble's clock stands still while other goroutines wait for that mutex.
 func (l *line) Write(b []byte) (int, error) {
 	if !l.greeted.Load() && !greets(b) {
 		l.greeted.Store(true)
@@ -48,7 +48,7 @@ func (l *line) Write(b []byte) (int, error) {
 
 func (l *line) isCut() bool { return l.greeted.Load() && l.cut() }
 
-// collect takes what the Redis sends, and loses it while the host is cut off.
+// collect queues what the Redis sends, or drops it while the host is cut off.
 func (l *line) collect() {
 	buf := make([]byte, 32<<10)
 	for {
@@ -71,7 +71,7 @@ func (l *line) collect() {
 	}
 }
 
-// deliver gives it to the reader.
+// deliver writes the queue to the host's side, until the Redis has closed the connection.
 func (l *line) deliver(to net.Conn) {
 	defer to.Close()
 	for range l.more {
@@ -97,7 +97,7 @@ func (l *line) Close() error {
 	return l.Conn.Close()
 }
 
-// greets reports whether a request belongs to the making of a connection.
+// greets reports whether a request is one of those that go-redis sends to make a connection.
 func greets(request []byte) bool {
 	request = bytes.ToLower(request)
 	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {

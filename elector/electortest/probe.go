@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Probe is a health.Probe that does what the test sets, for Config.Probe or
+// Probe is a health.Probe whose result the test sets, for Config.Probe or
 // Config.WorkProbe. The zero value passes. Safe for concurrent use.
 //
-// An elector acts on it as on any probe: after the failures, intervals and
+// An elector reacts to it as to any probe: after the failures, intervals and
 // time-outs of its health.Settings.
 type Probe struct {
 	mu   sync.Mutex

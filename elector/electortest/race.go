@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// The number of processors belongs to the process, so what is remembered of it
-// does too: of tests that run side by side the last one restores it.
+// processors is global because GOMAXPROCS is: of tests that run in parallel, the last one to end
+// restores it.
 var processors struct {
 	sync.Mutex
 	users  int

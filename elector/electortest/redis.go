@@ -15,25 +15,25 @@ import (
 )
 
 // Redis is an embedded Redis server, empty at first, whose keys expire by the
-// test's clock. Safe for concurrent use; its methods end the test where they
-// can't do what they promise, so call them on the test's goroutine.
+// test's clock. Safe for concurrent use; but call its methods on the test's goroutine,
+// because they end the test when they fail.
 type Redis struct {
 	t      testing.TB
 	server *miniredis.Miniredis
 	admin  *redis.Client // never cut off
 
 	mu     sync.Mutex
-	lines  map[*line]string  // the host of each
-	cut    map[string]int    // hosts, and by how many calls of CutOff
-	chosen map[string]string // election: the only candidate that may win it
+	lines  map[*line]string  // by line: its host
+	cut    map[string]int    // by host: how many calls of CutOff have not been healed
+	chosen map[string]string // by election: the only candidate that may win it
 }
 
-// addr is not listened on: all connections are in memory.
+// addr is the server's address. Nothing listens on it: all connections are in memory.
 const addr = "redis.test:6379"
 
-// Quorum is the Redis as an election sees it, from the named host. Electors on
-// different hosts can be cut off apart from each other. It is closed when the
-// test ends, after the clean-ups that were registered later.
+// Quorum returns a Quorum on this Redis, used from the named host. Electors on
+// different hosts can be cut off separately. The Quorum is closed when the test ends,
+// after the clean-ups that were registered later.
 func (r *Redis) Quorum(host string) *elector.Quorum {
 	r.t.Helper()
 	c := r.client(host)
@@ -46,8 +46,8 @@ func (r *Redis) Quorum(host string) *elector.Quorum {
 	return q
 }
 
-// Client is a client of the Redis on the named host, for the worker's own data
-// and for looking at what it wrote. It is closed when the test ends.
+// Client returns a client of the Redis on the named host, for the worker's own data, and
+// for checking what the worker wrote. It is closed when the test ends.
 func (r *Redis) Client(host string) *redis.Client {
 	c := r.client(host)
 	r.t.Cleanup(func() { _ = c.Close() })
@@ -68,10 +68,10 @@ func newClient(dial func() (net.Conn, error)) *redis.Client {
 	})
 }
 
-// CutOff cuts hosts off from the Redis, or all hosts when none is named: what
-// they send is lost, what is sent to them is lost, and no error shows it. heal
-// ends that (a second call of it does nothing). A leader that is cut off keeps
-// leading until its deadline, and its work is cancelled then.
+// CutOff cuts hosts off from the Redis, or all hosts if none is named: what they send, and
+// what is sent to them, is lost without an error. heal ends this; a second call of heal
+// does nothing. A leader that is cut off remains leader until its deadline, when its work
+// is cancelled.
 func (r *Redis) CutOff(hosts ...string) (heal func()) {
 	if len(hosts) == 0 {
 		hosts = []string{everyHost}
@@ -89,7 +89,7 @@ func (r *Redis) setCut(hosts []string, by int) {
 	for _, h := range hosts {
 		r.cut[h] += by
 	}
-	if by < 0 { // what was lost would be missed for ever: such lines are made anew, those of subscriptions too
+	if by < 0 { // close the lines that lost something, also those of subscriptions: what was lost never arrives
 		for l, host := range r.lines {
 			if l.lost.Load() && (slices.Contains(hosts, host) || slices.Contains(hosts, everyHost)) {
 				broken = append(broken, l)
@@ -108,7 +108,7 @@ func (r *Redis) isCut(host string) bool {
 	return r.cut[host] > 0 || r.cut[everyHost] > 0
 }
 
-// dial connects a host to the Redis, by a line that CutOff can cut.
+// dial connects a host to the Redis through a line that CutOff can cut.
 func (r *Redis) dial(host string) (net.Conn, error) {
 	conn, err := r.server.Dial()
 	if err != nil {

@@ -36,9 +36,9 @@ type Peer struct {
 	probes map[int]*Probe
 }
 
-// Join starts a member whose work does nothing, on a host that is called as its ID: so
-// [Redis.CutOff] cuts it off. It leaves when the test ends. A Config.WorkProbe of its own is
-// replaced: see [Peer.Hang].
+// Join starts a member whose work does nothing. Its host has the name of its ID, for
+// [Redis.CutOff]. The member leaves when the test ends. Join replaces Config.WorkProbe: see
+// [Peer.Hang].
 func (r *Redis) Join(cfg shard.Config) *Peer {
 	r.t.Helper()
 	p := &Peer{redis: r, ended: make(chan struct{}), probes: map[int]*Probe{}}
@@ -55,7 +55,7 @@ func (r *Redis) Join(cfg shard.Config) *Peer {
 	p.stop = cancel
 	go func() {
 		defer close(p.ended)
-		// One that is cut off, or killed, can't release its shards.
+		// A member that is cut off or killed can't release its shards.
 		if err := m.Run(ctx, idle); err != nil && !errors.Is(err, elector.ErrNotReleased) {
 			r.t.Errorf("electortest: member %s: %v", m.ID(), err)
 		}
@@ -69,24 +69,25 @@ func idle(ctx context.Context, _ *shard.Term) error {
 	return nil
 }
 
-// Leave makes the member hand its shards over, and returns when it has ended.
+// Leave makes the member hand its shards over, and returns when the member has stopped.
 func (p *Peer) Leave() {
 	p.stop()
 	<-p.ended
 }
 
-// Kill makes the member vanish, as a process that is killed: nothing is released or handed over.
-// Others own its shards when it has not been seen for half a lease and its leases have ended.
+// Kill makes the member vanish like a process that is killed: it releases nothing and hands
+// nothing over. Other members own its shards once it was not seen for half a lease and its leases
+// have expired.
 func (p *Peer) Kill() {
 	p.redis.CutOff(p.ID())
 	p.stop()
 }
 
-// Hang makes the work of a shard hang while this member owns it: its probe does not answer
-// any more, so the shard goes to another member, and this one keeps the others.
+// Hang makes the work of shard n hang while this member owns it: the shard's probe no longer
+// answers, so the shard moves to another member, and this one keeps its other shards.
 func (p *Peer) Hang(n int) { p.of(n).Hang() }
 
-// Pass ends that.
+// Pass ends a Hang: the probe of shard n passes again.
 func (p *Peer) Pass(n int) { p.of(n).Pass() }
 
 func (p *Peer) probe(n int) health.Probe { return p.of(n) }
@@ -100,8 +101,8 @@ func (p *Peer) of(n int) *Probe {
 	return p.probes[n]
 }
 
-// Settle returns when every shard of a group has an owner and none is to move, as an operator
-// would see it. The test fails when that takes more than ten minutes.
+// Settle blocks until every shard of a group has an owner and none is about to move, and returns
+// the status that an operator would see. The test fails if that takes more than ten minutes.
 func (r *Redis) Settle(group string) shard.Status {
 	r.t.Helper()
 	q := r.Quorum("electortest")
@@ -118,8 +119,8 @@ func (r *Redis) Settle(group string) shard.Status {
 
 const settlePoll = 20 * time.Millisecond
 
-// isPlanned reports whether the plan counts every member that wants shards: one that has just
-// joined is to get some.
+// isPlanned reports whether the plan has shards for every member that wants some, such as one that
+// has just joined.
 func isPlanned(st shard.Status) bool {
 	for _, m := range st.Members {
 		if m.Closed == "" && len(m.Planned) == 0 && st.Shards >= len(st.Members) {
@@ -129,9 +130,8 @@ func isPlanned(st shard.Status) bool {
 	return true
 }
 
-// TakeShard takes the lease of a shard away from m, which must own it, as [Redis.TakeLease]
-// does with an election's. It returns when m's term has ended; m owns the shard again after a
-// lease.
+// TakeShard takes the lease of shard n away from m, which must own the shard, as [Redis.TakeLease]
+// does for an election. It returns when m's term has ended. m owns the shard again after a lease.
 func (r *Redis) TakeShard(m *shard.Member, n int) {
 	r.t.Helper()
 	term := m.Term(n)

@@ -6,7 +6,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Start starts a Redis that ends with the test, on the real clock. For virtual
+// Start starts a Redis on the real clock, which stops when the test ends. For virtual
 // time use [Test].
 func Start(t testing.TB) *Redis {
 	r := &Redis{

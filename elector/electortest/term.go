@@ -7,9 +7,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/ungranted"
 )
 
-// NewTerm makes a term with that token for a test that calls a work function itself, with
-// no election and no Redis. It is valid until end is called with the reason that the work
-// is to see, Resign or Close is called, or the test ends; its deadline is a day away.
+// NewTerm returns a term with that token, for a test that calls a work function itself, with
+// no election and no Redis. The term is valid until end is called with the reason that the work
+// is to see, until Resign or Close is called, or until the test ends. Its deadline is a day away.
 //
 //	term, end := electortest.NewTerm(t, 7)
 //	go end(elector.ReasonLost)

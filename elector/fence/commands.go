@@ -9,19 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// attempts bounds how often Pipelined starts again because the mark moved under
-// it. The mark moves once per term and writer, so one is nearly always enough.
+// attempts bounds how often Pipelined tries a transaction because the mark changed while it
+// was watched. Each term changes the mark once, so one attempt is nearly always enough.
 const attempts = 10
 
-// Pipelined runs the commands that fn records, unless the token is older than the
-// mark, and raises the mark, in one transaction: the mark is watched (WATCH) and
-// MULTI/EXEC carries all, so that either all commands are sent to be run or none. It
-// takes three round trips where [Redis.Run] takes one.
+// Pipelined runs the commands that fn records, unless the token is older than the mark, and
+// raises the mark, in one transaction: it watches the mark (WATCH), and sends all commands in one
+// MULTI/EXEC, so that either all of them are run or none. It takes three round trips, where
+// [Redis.Run] takes one.
 //
-// fn runs once, and only records: it must not call Exec. The commands that are
-// returned have their results; the error is a [*StaleError] when nothing was written
-// because the token was refused, else the first error of a command. Redis takes nothing
-// back when one of the commands fails while it is run.
+// Pipelined calls fn once. fn only records commands, and must not call Exec. The returned
+// commands have their results. The error is a [*StaleError] when the token was refused and
+// nothing was written, otherwise the first error of a command. When a command fails while it is
+// run, Redis does not undo the others.
 func (r *Redis) Pipelined(ctx context.Context, token uint64, fn func(redis.Pipeliner) error) ([]redis.Cmder, error) {
 	if err := checkToken(token); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (r *Redis) Pipelined(ctx context.Context, token uint64, fn func(redis.Pipel
 	return cmds, fmt.Errorf("fence: %s moved %d times while the commands were tried: nothing was written", r.mark, attempts)
 }
 
-// transact is one attempt; the mark is watched already.
+// transact makes one attempt. The caller watches the mark.
 func (r *Redis) transact(ctx context.Context, tx *redis.Tx, token uint64, cmds []redis.Cmder) error {
 	mark, err := r.read(ctx, tx, token)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Redis) transact(ctx context.Context, tx *redis.Tx, token uint64, cmds [
 	return err
 }
 
-// read returns the mark, unless it refuses the token.
+// read returns the mark, or an error if the mark refuses the token.
 func (r *Redis) read(ctx context.Context, tx *redis.Tx, token uint64) (string, error) {
 	mark, err := tx.Get(ctx, r.mark).Result()
 	switch {

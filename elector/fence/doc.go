@@ -1,11 +1,12 @@
 // Package fence makes a resource refuse the writes of old leaders.
 //
-// A leader can be paused for any time between checking "do I lead" and writing: by
-// the garbage collector, by SIGSTOP, by the machine under it. When it wakes up,
-// another one leads. So whatever leaders write to must itself refuse them: every
-// write brings the token of its term (elector.Term.Token), the resource remembers
-// the largest one it has seen (its mark), and refuses a smaller one with
-// [ErrStale]. Check and write must be one step, or the pause falls between them.
+// A leader can be paused for any time between the check that it leads and a write: by
+// the garbage collector, by SIGSTOP, by the machine under it. When it resumes,
+// another candidate may lead. So the resource that leaders write to must itself refuse old
+// leaders: every write carries the token of its term (elector.Term.Token), and the resource
+// remembers the largest token that it has seen (its mark), and refuses a smaller one with
+// [ErrStale]. The check and the write must be one atomic step: otherwise the pause can fall
+// between them.
 //
 // # Redis
 //
@@ -16,21 +17,21 @@
 //	if errors.Is(err, fence.ErrStale) { ... } // nothing was written: stop, another leads
 //
 // The mark is a key beside the data. A stale leader is refused from the
-// successor's first write on; a successor that wants it earlier writes something,
-// or nothing ([Redis.Raise]), as the first thing in its term. On Cluster the mark
-// and the data share a hash tag, as above.
+// successor's first write on. A successor that wants this to begin earlier raises the
+// mark ([Redis.Raise]) as the first thing in its term. On Cluster the mark and the data
+// share a hash tag, as above.
 //
-// A mark that no fence has written (an operator did by hand, or another program) refuses every
-// token: whether one is old is not known then. That is an ErrStale too, so that
-// no leader continues to write, and [ErrForeignMark]: no new leader helps, an operator has to
-// look.
+// A mark that no fence has written (but an operator, or another program) refuses every
+// token, because it is not known whether a token is old. The error is an ErrStale, so that
+// no leader continues to write, and also an [ErrForeignMark]: a new leader does not help, an
+// operator has to fix the mark.
 //
-// When the data lives on the very Redis that alone holds the election (a quorum
-// of one), [OnElection] reads the election's own counter instead. That one grows
-// at the election, so a stale leader is refused before the successor has written
-// anything. It is no mark for a quorum of 3 or 5: there a candidate that lost, with
-// the votes of a minority, may have raised the counter of one node above the
-// sitting leader's token, and that node would refuse the rightful leader.
+// When the data is on the one Redis that holds the election (a quorum of one),
+// [OnElection] reads the election's own counter instead. The counter grows at the
+// election, so a stale leader is refused before the successor has written anything.
+// It can't be the mark with a quorum of 3 or 5: there a losing candidate, with the
+// votes of a minority, may have raised the counter of one node above the token of the
+// sitting leader, and that node would refuse the rightful leader.
 //
 // # SQL
 //
@@ -45,18 +46,18 @@
 // tx is a transaction of database/sql or of an ORM that is built on it ([Tx]);
 // [SQL.GuardFunc] takes those of other packages, such as pgx.
 //
-// Make it the first statement: it takes the lock on the mark's row, so that the
-// transactions of two leaders come one after the other, and what the later one
-// reads includes what the earlier one wrote. A leader that is paused inside its
-// transaction makes its successor wait for that row; bound it on the server
+// Call Guard first in the transaction: it locks the mark's row, so that the
+// transactions of two leaders run one after the other, and the later one reads what the
+// earlier one wrote. A leader that is paused inside its transaction makes its successor
+// wait for that row. Bound that wait on the server
 // (PostgreSQL: idle_in_transaction_session_timeout, below the lease).
 //
 // # Anything else
 //
-// Send the token along (for HTTP, in a header named Fencing-Token), and let the
-// receiver compare and set under the lock, or in the transaction, of the write
-// itself; the example "Receiver" shows it. A receiver with several replicas needs
+// Send the token with each write (for HTTP, in a header named Fencing-Token), and let the
+// receiver compare it and raise its mark under the lock, or in the transaction, of the write
+// itself; the example "Receiver" shows this. A receiver with several replicas needs
 // one place for its mark, such as one of the two above. A resource that can only
-// compare versions (If-Match, a conditional put) does too, when the token is part of what
-// is compared.
+// compare versions (If-Match, a conditional put) works too, if the token is part of the
+// version.
 package fence

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Errors that a caller may want to distinguish; the error at hand is a [*StaleError].
+// Errors that a caller may want to distinguish with errors.Is. The error itself is a [*StaleError].
 var (
-	// ErrStale: the resource refuses the token, and nothing was written.
-	// The token is older than the newest one that the resource has seen: another
-	// leader was elected since.
+	// ErrStale means that the resource refused the token, and that nothing was
+	// written. The token is older than the newest one that the resource has seen:
+	// another leader was elected since.
 	ErrStale = errors.New("fence: stale token")
-	// ErrForeignMark is an [ErrStale] with another cause: what stands in the mark's
-	// place was not put there by a fence, so it is not known whether the token is old.
-	// It refuses every leader, until an operator has fixed it.
+	// ErrForeignMark is an [ErrStale] with another cause: the mark holds a value that
+	// no fence has written, so it is not known whether the token is old. Such a mark
+	// refuses every leader until an operator has fixed it.
 	ErrForeignMark = errors.New("fence: foreign mark")
 )
 
-// StaleError is an [ErrStale] with its particulars.
+// StaleError is an [ErrStale] with its details.
 type StaleError struct {
 	Resource string // the key of the mark, or the resource's name in the table
-	Token    uint64 // what the write brought
-	Newest   uint64 // what the resource has seen; 0 when that is not known
+	Token    uint64 // the token of the refused write
+	Newest   uint64 // the newest token that the resource has seen; 0 when that is not known
 	Foreign  string // what a foreign mark holds, in words; empty otherwise
 }
 
-// Error is what was refused, and what to do.
+// Error says what was refused, and what to do.
 func (e *StaleError) Error() string {
 	if e.Foreign != "" {
 		return fmt.Sprintf("%v: the mark %s holds %s, so token %d is refused as if it were stale: find out what else writes there, "+
@@ -43,11 +43,11 @@ func (e *StaleError) Is(target error) bool {
 	return target == ErrStale || target == ErrForeignMark && e.Foreign != ""
 }
 
-// anotherType is what a foreign mark may hold.
+// anotherType describes a foreign mark that is no string.
 const anotherType = "another type than a string"
 
-// judge compares a token with what the mark holds, as text: a number that no
-// election hands out, or no number at all, is a foreign mark's.
+// judge returns a [*StaleError] if the mark, given as text, refuses the token. A mark that is no
+// number, or a number that no election hands out, is foreign.
 func judge(resource, mark string, token uint64) error {
 	newest, err := strconv.ParseUint(mark, 10, 64)
 	switch {
@@ -59,8 +59,8 @@ func judge(resource, mark string, token uint64) error {
 	return nil
 }
 
-// legible shortens what may be anything to what fits into an error, as the guard's
-// script does.
+// legible shortens a foreign mark, and replaces what is not printable, so that it fits into an
+// error. The guard's script does the same.
 func legible(mark string) string {
 	b := []byte(mark[:min(len(mark), 40)])
 	for i, c := range b {

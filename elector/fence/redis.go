@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis fences the writes to what lives in one Redis deployment: a single
-// server, Sentinel or Cluster. Safe for concurrent use.
+// Redis fences writes to data in one Redis deployment: a single server, Sentinel or
+// Cluster. Safe for concurrent use.
 //
 // go-redis sends a command again when its answer was lost (Options.MaxRetries, 3
 // by default), so a write that must not happen twice needs a client with
@@ -20,12 +20,12 @@ import (
 type Redis struct {
 	client redis.UniversalClient
 	mark   string
-	access string // raise: the mark is ours; read: it is the election's
+	access string // "raise": the fence has its own mark; "read": the mark is the election's counter
 }
 
-// NewRedis fences with its own mark under the given key, which the first
-// write makes. On Cluster the mark and all the data must share one hash tag. The mark
-// must live as long as the data: no expiry, no eviction. It does no I/O.
+// NewRedis returns a fence with a mark of its own under the given key. The first write creates
+// the mark. On Cluster the mark and all the data must share one hash tag. The mark
+// must live as long as the data: no expiry, no eviction. NewRedis does no I/O.
 func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
 	switch {
 	case client == nil:
@@ -39,12 +39,12 @@ func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
 	return &Redis{client: client, mark: mark, access: "raise"}, nil
 }
 
-// OnElection fences with the counter of an election that this deployment holds
-// alone: a quorum of one, never of 3 or 5 (see the package comment). An empty
-// prefix means "mandate". The counter is only read. When it is missing (the
-// election's name is wrong, or Redis lost its data and the leader has not renewed
-// yet) everything is refused, with another error than ErrStale. On Cluster the data's
-// keys need the election's hash tag: {election}. It does no I/O.
+// OnElection returns a fence that uses the counter of an election as its mark. This deployment
+// must hold the election alone: a quorum of one, never of 3 or 5 (see the package comment). An
+// empty prefix means "mandate". The fence only reads the counter. When the counter is missing
+// (the election's name is wrong, or Redis lost its data and the leader has not renewed yet), every
+// write is refused, with an error other than ErrStale. On Cluster the data's keys need the
+// election's hash tag: {election}. OnElection does no I/O.
 func OnElection(client redis.UniversalClient, prefix, election string) (*Redis, error) {
 	if prefix == "" {
 		prefix = "mandate"
@@ -58,7 +58,7 @@ func OnElection(client redis.UniversalClient, prefix, election string) (*Redis, 
 	return &Redis{client: client, mark: prefix + ":{" + election + "}:fence", access: "read"}, nil
 }
 
-// Mark is the key of the mark.
+// Mark returns the key of the mark.
 func (r *Redis) Mark() string { return r.mark }
 
 //go:embed guard.lua
@@ -67,18 +67,17 @@ var guardLua string
 // Script is a script that can run under the guard.
 type Script struct{ guarded *redis.Script }
 
-// NewScript takes a script as EVAL does: it finds its keys in KEYS and its
-// arguments in ARGV, and knows nothing of the guard. (Functions, and scripts that begin
+// NewScript wraps a script as EVAL takes it: the script finds its keys in KEYS and its
+// arguments in ARGV, and sees nothing of the guard. (Functions, and scripts that begin
 // with a shebang, can't be wrapped.)
 func NewScript(source string) *Script {
 	return &Script{redis.NewScript(guardLua + source)}
 }
 
-// Run runs the script unless the token is older than the mark, and raises the
-// mark to the token, in one step: one EVALSHA, and an EVAL when this server does not
-// know the script yet. The error of the result is a [*StaleError] when the token was
-// refused; nothing was written then. Redis takes nothing back of a script that fails
-// in the middle.
+// Run runs the script unless the token is older than the mark, and raises the mark to the
+// token, in one atomic step: one EVALSHA, followed by an EVAL when the server does not have the
+// script yet. The error of the result is a [*StaleError] when the token was refused; nothing was
+// written then. When a script fails in the middle, Redis does not undo what it has written.
 func (r *Redis) Run(ctx context.Context, token uint64, script *Script, keys []string, args ...any) *redis.Cmd {
 	if err := errors.Join(checkToken(token), checkSlots(r.client, r.mark, keys)); err != nil {
 		return failed(ctx, err)
@@ -96,22 +95,22 @@ func failed(ctx context.Context, err error) *redis.Cmd {
 	return cmd
 }
 
-// Raise writes nothing but the mark: from its return on, all older tokens are
-// refused. With OnElection it only checks whether the token is still the newest.
+// Raise writes only the mark: once it has returned, all older tokens are refused. With
+// OnElection it only checks whether the token is still the newest.
 func (r *Redis) Raise(ctx context.Context, token uint64) error {
 	return r.Run(ctx, token, nothing, nil).Err()
 }
 
 var nothing = NewScript("return 1")
 
-// explain turns the guard's words into errors.
+// explain turns the error replies of the guard and of Redis into errors of this package.
 func (r *Redis) explain(err error, token uint64) error {
 	if err == nil {
 		return nil
 	}
 	text := err.Error()
 	if mark, ok := strings.CutPrefix(text, "MANDATESTALE <"); ok {
-		// Redis may add where in the script an error arose.
+		// Redis may append where in the script the error arose.
 		return judge(r.mark, mark[:max(0, strings.LastIndex(mark, ">"))], token)
 	}
 	if strings.HasPrefix(text, "MANDATETYPE") {
@@ -134,7 +133,8 @@ func (r *Redis) anotherType(token uint64) error {
 	return &StaleError{Resource: r.mark, Token: token, Foreign: anotherType}
 }
 
-// missing is about the election's counter: a mark of our own may be missing.
+// missing returns the error for a missing counter of an election. A mark of the fence's own may
+// be missing: the first write creates it.
 func (r *Redis) missing() error {
 	return fmt.Errorf("fence: %s, the election's counter, is missing: is this the election's only Redis, and are its name and prefix right? "+
 		"(After a loss of data the leader's next renewal writes it again.)", r.mark)

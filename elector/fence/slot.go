@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// checkSlots refuses what a Cluster can't do in one step, before anything is
-// sent. Other deployments have no slots.
+// checkSlots returns an error if the keys and the mark are in different slots of a Cluster, which
+// can't change them in one step. Other deployments have no slots. It does no I/O.
 func checkSlots(client redis.UniversalClient, mark string, keys []string) error {
 	if _, ok := client.(*redis.ClusterClient); !ok {
 		return nil
@@ -24,8 +24,8 @@ func checkSlots(client redis.UniversalClient, mark string, keys []string) error 
 	return nil
 }
 
-// slot is the hash slot of a key, by Redis Cluster's rule: CRC16 (XMODEM) of what
-// stands in the first pair of braces, if anything does.
+// slot returns the hash slot of a key, by Redis Cluster's rule: CRC16 (XMODEM) of the text in
+// the first pair of braces, or of the whole key if there is none.
 func slot(key string) uint16 {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -46,9 +46,9 @@ func slot(key string) uint16 {
 	return crc % 16384
 }
 
-// keysOf is the first key of each command. That is enough to find data of another
-// slot; were a later key of a command in another one, the server would refuse to queue
-// it, and with it the whole transaction.
+// keysOf returns the first key of each command. That is enough to find data in another slot: if
+// a later key of a command is in another slot, the server refuses to queue the command, and with it
+// the whole transaction.
 func keysOf(cmds []redis.Cmder) []string {
 	var keys []string
 	for _, cmd := range cmds {
@@ -60,7 +60,8 @@ func keysOf(cmds []redis.Cmder) []string {
 	return keys
 }
 
-// firstKey is where a command has its first key; far out when it has none.
+// firstKey returns the index of a command's first key; for a command without keys, an index that
+// is out of range.
 func firstKey(name string) int {
 	switch {
 	case slices.Contains([]string{"eval", "evalsha", "fcall"}, name):

@@ -18,8 +18,8 @@ const (
 	MySQL      Dialect = "mysql"  // MariaDB too, where it is tested
 )
 
-// Tx is a transaction of database/sql, or of what is built on it: *sql.Tx, sqlx.Tx, the
-// Statement.ConnPool of a gorm.DB in a transaction, the Tx in a bun.Tx.
+// Tx is a transaction of database/sql, or of a package that is built on it: *sql.Tx, sqlx.Tx,
+// the Statement.ConnPool of a gorm.DB in a transaction, the Tx in a bun.Tx.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -35,16 +35,16 @@ type Row interface {
 type SQL struct {
 	table  string
 	schema string
-	// raise makes the mark the larger of itself and the token. It writes the row
-	// also when nothing changes: the lock that this takes is what lets the
-	// transactions of two leaders come only one after the other.
+	// raise sets the mark to the larger of itself and the token. It writes the row even
+	// when nothing changes: the row lock that this takes makes the transactions of two
+	// leaders run one after the other.
 	raise string
-	// newest reads the mark behind raise; empty: raise returns it.
+	// newest reads the mark after raise; empty: raise itself returns the mark.
 	newest string
 }
 
-// NewSQL names the dialect and the table; an empty table means "mandate_fence". It
-// does no I/O.
+// NewSQL returns a fence with its marks in the given table; an empty name means "mandate_fence".
+// It does no I/O.
 func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	if table == "" {
 		table = "mandate_fence"
@@ -53,7 +53,7 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 		return nil, fmt.Errorf("fence: table %q: letters, digits and _ only, with a schema and a dot before it if need be", table)
 	}
 	s := &SQL{table: table, schema: schemaOf(table, "VARCHAR(255)", "")}
-	// What no fence writes, such as a number below zero, stays, to be refused.
+	// A value that no fence writes, such as a negative number, is not replaced, so that judge refuses it.
 	conflict := " ON CONFLICT (resource) DO UPDATE SET token = CASE WHEN %s THEN mark.token ELSE %s(mark.token, excluded.token) END RETURNING token"
 	switch dialect {
 	case PostgreSQL:
@@ -61,8 +61,8 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	case SQLite:
 		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "mark.token < 0 OR typeof(mark.token) <> 'integer'", "MAX")
 	case MySQL:
-		// Binary: its text ignores case, and resources would share a mark. InnoDB: other
-		// engines have no transactions.
+		// VARBINARY, because MySQL compares text without regard to case, so that resources would
+		// share a mark. InnoDB, because other engines have no transactions.
 		s.schema = schemaOf(table, "VARBINARY(255)", " ENGINE=InnoDB")
 		s.raise = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = IF(token < 0, token, GREATEST(token, VALUES(token)))"
 		s.newest = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
@@ -78,15 +78,15 @@ func schemaOf(table, text, engine string) string {
 		"  token BIGINT NOT NULL\n)" + engine
 }
 
-// A name can't be a parameter of a statement, so it must not be able to be more
-// than a name.
+// tableName matches valid table names. A name can't be a parameter of a statement, so it must
+// not be able to inject SQL.
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Schema is the statement that makes the table, for those who keep their schema
-// in migrations.
+// Schema returns the statement that creates the table, for users who keep their schema in
+// migrations.
 func (s *SQL) Schema() string { return s.schema }
 
-// Create makes the table if there is none. db is a *sql.DB, *sql.Conn or *sql.Tx.
+// Create creates the table if it does not exist. db is a *sql.DB, *sql.Conn or *sql.Tx.
 func (s *SQL) Create(ctx context.Context, db interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 },
@@ -97,19 +97,19 @@ func (s *SQL) Create(ctx context.Context, db interface {
 	return nil
 }
 
-// Guard lets the transaction continue when the token is not older than the resource's
-// newest one, which it becomes with the commit. Otherwise it returns a [*StaleError],
-// also for a mark that no fence has written, and the caller rolls back.
+// Guard returns nil if the token is not older than the newest token of the resource. The token
+// becomes the newest one when the transaction commits. Otherwise, and for a mark that no fence has
+// written, Guard returns a [*StaleError], and the caller must roll back.
 //
-// Call it first in the transaction, before the reads on which the writes depend.
-// Until the transaction ends, every other one of the same resource waits here: on
-// PostgreSQL for as long as ctx, on SQLite for its busy_timeout, on MySQL for
-// innodb_lock_wait_timeout; then the error is the driver's. Above READ COMMITTED on
-// PostgreSQL a serialization failure may end the wait, and the first two writes ever to
-// a mark a deadlock on MySQL; the caller tries those again, as always with these.
+// Call Guard first in the transaction, before the reads on which the writes depend. Until the
+// transaction ends, Guard blocks in every other transaction on the same resource: on PostgreSQL
+// until ctx ends, on SQLite for its busy_timeout, on MySQL for innodb_lock_wait_timeout; then it
+// returns the driver's error. On PostgreSQL above READ COMMITTED the wait may end with a
+// serialization failure, and on MySQL the first two writes ever to a mark may deadlock; the caller
+// retries after these errors, as usual.
 //
-// tx must be a transaction, in which the caller writes afterwards: *sql.Tx, or what an ORM
-// wraps around one. A *sql.DB is refused, because its statements share no transaction.
+// tx must be the transaction in which the caller writes afterwards: *sql.Tx, or an ORM's wrapper
+// of one. A *sql.DB is refused, because its statements share no transaction.
 func (s *SQL) Guard(ctx context.Context, tx Tx, resource string, token uint64) error {
 	if _, ok := tx.(*sql.DB); ok {
 		return errors.New("fence: Guard needs a transaction, not a *sql.DB: begin one, and write in it")
@@ -117,21 +117,22 @@ func (s *SQL) Guard(ctx context.Context, tx Tx, resource string, token uint64) e
 	return s.guard(resource, token, func() (mark string, err error) { return s.raiseTo(ctx, tx, resource, token) })
 }
 
-// GuardFunc is Guard for transactions that are not of database/sql: queryRow runs a
-// statement in the transaction and returns its only row. Of pgx:
+// GuardFunc is Guard for transactions of packages other than database/sql. queryRow runs a
+// statement in the transaction and returns its only row. With pgx:
 //
 //	queryRow := func(ctx context.Context, query string, args ...any) fence.Row {
 //		return tx.QueryRow(ctx, query, args...) // tx is a pgx.Tx
 //	}
 //	err := marks.GuardFunc(ctx, queryRow, "orders", term.Token())
 //
-// MySQL has no statement that writes a mark and returns it: there it is an error.
+// On MySQL GuardFunc returns an error, because MySQL has no statement that writes a mark and
+// returns it.
 func (s *SQL) GuardFunc(ctx context.Context, queryRow func(ctx context.Context, query string, args ...any) Row, resource string, token uint64) error {
 	if s.newest != "" {
 		return errors.New("fence: GuardFunc does not work on MySQL: use Guard, with a transaction of database/sql")
 	}
 	return s.guard(resource, token, func() (string, error) {
-		var mark any // drivers of their own don't turn numbers into text
+		var mark any // unlike database/sql, other packages don't convert numbers to text
 		err := queryRow(ctx, s.raise, resource, int64(token)).Scan(&mark)
 		if text, ok := mark.([]byte); ok {
 			mark = string(text)
@@ -154,7 +155,7 @@ func (s *SQL) guard(resource string, token uint64, raise func() (mark string, er
 	return judge(resource, mark, token)
 }
 
-// raiseTo returns the mark as text: SQLite keeps anything in any column.
+// raiseTo raises the mark and returns it as text, because a column in SQLite can hold any type.
 func (s *SQL) raiseTo(ctx context.Context, tx Tx, resource string, token uint64) (mark string, err error) {
 	if s.newest == "" {
 		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&mark)

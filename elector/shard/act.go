@@ -28,13 +28,14 @@ func (r *reconciler) act() {
 	}
 }
 
-// begin starts to campaign for a shard, unless this member has failed at it lately.
+// begin starts to campaign for a shard, unless this member must not do so now, such as after a
+// failure.
 func (r *reconciler) begin(shard int) {
 	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || r.cordon() != nil || !r.isCut(shard) {
 		return
 	}
 	c, err := r.newCandidacy(shard)
-	if err != nil { // New of the first one has found no problem
+	if err != nil { // unexpected: New has checked the configuration
 		r.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
 		return
 	}
@@ -46,18 +47,19 @@ func (r *reconciler) newCandidacy(shard int) (*candidacy, error) {
 	return newCandidacy(r.ctx, r.m, shard, r.began, r.floor(), r.work, r.send)
 }
 
-// look is what time alone changes: shards that this member may try again, loads, health.
+// look handles what changes with time alone: shards that this member may try again, work that does
+// not stop, loads, health.
 func (r *reconciler) look() {
 	now := time.Now()
 	for s, u := range r.unable {
-		// Twice as long as it lasted it is remembered, for the next one.
+		// A failure is remembered for another Cooldown, so that the next one counts as consecutive.
 		if now.After(u.until.Add(r.m.cfg.Cooldown)) {
 			delete(r.unable, s)
 		}
 	}
 	for s, c := range r.running {
 		c.remind()
-		if !c.stuck && c.overdue() && r.next[s] == r.me { // one that moves has its next owner waiting
+		if !c.stuck && c.overdue() && r.next[s] == r.me { // a shard that moves already has a next owner waiting
 			c.stuck = true
 			r.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
 		}
@@ -69,8 +71,8 @@ func (r *reconciler) look() {
 	r.report()
 }
 
-// cordoned takes that the cordon of this member has changed. What campaigns ends: others would
-// hand shards over to it.
+// cordoned handles a change of this member's cordon. A cordon ends the candidacies that campaign, or
+// other members would hand shards over to this one.
 func (r *reconciler) cordoned() {
 	c := r.cordon()
 	if c != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard/internal/plan"
 )
 
-// assigner makes the plans during one term as the assigner.
+// assigner makes the plans during one term of this member as the assigner.
 type assigner struct {
 	m    *Member
 	term *elector.Term
@@ -26,13 +26,13 @@ type assigner struct {
 	twins  twins
 
 	snapshots []snapshot // by node
-	saw       time.Time  // when enough nodes had shown the members last
+	saw       time.Time  // when a majority of the nodes had last shown the members
 	seen      chan snapshot
 	pollers   []link
 	wanted    atomic.Pointer[group.Plan] // what the pollers publish
 }
 
-// snapshot is what a node has shown, and when.
+// snapshot is what a node has returned, and when.
 type snapshot struct {
 	group.Snapshot
 	node int
@@ -52,11 +52,11 @@ func newAssigner(m *Member, term *elector.Term, known *group.Plan, propose func(
 	return a
 }
 
-// Times that a change waits for those that come with it.
+// planDelay is how long a change waits for others that arrive together with it.
 const planDelay = 10 * time.Millisecond
 
-// firstPlanDelay is for the members that start together: the first one would be given all
-// shards, and hand most of them over again.
+// firstPlanDelay is for members that start together. Without it, the first one would be given all
+// shards, and then hand most of them over.
 func (a *assigner) firstPlanDelay() time.Duration { return min(a.m.cfg.Lease/10, time.Second/2) }
 
 func (a *assigner) run(ctx context.Context) {
@@ -100,8 +100,8 @@ func (a *assigner) wait() time.Duration {
 	return planDelay
 }
 
-// giveUp has the office go to another member when this one can't read who the members are,
-// and keeps away from it for a lease.
+// giveUp leaves the assigner's election to other members for a lease if this member can't read the
+// group's members from a majority of the nodes.
 func (a *assigner) giveUp() {
 	if _, ok := a.members(); ok {
 		a.saw = time.Now()
@@ -110,7 +110,7 @@ func (a *assigner) giveUp() {
 	}
 }
 
-// poll reads one node, and writes the plan to it where that is another one.
+// poll reads one node repeatedly, and writes the plan to it when the node holds another one.
 func (a *assigner) poll(ctx context.Context, node int) {
 	store, l := a.m.store, &a.pollers[node]
 	failing := false
@@ -121,7 +121,8 @@ func (a *assigner) poll(ctx context.Context, node int) {
 		}
 		if failing = err != nil; !failing {
 			if p := a.wanted.Load(); p != nil && s.Plan != p.Version && a.term.Valid() {
-				// What stands there beyond this term no assigner wrote: this one still leads.
+				// A plan with a higher token is replaced, too: while this term is valid, no
+				// assigner can have written it.
 				_, _ = store.Publish(ctx, node, p, s.Plan)
 			}
 			select {
@@ -136,7 +137,7 @@ func (a *assigner) poll(ctx context.Context, node int) {
 	}
 }
 
-// members are those that live; false while too few nodes have shown that.
+// members returns the living members; false while no majority of the nodes has shown them lately.
 func (a *assigner) members() (all []group.Member, ok bool) {
 	r, answers := newRoll(), 0
 	for _, s := range a.snapshots {
@@ -149,7 +150,7 @@ func (a *assigner) members() (all []group.Member, ok bool) {
 	return r.members(majority), answers >= majority
 }
 
-// decide makes a plan, and has it published if it is another one.
+// decide makes a plan, and has the pollers publish it if it differs from the last one.
 func (a *assigner) decide(ctx context.Context) {
 	members, ok := a.members()
 	settings := a.m.gate.settings.Load()
@@ -190,7 +191,7 @@ func (a *assigner) decide(ctx context.Context) {
 	}
 }
 
-// planned is the plan in force, with the members that live now.
+// planned returns by shard the member of the last plan, as an index of the living members.
 func (a *assigner) planned(members []group.Member, shards int) []int {
 	if a.last == nil {
 		return nil
@@ -205,10 +206,11 @@ func (a *assigner) planned(members []group.Member, shards int) []int {
 			all[s] = index[m]
 		}
 	}
-	// More of them are new: no member has them, and any can get them.
+	// The group has grown: its new shards are planned for no member yet.
 	return append(all, none(max(0, shards-len(all)))...)[:shards]
 }
 
+// made returns the plan as it is published.
 func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
 	p := &group.Plan{Shards: shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}, Loads: map[int]float64{}}
 	for _, m := range members {
@@ -238,8 +240,8 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 	return p
 }
 
-// equal reports whether two plans give the same shards to the same members. The loads of those that move are
-// only published along with them.
+// equal reports whether two plans give the same shards to the same members. It ignores the loads:
+// they are only published along with the shards that move.
 func equal(a, b *group.Plan) bool {
 	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)

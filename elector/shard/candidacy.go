@@ -21,28 +21,30 @@ type candidacy struct {
 	ctx     context.Context
 	cancel  context.CancelFunc // ends the campaign, or the term
 
-	term *Term // that it serves; nil: none
-	// again ends its work for now: the shard is cut. Nil: no work runs, or it was called.
+	term *Term // whose work runs; nil: none
+	// again restarts the work with fewer keys, as the shard is cut. Nil: no work runs, or again
+	// was called already.
 	again context.CancelFunc
-	// rival: the plan has shown another owner. reminders are how often it is to claim by
-	// itself, since the plan shows none any more.
+	// rival: the plan shows another owner. reminders is how many more times to claim without a
+	// release message, once the plan shows no other owner any more.
 	rival     bool
 	reminders int
-	// stuck: its work has not stopped for long after a term. Until it does, this member can't
-	// lead again, and must not be taken for the owner: no other member would campaign.
+	// stuck: the work is still running long after its term. Until it returns, this member can't
+	// lead again, and must not report the shard as owned: no other member would campaign for it.
 	stuck bool
-	// listens: it would receive a release. since is when it began to campaign.
+	// listens: a release would be received. since is when the campaign began.
 	listens bool
 	since   time.Time
-	// cool ends Config.Warm; nil: that was not called. warm: it has returned, or its time is up;
-	// unfit is why this member must not have the shard.
+	// cool cancels Config.Warm; nil: Warm was not called. warm: Warm has returned, or its time is
+	// up. unfit is the error of Warm; the member leaves the shard to others.
 	cool  context.CancelFunc
 	warm  bool
 	unfit error
 }
 
-// began is the begin of a term, ran its end, listens that the next release would be received,
-// warmed that its owner waits for Config.Warm no longer, and over the end of a candidacy.
+// Events of a candidacy: began is the begin of a term's work, and ran its end; listens means that
+// the next release would be received, warmed that the owner need not wait for Config.Warm any
+// longer; over is the end of the candidacy.
 type (
 	began struct {
 		c     *candidacy
@@ -62,12 +64,12 @@ type (
 	over struct {
 		c   *candidacy
 		err error
-		why *elector.Ended // of its last term; nil: it never led
+		why *elector.Ended // how the last term ended; nil: there was none
 	}
 )
 
-// newCandidacy makes one that has not started. began is when the member did; its tokens are above
-// the floor.
+// newCandidacy makes a candidacy, which start starts. began is when the member started; the
+// candidacy's tokens are above the floor.
 func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor uint64, work Work, report func(event)) (*candidacy, error) {
 	e, err := elector.New(m.quorum, m.shardConfig(shard))
 	if err != nil {
@@ -81,7 +83,7 @@ func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor ui
 	return c, nil
 }
 
-// start campaigns, on a goroutine of its own.
+// start campaigns on a new goroutine.
 func (c *candidacy) start() {
 	go func() {
 		var last *elector.Term
@@ -97,7 +99,8 @@ func (c *candidacy) start() {
 	}()
 }
 
-// serve runs the work of one term: once for each number of shards that the group has during it.
+// serve runs the work of one term, and runs it again with the new number of shards when the group
+// grows during the term.
 func (c *candidacy) serve(ctx context.Context, term *elector.Term) error {
 	for {
 		shards, ok := c.m.gate.enter(ctx, c.shard, term.Token(), term.Valid)
@@ -110,7 +113,7 @@ func (c *candidacy) serve(ctx context.Context, term *elector.Term) error {
 	}
 }
 
-// perform runs the work until its term ends, or the shard is cut: again.
+// perform runs the work until its term ends, or the shard is cut; then again is true.
 func (c *candidacy) perform(ctx context.Context, term *Term) (again bool, err error) {
 	inner, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
@@ -129,15 +132,15 @@ func (c *candidacy) perform(ctx context.Context, term *Term) (again bool, err er
 	}
 	var why *elector.Ended
 	if errors.As(term.Err(), &why) && leaves(why.Reason) {
-		c.cancel() // before the Elector campaigns again
+		c.cancel() // now, or the Elector would campaign again
 	}
 	return false, err
 }
 
 var errCut = errors.New("the group grows: the shard has fewer keys from now on")
 
-// leaves reports whether a shard should go elsewhere after such an end. After the others
-// this member campaigns for it at once: nothing of its own was wrong.
+// leaves reports whether a shard should move to another member after a term that ended for this
+// reason. After any other reason this member campaigns again at once, because it is not at fault.
 func leaves(r elector.Reason) bool {
 	switch r {
 	case elector.ReasonUnhealthy, elector.ReasonFailed, elector.ReasonPanicked, elector.ReasonResigned, elector.ReasonHandover:
@@ -147,9 +150,9 @@ func leaves(r elector.Reason) bool {
 	}
 }
 
-// watch takes whether the plan shows another owner of the shard. Once that has gone the candidacy
-// claims, if it has not by then: the message of the release may be lost with the member that has
-// left, and it would wait for the end of a lease that is none any more.
+// watch notes whether the plan shows another owner of the shard. When the plan stops showing one, the
+// candidacy claims without waiting for a release message: the message may be lost with the member
+// that left, and the candidacy would wait for the end of a lease that was released already.
 func (c *candidacy) watch(other bool) {
 	switch {
 	case other:
@@ -161,7 +164,8 @@ func (c *candidacy) watch(other bool) {
 	}
 }
 
-// maxReminders: the owner reports that its work has returned, and releases the lock after that.
+// maxReminders allows for claims that come too early: an owner first reports that its work has
+// returned, and releases the lock after that.
 const maxReminders = 3
 
 func (c *candidacy) remind() {
@@ -171,7 +175,7 @@ func (c *candidacy) remind() {
 	}
 }
 
-// getWarm calls Config.Warm, once in a campaign: the shard has an owner, who waits for that.
+// getWarm calls Config.Warm, once per campaign. The shard has another owner, which waits for it.
 func (c *candidacy) getWarm() {
 	if c.m.cfg.warms() && c.term == nil && c.cool == nil {
 		cfg, log := &c.m.cfg, c.m.log().With("shard", c.shard)
@@ -179,7 +183,7 @@ func (c *candidacy) getWarm() {
 	}
 }
 
-// gotWarm takes the end of that. A member that can't get ready leaves the shard to others.
+// gotWarm handles the end of Config.Warm. If Warm has failed, the member leaves the shard to others.
 func (c *candidacy) gotWarm(err error) {
 	if c.warm = true; err != nil && c.term == nil {
 		c.unfit = err
@@ -187,33 +191,34 @@ func (c *candidacy) gotWarm(err error) {
 	}
 }
 
-// elected takes that it owns the shard.
+// elected records that this member owns the shard.
 func (c *candidacy) elected(term *Term, again context.CancelFunc) {
 	if c.term, c.again = term, again; c.cool != nil {
 		c.cool()
 	}
 }
 
-// anew takes that its work has returned, after which it campaigns again unless it ends.
+// anew records that the work has returned. The candidacy then campaigns again unless it ends.
 func (c *candidacy) anew() {
 	c.term, c.again, c.cool, c.warm = nil, nil, nil, false
 	c.listens, c.since = false, time.Now()
 }
 
-// ready reports whether the shard's owner may hand it over to this member: it is warm, and the
-// release wakes it. Where that never comes true (the Redis user may not subscribe) the shard moves
-// all the same.
+// ready reports whether the shard's owner may hand it over to this member: Config.Warm is done, and
+// the release would be received. A member whose Redis user may not subscribe counts as ready after
+// listenWithin.
 func (c *candidacy) ready() bool {
 	return (c.warm || !c.m.cfg.warms()) && (c.listens || time.Since(c.since) >= c.m.cfg.listenWithin())
 }
 
-// overdue reports whether the term ended half a lease ago and its work has not returned.
+// overdue reports whether the work is still running although half a lease has passed since the
+// deadline of its term.
 func (c *candidacy) overdue() bool {
 	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.m.cfg.Lease/2
 }
 
-// handOver ends the term in favour of a member that campaigns for the shard already: the
-// nodes keep it for that one, which receives the release.
+// handOver ends the term in favour of a member that campaigns for the shard already. The nodes
+// reserve the shard for that member, which receives the release.
 func (c *candidacy) handOver(incarnation, to string) {
 	inside.HandOver(c.term.Term, incarnation, fmt.Errorf("moved to %s", to))
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Work is what the owner of a shard does. As elector.Work it must return soon after ctx
-// ends, and a panic ends the process. When it returns an error, or its probe fails, the
-// shard is given to another member, and this one does not take it for a Config.Cooldown
-// (doubling with each failure in a row, up to 16 times). When it returns nil the term ends,
-// and the member runs it again after Config.RestartDelay.
+// Work is what the owner of a shard does. Like elector.Work, it must return soon after ctx
+// ends, and a panic in it ends the process. When it returns an error, or its probe fails, the
+// shard is given to another member, and this member does not take it for a Config.Cooldown,
+// which doubles with each consecutive failure, up to 16 times its length. When Work returns
+// nil, the term ends, and the member runs it again after Config.RestartDelay.
 type Work func(ctx context.Context, term *Term) error
 
 // Config describes one member of a group. The zero value of a field means its default.
@@ -30,15 +30,16 @@ type Config struct {
 	// Group is the name that all members share. Required; no spaces, no braces, at most
 	// 180 bytes, and not the name of an election.
 	Group string
-	// Shards is their number, from 1 to 16,384. Required. A running group grows to a multiple:
-	// give the members the new number, one after another. One that has it shares the shards
-	// that there are, and the group grows when all members have had it for a lease. While others
-	// live, a member with any other number is refused.
+	// Shards is the number of shards, from 1 to 16,384. Required. A running group can grow to a
+	// multiple of it: give the members the new number, one after another. Those that already have
+	// the new number share the present shards with the others, and the group grows when all
+	// members have had it for a lease. While other members are alive, a member with any other
+	// number is refused.
 	Shards int
 	// ID names this member. Default: host name, process id and a random part.
 	ID string
 	// Advertise is where this member can be reached, in any form without spaces, at most
-	// 256 bytes: what Owner returns to others.
+	// 256 bytes. Owner returns it to other members.
 	Advertise string
 	// Version is the version of the program, for operators.
 	Version string
@@ -48,57 +49,62 @@ type Config struct {
 	// Lease is how long a shard is held without renewal, as elector.Config.Lease. The same
 	// for all members. At least 500 ms. Default 10 s.
 	Lease time.Duration
-	// StopMargin is how long before the lease of a shard ends its work is cancelled. Default
+	// StopMargin is how long before the end of a shard's lease its work is cancelled. Default
 	// a quarter of the lease.
 	StopMargin time.Duration
 	// DrainTimeout is how long Run keeps its shards after its context has ended, until other
 	// members have taken them over, and how long the lease of a shard is kept while its work
 	// stops. Default one lease; negative: none.
 	DrainTimeout time.Duration
-	// Cooldown is how long this member does not take a shard again that it failed at, or
-	// that an operator has taken from it. Default one lease.
+	// Cooldown is how long this member does not take a shard again after it has failed at it,
+	// or after an operator has taken the shard from it. Default one lease.
 	Cooldown time.Duration
-	// RestartDelay is the pause before the work of a shard runs again that has returned nil.
-	// Default a tenth of the lease; negative: none.
+	// RestartDelay is the pause before the work of a shard runs again after it has returned
+	// nil. Default a tenth of the lease; negative: none.
 	RestartDelay time.Duration
-	// Moves is how many shards change their owner at one time, in the whole group: the
-	// assigner's own setting counts. Default 8: with more of them each shard is without an owner for
-	// longer, because their releases and claims wait for each other.
+	// Moves is how many shards change their owner at one time, in the whole group; the
+	// assigner's setting applies. Default 8. With more moves at one time each shard is without
+	// an owner for longer, because their releases and claims wait for each other.
 	Moves int
 
 	// Probe is checked at all times. A member that is not healthy owns nothing.
 	// Default: always healthy.
 	Probe         health.Probe
 	ProbeSettings health.Settings
-	// WorkProbe, if set, makes the probe of one shard's work: while it fails that shard
-	// alone goes elsewhere. It is called once per candidacy; nil: always healthy.
+	// WorkProbe, if set, makes the probe of one shard's work. When that probe fails, only this
+	// shard moves to another member. WorkProbe is called once per candidacy; nil: always healthy.
 	WorkProbe         func(shard int) health.Probe
 	WorkProbeSettings health.Settings
-	// Warm, if set, gets this member ready to own a shard, such as by filling a cache, when the plan moves the shard here from a
-	// member that owns it: at a join, a drain, an orderly stop, and to even out loads. That one's work goes on meanwhile,
-	// for WarmTimeout at most. A member whose Warm fails or panics does not take the shard for a Cooldown, and
-	// another one is planned for it. It is not called for a shard without an owner, such as after a death, so the work must get
-	// ready where Warm has not. ctx ends when the owner waits no longer, when this member owns the shard or is not to own it any
-	// more, and with Run; a Warm that ignores that runs beside the work. It is called for up to Moves shards at one
-	// time, for each of them once at a time, and again when the shard is planned for this member again. Default: none.
+	// Warm, if set, gets this member ready to own a shard, such as by filling a cache. It is
+	// called when the plan moves a shard here from a member that owns it: at a join, a drain, an
+	// orderly stop, and to even out loads. Meanwhile the owner's work continues, for at most
+	// WarmTimeout. A member whose Warm fails or panics does not take the shard for a Cooldown,
+	// and the shard is planned for another member. Warm is not called for a shard without an
+	// owner, such as after a death, so the work must be able to start without it. ctx ends when
+	// the owner stops waiting, when this member owns the shard or should no longer own it, and
+	// with Run; a Warm that ignores ctx runs beside the work. Warm is called for up to Moves
+	// shards at one time, at most once at a time for each, and again when the shard is planned
+	// for this member again. Default: none.
 	Warm func(ctx context.Context, shard int) error
-	// WarmTimeout is for how long at most the owner of a shard waits for Warm here. With Warm, Run waits so much longer
-	// than DrainTimeout for others to take its shards over, unless that is negative: Moves of them at one time. Default
-	// one lease; negative: Warm is not called.
+	// WarmTimeout is the longest time that the owner of a shard waits for Warm here. With Warm
+	// set, Run also waits for this time on top of DrainTimeout (unless DrainTimeout is negative)
+	// for others to take its shards over, Moves of them at one time. Default one lease;
+	// negative: Warm is not called.
 	WarmTimeout time.Duration
-	// Load, if set, is how heavy a shard is that this member owns, in any unit that all
-	// members share. It is called eight times per lease, on a goroutine of its own. While it hangs, panics, or
-	// returns less than zero, a shard keeps the load that it had; zero is an idle one. The mean of about
-	// four leases counts. Until a shard has been measured for that long it counts as an average one; a
-	// shard that moves keeps its load. Default: all shards are equal.
+	// Load, if set, returns the load of a shard that this member owns, in any unit that all
+	// members share. It is called eight times per lease, on a goroutine of its own. Zero is an
+	// idle shard. While Load hangs, panics, or returns less than zero, a shard keeps the load
+	// that it had. Plans use the mean of about four leases. Until a shard has been measured for
+	// that long it counts as an average one; a shard that moves keeps its load. Default: all
+	// shards are equal.
 	Load func(shard int) float64
 
 	// Logger gets one line per change. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// minLease is longer than that of an election: the assigner's lease and the time for which a
-// member counts as alive are fractions of it.
+// minLease is longer than the minimum for an election, because the assigner's lease and the
+// time for which a member counts as alive are fractions of the lease.
 const minLease = 500 * time.Millisecond
 
 // defaultMoves is how many shards move at one time unless Config.Moves is set.
@@ -124,7 +130,8 @@ func defaultID() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
-// maxGroup leaves room for the number of a shard in the name of its election.
+// maxGroup is the longest name of a group, in bytes. It leaves room for the shard number in the
+// name of a shard's election.
 const maxGroup = protocol.MaxName - 20
 
 func (c Config) validate() (problems []error) {
@@ -154,7 +161,7 @@ func (c Config) validate() (problems []error) {
 	return problems
 }
 
-// candidate is the configuration of an election in which this member campaigns.
+// candidate returns the configuration of an election in which this member campaigns.
 func (c Config) candidate(election string, lease time.Duration) elector.Config {
 	return elector.Config{
 		Election: election, ID: c.ID, Advertise: c.Advertise, Version: c.Version,
@@ -162,23 +169,23 @@ func (c Config) candidate(election string, lease time.Duration) elector.Config {
 	}
 }
 
-// beatsPerLease is how often a member asks for the plan, and measures its shards.
+// beatsPerLease is how often per lease a member requests the plan, and measures its shards.
 const beatsPerLease = 8
 
-// Times that follow from the lease. A member counts as dead after half a lease: then, and
-// when the assigner is dead, its shards have been planned for others before their locks lapse.
+// Times that follow from the lease. A member counts as dead after half a lease, so its shards
+// are planned for others before their locks lapse, even if the assigner died with it.
 func (c Config) beatEvery() time.Duration      { return c.Lease / beatsPerLease }
 func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
 
-// listenWithin is how long an owner is kept waiting for the next one to listen for its release.
+// listenWithin is how long an owner waits for the next owner to subscribe to its release.
 func (c Config) listenWithin() time.Duration { return c.beatEvery() }
 
 // warms reports whether a planned move waits for Warm.
 func (c Config) warms() bool { return c.Warm != nil && c.WarmTimeout > 0 }
 
-// leaveWithin is how long Run waits at its end for others to take its shards over.
+// leaveWithin is how long Run waits at its end for other members to take its shards over.
 func (c Config) leaveWithin() time.Duration {
 	switch {
 	case c.DrainTimeout < 0:
@@ -190,15 +197,16 @@ func (c Config) leaveWithin() time.Duration {
 	}
 }
 
-// assignerTrip is the longest round trip of an assigner: with a little more its claims are
-// granted, and the answers come too late, so that it holds the lock and does not lead.
+// assignerTrip is the longest round trip with which a member may campaign as the assigner. With a
+// slightly longer one its claims are granted, but the replies come too late: the member would
+// hold the lock without leading.
 func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 / 5 * 3 / 4 }
 
-// remembered is for how long the nodes keep a group without members: no lock of a former
-// member is held any more.
+// remembered is how long the nodes keep a group without members. After that time no former
+// member holds a lock any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }
 
-// fits reports whether a member with this configuration can be one of a group.
+// fits reports whether a member with this configuration can join a group with these settings.
 func (c Config) fits(s group.Settings) bool {
 	return c.Lease == s.Lease && c.Shards >= s.Shards && c.Shards%s.Shards == 0
 }

@@ -1,5 +1,5 @@
-// Package shard spreads many shards of work evenly over the members of a group: each
-// shard has one owner at a time, with everything that a leader has (a lease, a fencing
+// Package shard spreads many shards of work evenly over the members of a group. Each
+// shard has one owner at a time, which has everything that a leader has (a lease, a fencing
 // token, a health probe, a history), and no member owns more than its due.
 //
 //	m, err := shard.New(q, shard.Config{Group: "invoices", Shards: 64})
@@ -9,20 +9,21 @@
 //
 // # How it works
 //
-// A shard is an ordinary election: shard 7 of invoices is the election invoices/7, and only
-// its lock makes an owner. What package elector promises of a leader, it promises of an
-// owner.
+// A shard is an ordinary election: shard 7 of invoices is the election invoices/7, and a
+// member owns the shard only while it holds the lock of that election. What package elector
+// promises of a leader holds for an owner.
 //
-// A member reports to the nodes several times per lease that it lives, what it owns, how heavy
-// that is, and what it can't serve. The members elect an assigner (the election
-// invoices/assigner). From what the members report it computes a plan: who should own what,
-// as evenly as weights and loads allow, with as few moves as possible. It writes the plan
-// to the nodes.
+// Several times per lease, a member reports to the nodes that it is alive, which shards it
+// owns, their loads, and which shards it can't serve. The members elect an assigner (the
+// election invoices/assigner). From the members' reports the assigner computes a plan: which
+// member should own which shard, as evenly as weights and loads allow, with as few moves as
+// possible. The assigner writes the plan to the nodes.
 //
-// The plan is a hint. A member campaigns for the shards that are planned for it, and hands
-// over those that are planned for another one, once that one campaigns for them: so a
-// planned move leaves a shard without an owner for the time of a release and a claim. A
-// plan that is wrong, late, forged or missing costs balance. It can't make two owners.
+// The plan is a hint. A member campaigns for the shards that are planned for it. It hands
+// over a shard that is planned for another member as soon as that member campaigns for the
+// shard, so a planned move leaves a shard without an owner only for the time of a release
+// and a claim. A plan that is wrong, late, forged or missing costs balance. It can't make
+// two owners.
 //
 //	members ──► what they own, their loads ──► nodes ──► assigner
 //	   ▲                                                    │
@@ -32,9 +33,9 @@
 //
 // # More shards
 //
-// A running group grows to a multiple of its shards, when all members are configured for that
-// (docs/redis.md; docs/safety.md has why no key gets two owners). The work is for the keys of
-// Term.Shard among Term.Shards: ask Term.Has.
+// A running group grows to a multiple of its shards when all members are configured for that
+// number (docs/redis.md; docs/safety.md explains why no key gets two owners). The work of a
+// term covers the keys of shard Term.Shard out of Term.Shards: check them with Term.Has.
 //
 // # Goroutines
 //

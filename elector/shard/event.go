@@ -1,6 +1,6 @@
 package shard
 
-// event is what the goroutines around a member's reconciler report to it: a node's answer,
-// the begin and the end of a term, the end of a candidacy, new loads, a failure. It goes by
-// their types (take), so that none of them needs to know it.
+// event is anything that other goroutines report to a member's reconciler: a node's answer, the
+// begin and the end of a term, the end of a candidacy, new loads, a failure. The reconciler
+// switches on the type (take), so that the senders need not depend on the reconciler.
 type event any

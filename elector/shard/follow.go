@@ -7,10 +7,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// follow takes another plan.
+// follow puts another plan in force, unless it is for another number of shards.
 func (r *reconciler) follow(p *group.Plan) {
 	if p.Shards != r.settings.Shards {
-		if p.Shards != r.settings.From && r.m.cfg.Shards%p.Shards != 0 { // else it grows
+		if p.Shards != r.settings.From && r.m.cfg.Shards%p.Shards != 0 { // otherwise the group grows
 			r.m.log().Warn("ignoring a plan for another number of shards", "shards", p.Shards)
 		}
 		return
@@ -32,8 +32,8 @@ func (r *reconciler) follow(p *group.Plan) {
 	r.changed = true
 }
 
-// inherit takes over what the last owners have measured of the shards that this member is to
-// own, and forgets those that it has nothing to do with any more.
+// inherit takes over the loads that the last owners have measured of the shards that this member
+// should own, and drops the loads of shards that it neither owns nor should own.
 func (r *reconciler) inherit(p *group.Plan) {
 	mine := func(s int) bool { return s >= 0 && s < len(r.next) && r.me != group.NoMember && r.next[s] == r.me }
 	maps.DeleteFunc(r.meter, func(s int, _ measured) bool { return !mine(s) && r.running[s] == nil })

@@ -10,32 +10,33 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// gate is what each term passes before its work begins: a majority of the nodes has the number
-// of shards that it works for, or had it so recently that no shard can be cut yet. The elections
-// of shards have the same names whatever that number is; a member that was away while the group
-// grew would else own with one lock the keys of others.
+// gate delays the work of each term until a majority of the nodes has confirmed the number of shards
+// that it works with, or has returned it so recently that no shard can be cut yet. The elections of
+// shards keep their names when that number changes. Without the gate, a member that was away while
+// the group grew could win the lock of one shard and work on the keys of others.
 type gate struct {
 	nodes    *quorum.Nodes
 	store    *group.Store
 	again    time.Duration                  // after which a term that was not let in tries again
 	settings atomic.Pointer[group.Settings] // of the group, as far as this member knows; nil: not known yet
-	settled  atomic.Pointer[group.Settings] // those beside which no member goes by earlier ones any more (settle); nil: none
+	settled  atomic.Pointer[group.Settings] // the settings for which settle has returned true; nil: none
 	recent   *recent
 
-	mu      sync.Mutex // of all below
+	mu      sync.Mutex // guards all below
 	waiting []*passage
-	busy    bool // a round is under way: what waits goes with the next one
+	busy    bool // a round is under way: terms that wait join the next one
 }
 
-// passage is a term that waits.
+// passage is a term that waits at the gate.
 type passage struct {
 	group.Entry
 
-	valid func() bool // it holds the lock
-	done  chan int    // the number of shards; 0: not this time
+	valid func() bool // the term still holds the lock
+	done  chan int    // the number of shards; 0: not confirmed in this round
 }
 
-// enter returns for how many shards the term may work; false when ctx has ended.
+// enter blocks until the term may work, and returns with how many shards; ok is false when ctx has
+// ended.
 func (g *gate) enter(ctx context.Context, shard int, token uint64, valid func() bool) (shards int, ok bool) {
 	for {
 		if s := g.settings.Load(); s != nil && s.From == 0 && s.Shards > shard && g.recent.has(s.Shards, g.nodes.Majority()) {
@@ -66,7 +67,7 @@ func (g *gate) enter(ctx context.Context, shard int, token uint64, valid func() 
 	}
 }
 
-// rounds queries the nodes for all that waits, until nothing does.
+// rounds queries the nodes for all terms that wait, until none waits.
 func (g *gate) rounds(ctx context.Context) {
 	for {
 		g.mu.Lock()
@@ -85,8 +86,8 @@ func (g *gate) rounds(ctx context.Context) {
 	}
 }
 
-// round returns the settings that this member knows, if a majority of the nodes has that number
-// of shards; else none. A node that hangs is not waited for.
+// round returns the settings that this member knows if a majority of the nodes has that number of
+// shards, else the zero value. It does not wait for a node that hangs.
 func (g *gate) round(ctx context.Context) group.Settings {
 	settings := g.settings.Load()
 	if settings == nil {
@@ -111,9 +112,10 @@ func (g *gate) round(ctx context.Context) group.Settings {
 	return *settings
 }
 
-// note has the nodes note that shards are cut whose terms have entered. Those hold their locks
-// after no member relies on earlier settings: one that has lost its lock meanwhile may have been
-// followed by a term that works as one of fewer. What gets lost the reconciler sends again.
+// note has the nodes note that the shards of these terms are cut. It does so only when the settings
+// have settled, and only for terms that still hold their locks then: a term that has lost its lock
+// may have been followed by one that works with fewer shards. If a note is lost, the reconciler sends
+// it again (noteCuts).
 func (g *gate) note(ctx context.Context, settings group.Settings, all []*passage) {
 	if s := g.settled.Load(); s == nil || *s != settings {
 		return

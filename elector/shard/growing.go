@@ -8,9 +8,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// Growing is how far the group's growth is, and what holds it up: the members that are configured
-// for fewer shards, or the owners whose shards are not cut yet. Empty: it does not grow. It has
-// the ids of members as they are.
+// Growing describes how far the group's growth is, and what holds it up: the members that are
+// configured for fewer shards, or the owners whose shards are not cut yet. It is empty if the group
+// does not grow. The ids of members in it are not escaped.
 func (st Status) Growing() string {
 	g := st.Growth
 	switch {
@@ -27,7 +27,7 @@ func (st Status) Growing() string {
 	}
 }
 
-// uncut names the shards that are not cut, by their owners.
+// uncut lists the shards that are not cut yet, by owner.
 func (st Status) uncut() string {
 	var all []string
 	left := st.Growth.Uncut
@@ -51,7 +51,7 @@ func (st Status) uncut() string {
 	return some(all)
 }
 
-// some is a list that fits on a line.
+// some joins a list, shortened to fit on a line.
 func some(all []string) string {
 	const most = 5
 	if len(all) > most {

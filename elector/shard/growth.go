@@ -12,15 +12,16 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// growth is one that all members are configured for, as the assigner sees it.
+// growth is the assigner's preparation for growing the group to the number of shards that all members
+// are configured for.
 type growth struct {
 	m       *Member
 	propose func(group.Settings)
 
-	to     int                // shards; 0: the members are not all configured for more than there are
+	to     int                // shards; 0: not all members are configured for the same multiple
 	cancel context.CancelFunc // ends the introductions
-	known  chan time.Time     // since when the nodes know the elections of the new shards
-	since  time.Time          // that, once it was received
+	known  chan time.Time     // receives the time since which the nodes know the elections of the new shards
+	since  time.Time          // the time received from known; zero: none yet
 }
 
 func (g *growth) end() {
@@ -29,10 +30,10 @@ func (g *growth) end() {
 	}
 }
 
-// look has the group grow when all members have been configured for the same multiple of its
-// shards for a lease: a canary does not decide, nor does the moment in which the last old
-// member starts again. Meanwhile the nodes get to know the elections of the new shards: they
-// grant nothing for the first lease, for which the keys of these would have no owner.
+// look proposes that the group grows when all members have been configured for the same multiple of
+// its shards for a lease: neither a canary starts a growth, nor a restart of the last member with the
+// old number. Meanwhile look introduces the elections of the new shards to the nodes, which grant
+// nothing for a lease after that. Else the keys of the new shards would have no owner for that long.
 func (g *growth) look(ctx context.Context, s group.Settings, members []group.Member) {
 	to := members[0].Shards
 	if s.From > 0 || to <= s.Shards || to > group.MaxShards || to%s.Shards != 0 ||
@@ -68,9 +69,10 @@ func (g *growth) begin(ctx context.Context, from int) {
 	}()
 }
 
-// introduce claims once in the elections of these shards, so that the nodes know of them: they note that, and grant it not
-// yet. What nodes that know already grant is given back. No member leads by it, so that nothing is reported: a history with
-// terms of a moment would count what follows as time without a leader.
+// introduce claims once in the election of each of these shards. The nodes note the election, but
+// don't grant the claim yet; grants of nodes that know the election already are given back. No term
+// begins, and none is recorded: a history with terms of a moment would count what follows as time
+// without a leader.
 func (m *Member) introduce(ctx context.Context, from, to int) {
 	var all sync.WaitGroup
 	queue := make(chan int)
@@ -95,5 +97,5 @@ func (m *Member) introduce(ctx context.Context, from, to int) {
 	all.Wait()
 }
 
-// introductions are how many of them are under way at one time.
+// introductions is how many introductions are under way at one time.
 const introductions = 16

@@ -2,16 +2,16 @@ package shard
 
 import "github.com/mandate-dev/mandate/elector/internal/group"
 
-// Growth is that of a group whose members are configured for a multiple of its shards.
+// Growth is the growth of a group that grows, or whose members are configured for more shards.
 type Growth struct {
 	To int `json:"to"`
-	// Waiting are the members that are configured for another number: while there are any, the
-	// group does not begin to grow.
+	// Waiting are the ids of members that are configured for a smaller number than To. The group
+	// does not begin to grow while there are any.
 	Waiting []string `json:"waiting,omitempty"`
-	// From is how many shards there were: the group grows. 0: it has not begun to.
+	// From is the number of shards before the growth. 0: the group has not begun to grow.
 	From int `json:"from,omitempty"`
-	// Uncut are those that may still be owned as one of From. The new shards that are parts of
-	// one have no owner until it is cut.
+	// Uncut are the shards that may still be owned as one of From. The new shards that were part
+	// of such a shard have no owner until it is cut.
 	Uncut []int `json:"uncut,omitempty"`
 }
 

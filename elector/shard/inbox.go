@@ -2,20 +2,20 @@ package shard
 
 import "sync"
 
-// inbox is what was reported to a member's reconciler and waits for it. To put an event there
-// blocks nobody: a shard that moves is without an owner between the end of its work here and the
-// begin elsewhere, and must not wait in that time for one that looks after a thousand others.
+// inbox is the unbounded queue of events for a member's reconciler. put does not block: a shard that
+// moves has no owner between the end of its work here and its begin on the next member, and must not
+// wait in that time for a reconciler that is busy with a thousand other shards.
 type inbox struct {
-	arrived chan struct{} // there may be something to take
+	arrived chan struct{} // signaled when there may be events to take
 
-	mu      sync.Mutex // of all below
+	mu      sync.Mutex // guards all below
 	waiting []event
 	closed  bool
 }
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
 
-// put adds an event behind those that wait. What comes after close is dropped.
+// put appends an event. Events after close are dropped.
 func (b *inbox) put(e event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +29,7 @@ func (b *inbox) put(e event) {
 	}
 }
 
-// take empties it.
+// take removes and returns all events.
 func (b *inbox) take() []event {
 	b.mu.Lock()
 	defer b.mu.Unlock()

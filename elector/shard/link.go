@@ -7,7 +7,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// link is the way to one node.
+// link wakes the goroutine that exchanges messages with one node.
 type link struct{ woken chan struct{} }
 
 func (l *link) wake() {
@@ -17,7 +17,7 @@ func (l *link) wake() {
 	}
 }
 
-// rest waits until it is woken, at most for d; false when ctx has ended.
+// rest waits until wake is called, at most for d. It returns false when ctx has ended.
 func (l *link) rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -30,7 +30,7 @@ func (l *link) rest(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// beat reports to one node that this member lives, and takes the plan from it.
+// beat reports to one node, again and again, that this member is alive, and reads the plan from it.
 func (l *link) beat(ctx context.Context, m *Member, node int, record func() (group.Record, group.Settings), report func(event)) {
 	var have group.Version
 	for {
@@ -62,8 +62,8 @@ type answer struct {
 	took time.Duration
 }
 
-// roundTrips are the last two times that a node took to answer. The shorter one counts: the
-// first has a connection made, and any may meet a pause.
+// roundTrips are the last two round trips to a node. The shorter one counts: the first request has to
+// open a connection, and any request may be slow because of a pause.
 type roundTrips [2]time.Duration
 
 func (r roundTrips) add(took time.Duration) roundTrips { return roundTrips{took, r[0]} }

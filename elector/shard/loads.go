@@ -2,25 +2,25 @@ package shard
 
 import "strconv"
 
-// weighed is one measurement of the shards that this member owns, as Config.Load has them.
+// weighed is one measurement of the shards that this member owns, by Config.Load.
 type weighed map[int]float64
 
-// meter has the loads of the shards that this member owns, and of those that it is about to.
+// meter has the loads of the shards that this member owns, and of those that it is about to own.
 type meter map[int]measured
 
-// measured is the mean of what was measured of a shard: of all samples, until they are enough,
-// and then an exponential one, in which a sample has a part of 1/enough (a time constant of
-// four leases: one is measured each beat).
+// measured is the mean of a shard's samples. Until there are enough samples it is the mean of them
+// all, and then an exponential one in which each sample has the weight 1/enough. With one sample
+// per beat the time constant is four leases.
 type measured struct {
 	mean    float64
 	samples int
 }
 
-// enough samples make a load that shards are planned by: of fewer, one that goes up and down all the time
-// would move shards to and fro.
+// enough is the number of samples after which shards are planned by their mean. The mean of fewer
+// samples of a fluctuating load would move shards back and forth.
 const enough = 4 * beatsPerLease
 
-// take takes a measurement.
+// take adds a measurement.
 func (m meter) take(w weighed) {
 	for s, l := range w {
 		was := m[s]
@@ -29,13 +29,13 @@ func (m meter) take(w weighed) {
 	}
 }
 
-// inherit takes what the shard's last owner has measured: with its owner a shard does not
-// change its load.
+// inherit takes over the load that the shard's last owner has measured. The load of a shard does not
+// depend on its owner.
 func (m meter) inherit(shard int, load float64) {
 	m[shard] = measured{mean: load, samples: enough}
 }
 
-// of are the loads of some shards, of those that are measured well enough.
+// of returns the loads of the given shards, without those that have too few samples.
 func (m meter) of(owned []int) map[int]float64 {
 	if len(m) == 0 {
 		return nil
@@ -49,8 +49,8 @@ func (m meter) of(owned []int) map[int]float64 {
 	return some
 }
 
-// rounded is a load to two digits: smaller changes would move nothing, and be news all the
-// time.
+// rounded rounds a load to two digits. Smaller changes would move no shard, but publish new records
+// all the time.
 func rounded(l float64) float64 {
 	l, _ = strconv.ParseFloat(strconv.FormatFloat(l, 'g', 2, 64), 64)
 	return l
@@ -59,12 +59,12 @@ func rounded(l float64) float64 {
 // unknown is the load of a shard that is not measured.
 const unknown = -1
 
-// knownLoads are those of all shards as the assigner knows them: what an owner has measured last. A
-// member without Config.Load makes none unknown: moves would follow from the moves before them.
+// knownLoads are the loads of all shards as the assigner knows them: what an owner has measured last.
+// A shard keeps its load on a member without Config.Load, or moves would cause further moves.
 type knownLoads map[int]float64
 
-// take takes what a member has measured, of so many shards: a record that another program has written must not
-// fill the assigner's memory with those of others.
+// take adds a member's measurements. A record of another program must not fill the assigner's memory
+// with loads of shards that do not exist.
 func (k knownLoads) take(loads map[int]float64, shards int) {
 	for s, l := range loads {
 		if s >= 0 && s < shards {
@@ -73,7 +73,7 @@ func (k knownLoads) take(loads map[int]float64, shards int) {
 	}
 }
 
-// of are the loads of so many shards.
+// of returns the loads of all shards of a group, by shard; nil when none is known.
 func (k knownLoads) of(shards int) []float64 {
 	if len(k) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (k knownLoads) of(shards int) []float64 {
 	return all
 }
 
-// averageOf is the load of a shard that has none of its own.
+// averageOf returns the average load, which a shard without a measurement counts as.
 func averageOf(loads map[int]float64) float64 {
 	if len(loads) == 0 {
 		return 1

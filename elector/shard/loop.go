@@ -9,10 +9,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// errDone ends the reconciler's loop well.
+// errDone ends the reconciler's loop without an error.
 var errDone = errors.New("done")
 
-// run is the reconciler's loop, until all that this member owned was handed over or released.
+// run is the reconciler's loop. It returns when all shards of this member were handed over or
+// released.
 func (r *reconciler) run(ctx context.Context) error {
 	defer r.inbox.close()
 	tick := time.NewTicker(r.m.cfg.beatEvery())
@@ -27,7 +28,7 @@ func (r *reconciler) run(ctx context.Context) error {
 			err = r.failed
 		case <-tick.C:
 			r.look()
-		case <-r.recordoned:
+		case <-r.cordonChanged:
 			r.cordoned()
 		case <-stopping:
 			stopping = nil
@@ -48,7 +49,8 @@ func (r *reconciler) run(ctx context.Context) error {
 	return err
 }
 
-// leftovers is that shards were left to lapse: nil, or how many, and why the first one was.
+// leftovers returns an error if locks of shards were left to lapse: how many, and the error of the
+// first one.
 func (r *reconciler) leftovers() error {
 	if len(r.unreleased) == 0 {
 		return nil
@@ -56,9 +58,9 @@ func (r *reconciler) leftovers() error {
 	return fmt.Errorf("shard: %d shards were not released, their locks have lapsed: %w", len(r.unreleased), r.unreleased[0])
 }
 
-// drained reports whether nothing is left that another member could take over: all has
-// been, or the plan that knows of this member's end assigns the rest to no member. Without
-// Redis no member can take over anything.
+// drained reports whether no shard is left that another member could take over: all have been taken
+// over, or the plan that counts this member as closed assigns the others to no member, or the nodes
+// don't answer, and without them no member can take over anything.
 func (r *reconciler) drained() bool {
 	if len(r.running) == 0 || r.plan == nil || r.cutOff() {
 		return true
@@ -74,7 +76,7 @@ func (r *reconciler) drained() bool {
 	return true
 }
 
-// endAll ends the candidacies that are left, all at once, and waits for them.
+// endAll ends all remaining candidacies at once, and waits for them.
 func (r *reconciler) endAll() {
 	r.closing = true
 	for _, c := range r.running {
@@ -86,8 +88,8 @@ func (r *reconciler) endAll() {
 	}
 }
 
-// apply takes the events that wait, and then looks once at what they have changed: a thousand
-// shards that begin or end together would otherwise be looked at a thousand times.
+// apply applies all events that wait, and then acts once on what they have changed. If a thousand
+// shards begin or end together, it does not look at all shards a thousand times.
 func (r *reconciler) apply() {
 	for all := r.inbox.take(); len(all) > 0; all = r.inbox.take() {
 		for _, e := range all {

@@ -20,7 +20,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Member is one member of a group. Safe for concurrent use; it owns shards while Run runs.
+// Member is one member of a group. It owns shards while Run runs. Safe for concurrent use.
 type Member struct {
 	cfg         Config
 	quorum      *elector.Quorum
@@ -31,14 +31,14 @@ type Member struct {
 	incarnation string
 	running     atomic.Bool
 	silent      atomic.Bool  // no majority of the nodes answers
-	far         atomic.Bool  // none answers within the time that an assigner has
-	blindUntil  atomic.Int64 // as the assigner it could not see the members; Unix ns
+	far         atomic.Bool  // no majority answers within assignerTrip
+	blindUntil  atomic.Int64 // no campaign as the assigner until then, Unix ns: it could not read the members
 	gate        gate
 	warms       warms
 
-	mu     sync.Mutex // of all below
+	mu     sync.Mutex // guards all below
 	owned  map[int]*Term
-	plan   *group.Plan // the one in force; nil: none was seen yet
+	plan   *group.Plan // the plan in force; nil: none was received yet
 	owners []int       // by shard, an index of plan.Members
 
 	changed chan struct{} // closed by the next change; nil: there is no observer
@@ -59,13 +59,13 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	}
 	cfg = cfg.withDefaults()
 	m := &Member{cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}}
-	// What an election refuses is refused here, before Run.
+	// Report here, before Run, what elector.New would refuse.
 	problems := cfg.validate()
 	election := m.candidateConfig("any")
-	if cfg.WorkProbe != nil { // not that of a shard: with wrong settings there may be none
+	if cfg.WorkProbe != nil { // a dummy: with wrong settings there may be no shard to call WorkProbe for
 		election.WorkProbe, election.WorkProbeSettings = health.Func(func(context.Context) error { return nil }), cfg.WorkProbeSettings
 	}
-	election.Lease = max(election.Lease, minLease) // it was checked
+	election.Lease = max(election.Lease, minLease) // validate has checked it already
 	_, err := elector.New(q, election)
 	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
@@ -89,19 +89,19 @@ func (m *Member) shardConfig(shard int) elector.Config {
 	return c
 }
 
-// candidateConfig is what the candidates for all shards have in common.
+// candidateConfig returns what the candidates for all shards have in common.
 func (m *Member) candidateConfig(election string) elector.Config {
 	c := m.cfg.candidate(election, m.cfg.Lease)
 	c.StopMargin, c.RestartDelay = m.cfg.StopMargin, m.cfg.RestartDelay
 	if m.cfg.Probe != nil {
-		// Checked once for all shards; here only its verdict is read.
+		// Config.Probe is called once for all shards; each candidate only reads its result.
 		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })
 		c.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
 	}
 	return c
 }
 
-// unhealthy is why Config.Probe fails; nil: it does not.
+// unhealthy returns why Config.Probe fails; nil: it does not.
 func (m *Member) unhealthy() error {
 	if m.probe == nil {
 		return nil
@@ -119,10 +119,10 @@ func (m *Member) unhealthy() error {
 
 var errNotProbed = errors.New("the probe has not answered yet")
 
-// ID is the member's name in the group.
+// ID returns the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
 
-// Shards is how many shards the group has: fewer than Config.Shards until it has grown.
+// Shards returns how many shards the group has: fewer than Config.Shards until it has grown.
 func (m *Member) Shards() int {
 	if s := m.gate.settings.Load(); s != nil {
 		return s.Shards
@@ -130,10 +130,10 @@ func (m *Member) Shards() int {
 	return m.cfg.Shards
 }
 
-// Lease is the lease of each shard.
+// Lease returns the lease of each shard.
 func (m *Member) Lease() time.Duration { return m.cfg.Lease }
 
-// Owned lists the shards that this member owns now, by the clock. No I/O.
+// Owned lists the shards that this member owns now, by the clock. It does no I/O.
 func (m *Member) Owned() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,10 +147,11 @@ func (m *Member) Owned() []int {
 	return all
 }
 
-// Owner is who owns a shard, as the newest plan has it: what was owned when it was made, or
-// else who is to own it. It is about as old as a round trip while nothing is wrong, and a
-// hint at all times: the owner itself knows by its Term. False: no member, or not known yet.
-// This member's own shards are known by the clock. No I/O.
+// Owner returns the owner of a shard according to the newest plan: the member that owned it when
+// the plan was made, or else the member that should own it. For this member's own shards Owner
+// reads the clock instead. It returns false if the shard has no owner, or none is known yet. The
+// result is always a hint (only the owner's Term is authoritative); normally it is about one round
+// trip old. It does no I/O.
 func (m *Member) Owner(shard int) (Owner, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,18 +165,18 @@ func (m *Member) Owner(shard int) (Owner, bool) {
 	return Owner{ID: pm.ID, Advertise: pm.Advertise}, true
 }
 
-// OwnerOf is the Owner of the shard to which a key belongs (ShardOf).
+// OwnerOf returns the Owner of the shard to which a key belongs (ShardOf).
 func (m *Member) OwnerOf(key string) (Owner, bool) { return m.Owner(m.ShardOf(key)) }
 
-// ShardOf is the shard to which a key belongs.
+// ShardOf returns the shard to which a key belongs.
 func (m *Member) ShardOf(key string) int { return Of(key, m.Shards()) }
 
-// log names the member in each line.
+// log returns a logger that names the group and the member in each line.
 func (m *Member) log() *slog.Logger {
 	return m.cfg.Logger.With("group", m.cfg.Group, "member", m.cfg.ID)
 }
 
-// changes is closed by the next change of an owner.
+// changes returns a channel that is closed by the next change of an owner.
 func (m *Member) changes() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +186,7 @@ func (m *Member) changes() <-chan struct{} {
 	return m.changed
 }
 
-// change wakes those that observe. The caller holds mu.
+// change wakes the observers. The caller holds mu.
 func (m *Member) change() {
 	if m.changed != nil {
 		close(m.changed)
@@ -193,7 +194,7 @@ func (m *Member) change() {
 	}
 }
 
-// own notes the begin of a term.
+// own records that the work of a term begins.
 func (m *Member) own(t *Term) {
 	m.mu.Lock()
 	m.owned[t.Shard] = t
@@ -201,7 +202,7 @@ func (m *Member) own(t *Term) {
 	m.mu.Unlock()
 }
 
-// disown notes that the work of a term has returned.
+// disown records that the work of a term has returned.
 func (m *Member) disown(t *Term) {
 	m.mu.Lock()
 	if m.owned[t.Shard] == t {
@@ -211,7 +212,7 @@ func (m *Member) disown(t *Term) {
 	m.mu.Unlock()
 }
 
-// noted is the plan in force, for Owner.
+// noted records the plan in force, for Owner.
 func (m *Member) noted(p *group.Plan, owners []int) {
 	m.mu.Lock()
 	m.plan, m.owners = p, owners

@@ -7,15 +7,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// ElectionOf is the name of the election that decides who owns a shard of a group.
+// ElectionOf returns the name of the election that decides who owns a shard of a group.
 func ElectionOf(group string, shard int) string { return protocol.ElectionOfShard(group, shard) }
 
-// ElectionOfAssigner is the name of the election of the member that assigns the shards.
+// ElectionOfAssigner returns the name of the election that elects a group's assigner.
 func ElectionOfAssigner(group string) string { return protocol.ElectionOfAssigner(group) }
 
-// Of is the shard, of so many, to which a key belongs: a hash (FNV-1a, 64 bits, its
-// halves mixed) modulo the number of shards. It is the same in every version. With m
-// times as many shards the keys of shard s go to the shards s, s+n, s+2n and so on.
+// Of returns the shard to which a key belongs among the given number of shards: a hash (FNV-1a,
+// 64 bits, its halves mixed) modulo that number. It is the same in every version. When the number
+// of shards n is multiplied, the keys of shard s go to the shards s, s+n, s+2n and so on.
 func Of(key string, shards int) int {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key)

@@ -2,9 +2,9 @@ package shard
 
 import "github.com/mandate-dev/mandate/elector/internal/group"
 
-// newest is the plan in force: the latest of the term of which a majority of the nodes
-// has one, or else of the latest term. One node with a forged plan must not decide, and a
-// node that is behind must not bring an older plan back.
+// newest returns the plan in force: the latest plan of the term of which a majority of the nodes
+// holds a plan, or if there is no such term, the latest plan of all. One node with a forged plan
+// must not decide, and a node that is behind must not bring an older plan back.
 func newest(byNode []*group.Plan, majority int) *group.Plan {
 	var latest *group.Plan
 	decided := false

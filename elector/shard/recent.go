@@ -10,18 +10,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// recent is what the nodes have answered to the beats of late. The number of shards is held by a
-// lease as a lock is: for a while after the nodes have shown it a term may begin to work for it
-// without a query, and for as long no shard is noted as cut once they have another one (settle).
+// recent is a lease on the number of shards, from the nodes' answers to beats. For a while after the
+// nodes have returned a number, a term may begin to work with it without a query; for as long, no
+// shard is noted as cut once the nodes have another number (settle).
 type recent struct {
 	timing lease.Timing // of that lease
 	clock  atomic.Pointer[lease.Clock]
 
-	mu     sync.Mutex // of all below
+	mu     sync.Mutex // guards all below
 	byNode []lastSeen
 }
 
-// lastSeen is how many shards a node had after a request was sent.
+// lastSeen is the number of shards in a node's last answer, and when its request was sent.
 type lastSeen struct {
 	shards int
 	sent   lease.Stamp
@@ -33,26 +33,26 @@ func newRecent(nodes int, every time.Duration) *recent {
 	return r
 }
 
-// run takes the clock of a simulation.
+// run takes over the clock of a simulation from ctx, if there is one.
 func (r *recent) run(ctx context.Context) {
 	if c := lease.ClockFrom(ctx); c != nil {
 		r.clock.Store(c)
 	}
 }
 
-// now is for saw: before the request is sent, because a node may answer long before the
-// answer arrives.
+// now returns the time to pass to saw. Call it before the request is sent, because a node may answer
+// long before the answer arrives.
 func (r *recent) now() lease.Stamp { return r.clock.Load().Now() }
 
-// saw takes the number of shards that a node has answered; 0: it has none.
+// saw records the number of shards that a node has answered; 0: it has none.
 func (r *recent) saw(node, shards int, sent lease.Stamp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byNode[node] = lastSeen{shards, sent}
 }
 
-// has reports whether so many nodes have shown this number that no term with another one has
-// noted a shard as cut.
+// has reports whether a majority of the nodes has returned this number of shards so recently that no
+// term with another number can have noted a shard as cut.
 func (r *recent) has(shards, majority int) bool {
 	r.mu.Lock()
 	all := slices.Clone(r.byNode)
@@ -69,6 +69,6 @@ func (r *recent) has(shards, majority int) bool {
 	return nodes >= majority
 }
 
-// over is how long after a majority of the nodes has other settings no member relies on those of
-// before, whose clock may be slower than ours.
+// over is how long after a majority of the nodes has other settings no member relies on the earlier
+// ones any more, even if its clock is slower than ours.
 func (r *recent) over() time.Duration { return r.timing.Lease + r.timing.Drift() }

@@ -12,56 +12,56 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// reconciler decides which candidacies this member has: those that the plan gives it. Its fields
-// belong to Run's goroutine, but for what is behind mu, and the links' channels.
+// reconciler has a candidacy for each shard that the plan assigns to this member. Its fields belong
+// to Run's goroutine, except those behind mu and the channels of the links.
 type reconciler struct {
 	m     *Member
 	ctx   context.Context // of the candidacies
 	work  Work
-	began any // when this member did: inside.Now
+	began any // when this member started: inside.Now
 	links []link
-	// standing is whether this member is cordoned; recordoned is signaled when that changes.
-	standing   *cordon.Subject
-	recordoned chan struct{}
-	inbox      *inbox
+	// cordonStatus knows whether this member is cordoned; cordonChanged is signaled when that changes.
+	cordonStatus  *cordon.Subject
+	cordonChanged chan struct{}
+	inbox         *inbox
 
-	byNode   []*group.Plan // what each node has shown last
-	errs     []error       // the last error of each node
-	answered []time.Time   // when each node has answered last
+	byNode   []*group.Plan // the last plan of each node
+	errs     []error       // each node's error in reply to the last beat
+	answered []time.Time   // when each node last answered
 	took     []roundTrips  // how long each node took to answer
 	joined   bool          // a node has accepted this member
 
 	settings group.Settings  // of the group; the zero value: not known yet
-	shown    []*group.Answer // what each node has shown of them last; nil: nothing yet
-	agreed   bool            // they are not only what this member would begin the group with
-	landed   time.Time       // since when a majority of the nodes has them; zero: none has
-	cuts     map[int]uint64  // of a group that grows: the shards that are cut, by which term
+	shown    []*group.Answer // the last answer of each node; nil: none yet
+	agreed   bool            // false: only this member's own configuration, with which it would start the group
+	landed   time.Time       // since when a majority of the nodes has them; zero: no majority has
+	cuts     map[int]uint64  // while the group grows: the shards that are cut, with the token of the cutting term
 
 	plan    *group.Plan // in force
-	me      int         // this member's index in it
-	next    []int       // by shard: who should own it
-	owner   []int       // by shard: who owned it when the plan was made
+	me      int         // this member's index in plan.Members
+	next    []int       // by shard: the member that should own it
+	owner   []int       // by shard: the member that owned it when the plan was made
 	running map[int]*candidacy
 	unable  map[int]inability
 	meter   meter
 	closing bool
-	led     bool      // it has owned a shard
-	leaveBy time.Time // set before the links end
-	changed bool      // by the events that are being applied
+	led     bool      // this member has owned a shard
+	leaveBy time.Time // deadline of leave; set before the links end
+	changed bool      // an event that is being applied needs act and report
 	failed  error     // ends Run
 
 	unreleased []error // of the shards whose locks have lapsed at the end of Run
 
-	mu     sync.Mutex // of what the links send
+	mu     sync.Mutex // guards all below, which only Run's goroutine writes
 	self   group.Member
 	record group.Record // of self
 	seen   *group.Plan  // the plan in force, for a new assigner
 }
 
-// inability is that this member has failed at a shard.
+// inability records that this member has failed at a shard.
 type inability struct {
-	until time.Time
-	trips int
+	until time.Time // it does not campaign for the shard until then
+	trips int       // consecutive failures, at most 5
 }
 
 // failure ends Run.
@@ -72,7 +72,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), inbox: newInbox(),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, meter: meter{}, unable: map[int]inability{},
-		shown: make([]*group.Answer, n), me: group.NoMember, recordoned: make(chan struct{}, 1),
+		shown: make([]*group.Answer, n), me: group.NoMember, cordonChanged: make(chan struct{}, 1),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight, Shards: m.cfg.Shards,
@@ -86,10 +86,10 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	return r
 }
 
-// send gives an event to the reconciler, unless that has ended. It does not block.
+// send queues an event for the reconciler, unless the reconciler has ended. It does not block.
 func (r *reconciler) send(e event) { r.inbox.put(e) }
 
-// sends is what the links send: this member, and the settings of the group as it knows them.
+// sends returns what the links send: this member's record, and the group's settings as it knows them.
 func (r *reconciler) sends() (self group.Record, settings group.Settings) {
 	if s := r.m.gate.settings.Load(); s != nil {
 		settings = *s
@@ -99,28 +99,28 @@ func (r *reconciler) sends() (self group.Record, settings group.Settings) {
 	return r.record, settings
 }
 
-// known is the plan in force.
+// known returns the plan in force.
 func (r *reconciler) known() *group.Plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seen
 }
 
-// cordon is what an operator has put on this member; nil: nothing.
+// cordon returns the cordon that an operator has put on this member; nil: none.
 func (r *reconciler) cordon() *protocol.Cordon {
-	if r.standing == nil {
+	if r.cordonStatus == nil {
 		return nil
 	}
-	return r.standing.Cordon()
+	return r.cordonStatus.Cordon()
 }
 
-// cutOff reports whether no majority of the nodes has answered for as long as this member
-// counts as alive. Until then others may still take over what it owns.
+// cutOff reports whether no majority of the nodes has answered within the time for which this member
+// counts as alive. Until then other members may still take over what it owns.
 func (r *reconciler) cutOff() bool {
 	return r.without(func(node int) bool { return time.Since(r.answered[node]) <= r.m.cfg.aliveFor() })
 }
 
-// without reports whether so many nodes are not as they should be that the others are no majority.
+// without reports whether ok is true of less than a majority of the nodes.
 func (r *reconciler) without(ok func(node int) bool) bool {
 	n := 0
 	for node := range r.links {

@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// report brings what the links send up to date, and has it sent where it has changed.
+// report updates this member's record, and has the links send it at once if it has changed.
 func (r *reconciler) report() {
 	next := r.self
 	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
@@ -66,9 +66,9 @@ func same(a, b group.Member) bool {
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")
 
-// silence is that no majority of the nodes has answered for as long as a member counts as
-// alive. What it sends may arrive all the same, over a line that is slow or works one way: it
-// would be given shards whose claims it could not see granted.
+// silence returns errSilence when no majority of the nodes has answered within the time for which a
+// member counts as alive. Its beats may still arrive, over a link that is slow or works in one
+// direction, and it would be given shards although it does not receive the replies to its claims.
 func (r *reconciler) silence() error {
 	r.m.far.Store(r.without(func(node int) bool { return r.took[node].best() <= r.m.cfg.assignerTrip() }))
 	is := r.cutOff()
@@ -78,7 +78,7 @@ func (r *reconciler) silence() error {
 	}
 	for _, c := range r.running {
 		if c.term == nil {
-			c.cancel() // the plan that would end it does not arrive
+			c.cancel() // a plan that would end it can't arrive
 		}
 	}
 	return errSilence

@@ -7,15 +7,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// roll merges what several nodes know of the members.
+// roll merges the lists of members that several nodes keep.
 type roll struct {
-	newest map[string]group.Member // by incarnation: as it described itself last
-	nodes  map[string]int          // that know it as alive
+	newest map[string]group.Member // by incarnation: the newest record
+	nodes  map[string]int          // by incarnation: how many nodes list it as alive
 }
 
 func newRoll() roll { return roll{newest: map[string]group.Member{}, nodes: map[string]int{}} }
 
-// add takes what one node knows.
+// add merges the list of one node.
 func (r roll) add(members []group.Member) {
 	for _, m := range members {
 		r.nodes[m.Incarnation]++
@@ -25,7 +25,8 @@ func (r roll) add(members []group.Member) {
 	}
 }
 
-// members are those that a majority knows, by id: who reaches fewer nodes can hold no lock.
+// members returns the members that a majority of the nodes lists, sorted by id. A member that reaches
+// fewer nodes can't hold a lock.
 func (r roll) members(majority int) (all []group.Member) {
 	for incarnation, m := range r.newest {
 		if r.nodes[incarnation] >= majority {

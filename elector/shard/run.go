@@ -15,16 +15,19 @@ import (
 )
 
 // Run joins the group and calls work once for each shard that this member owns, until ctx
-// ends. Then it has its shards handed over to the other members, for at most
-// Config.DrainTimeout (and Config.WarmTimeout), and returns when all work has returned and all locks are released, and
-// when a majority of the nodes has recorded the end of each term: for that it waits a quarter of
-// a lease at most.
+// ends. Then it hands its shards over to the other members, for at most Config.DrainTimeout
+// (plus Config.WarmTimeout). It returns when all work has returned, all locks are released, and
+// a majority of the nodes has recorded the end of each term; it waits for the records at most
+// a quarter of a lease.
 //
-// It returns nil after ctx has ended and all locks were released or handed over. An
-// elector.ErrNotReleased says that some were not, and have lapsed, because no majority of
-// the nodes answered. It returns an elector.ErrPermanent when it can't work (a wrong
-// password, a missing right, a group that has the name of an election), an error that names both when the living members have another
-// number of shards or another lease, and elector.ErrRunning when the Member runs already.
+// Run returns nil after ctx has ended and all locks were released or handed over. It returns:
+//   - an elector.ErrNotReleased when some locks were not released and have lapsed, because no
+//     majority of the nodes answered
+//   - an elector.ErrPermanent when the member can't work: a wrong password, a missing right, a
+//     group that has the name of an election
+//   - an error that names both settings when the living members have another number of shards
+//     or another lease
+//   - elector.ErrRunning when the Member runs already
 func (m *Member) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("shard: Run: the work is nil")
@@ -37,15 +40,15 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	defer cancel()
 	m.gate.recent.run(ctx)
 	r := newReconciler(inner, m, work)
-	r.standing = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
+	r.cordonStatus = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
 		select {
-		case r.recordoned <- struct{}{}:
+		case r.cordonChanged <- struct{}{}:
 		default:
 		}
 	})
-	defer r.standing.Leave()
-	// Else a cordoned member would be given shards, and others would wait for it.
-	r.standing.Await(ctx, m.cfg.requestTimeout())
+	defer r.cordonStatus.Leave()
+	// Otherwise a cordoned member would be given shards, and others would wait for it.
+	r.cordonStatus.Await(ctx, m.cfg.requestTimeout())
 	var all sync.WaitGroup
 	for node := range r.links {
 		all.Go(func() {
@@ -72,17 +75,17 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	return err
 }
 
-// notify takes a message of the group's channel. It reports only that something has changed;
-// what, the next beat to that node returns.
+// notify handles a message on the group's channel. The message reports only that something has
+// changed; the next beat to that node returns what.
 func (r *reconciler) notify(s pubsub.Signal) {
 	if s.Kind == pubsub.Message && (s.Payload == "plan" || s.Payload == "cut") || s.Kind == pubsub.Subscribed {
 		r.links[s.Node].wake()
 	}
 }
 
-// leave takes this member from a node's roll, so that the others need not wait for its death.
-// It comes after the last beat to that node, which would enter the member again; a node that
-// hangs holds both of them up for one request's time in all.
+// leave removes this member from a node's list of members, so that the others need not wait until
+// it counts as dead. leave runs after the last beat to that node, because a beat would add the
+// member again. A node that hangs delays the last beat and leave by one request timeout in all.
 func (r *reconciler) leave(ctx context.Context, node int) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.leaveBy)
 	defer cancel()
@@ -110,8 +113,8 @@ func (r *reconciler) assign(ctx context.Context) {
 	}
 }
 
-// unfit is why this member must not campaign as the assigner: its claims would only be in
-// the way of others, who could do what it can't.
+// unfit returns why this member must not campaign as the assigner; nil: it may. Its claims would
+// only get in the way of members that are able to do the assigner's work.
 func (m *Member) unfit() error {
 	switch {
 	case m.silent.Load():

@@ -10,13 +10,14 @@ import (
 )
 
 // How a group grows from 64 to 128 shards: the keys of shard 7 of 64 become those of the shards 7
-// and 71 of 128, so shard 7 is cut, and 71 is new. When all members are configured for 128 the
-// assigner proposes that; a while after a majority of the nodes has it, no term begins to work at
-// one of 64 any more (gate). Then each owner ends its work, and before it begins again at one of
-// 128 it has that confirmed. The nodes note that the shard is cut, and only then a member
-// campaigns for the new one.
+// and 71 of 128, so shard 7 is cut, and 71 is new.
+//
+//  1. When all members are configured for 128 shards, the assigner proposes that number.
+//  2. A while after a majority of the nodes has it, no term begins to work on one of 64 (gate).
+//  3. Each owner ends its work. A majority confirms 128, and the work begins again on one of 128.
+//  4. The nodes note that the shard is cut. Only then a member campaigns for the new shard.
 
-// propose is what the assigner would have the settings of the group be.
+// propose hands the assigner's settings for the group to the reconciler.
 func (r *reconciler) propose(s group.Settings) { r.send(proposal(s)) }
 
 type proposal group.Settings
@@ -28,7 +29,7 @@ func (r *reconciler) proposed(s group.Settings) {
 	}
 }
 
-// agree takes what the nodes show of the group's settings.
+// agree brings the settings in line with those that the nodes have returned.
 func (r *reconciler) agree() {
 	majority := r.m.nodes.Majority()
 	none, count := 0, map[group.Settings]int{}
@@ -48,7 +49,7 @@ func (r *reconciler) agree() {
 		time.AfterFunc(r.m.gate.recent.over(), func() { r.send(settling{}) })
 	}
 	for s, n := range count {
-		// A node that has lost them is given them by those that know them.
+		// A node that has lost its settings gets them back with the next beat.
 		if n < majority && (len(count) > 1 || n+none < majority || r.settings != (group.Settings{})) {
 			continue
 		}
@@ -68,7 +69,7 @@ func (r *reconciler) agree() {
 	r.cuts = r.cutByMajority()
 }
 
-// differs is why this member can't be one of the group, and what to do.
+// differs returns an error that explains why this member can't join the group, and what to do.
 func (m *Member) differs(s group.Settings) error {
 	ours := group.Settings{Shards: m.cfg.Shards, Lease: m.cfg.Lease}
 	advice := "all members need the same; stop the others first, and wait for two leases, to change it"
@@ -84,7 +85,7 @@ func (m *Member) differs(s group.Settings) error {
 	return fmt.Errorf("shard: group %s: the members of the group have %s, this one %s: %s", m.cfg.Group, s, ours, advice)
 }
 
-// adopt goes by other settings of the group.
+// adopt puts other settings of the group in force.
 func (r *reconciler) adopt(s group.Settings) {
 	log := r.m.log().With(slog.Int("shards", s.Shards))
 	switch {
@@ -103,14 +104,14 @@ func (r *reconciler) adopt(s group.Settings) {
 	if r.next != nil { // no member has the new shards yet
 		r.next = append(r.next, none(max(0, s.Shards-len(r.next)))...)
 	}
-	// A plan for so many shards may have come before.
+	// A plan for this number of shards may have arrived already.
 	if p := newest(r.byNode, r.m.nodes.Majority()); p != nil {
 		r.follow(p)
 	}
 }
 
-// cutByMajority are the shards of which a majority of the nodes has noted that they are cut, by
-// the latest of the terms that are named.
+// cutByMajority returns the shards that a majority of the nodes has noted as cut, with the highest
+// token noted for each. When all are cut, it adopts the settings of the grown group.
 func (r *reconciler) cutByMajority() map[int]uint64 {
 	if r.settings.From == 0 {
 		return nil
@@ -150,21 +151,22 @@ func highest(cuts map[int]uint64) (token uint64) {
 	return token
 }
 
-// floor is what the tokens of all shards must be above: those of the shards of which they are
-// parts.
+// floor returns what the tokens of all shards must be above: the tokens of the shards that they were
+// part of.
 func (r *reconciler) floor() uint64 { return max(r.settings.Floor, highest(r.cuts)) }
 
-// isCut reports whether no member owns a shard, with others, as one of fewer shards.
+// isCut reports whether a member may campaign for a shard: a new shard must wait until the shard that
+// it was part of is cut.
 func (r *reconciler) isCut(shard int) bool {
 	if r.settings.From == 0 || shard < r.settings.From {
-		return true // its lock decides
+		return true // not a new shard: its lock alone decides
 	}
 	_, is := r.cuts[shard%r.settings.From]
 	return is
 }
 
-// noteCuts sends again which shards are cut, as their owners know, and the nodes do not: they
-// were out of reach, or have lost it.
+// noteCuts has the nodes note again that shards of this member are cut, in case that they were
+// unreachable before, or have lost the note.
 func (r *reconciler) noteCuts() {
 	var all []*passage
 	for s, c := range r.running {
@@ -175,11 +177,11 @@ func (r *reconciler) noteCuts() {
 	r.m.gate.note(r.ctx, r.settings, all)
 }
 
-// settling has the reconciler look: settings may have settled.
+// settling wakes the reconciler when settings may have settled.
 type settling struct{}
 
-// settle reports whether no member works for an earlier number of shards because of what the
-// nodes have shown it before: from then on what an owner notes as cut is, and stays so.
+// settle reports whether no term of any member begins to work any more with an earlier number of
+// shards that the nodes had returned. From then on a shard that its owner notes as cut stays cut.
 func (r *reconciler) settle() bool {
 	if r.landed.IsZero() || time.Since(r.landed) < r.m.gate.recent.over() {
 		return false
@@ -191,14 +193,14 @@ func (r *reconciler) settle() bool {
 	return true
 }
 
-// cut has the work of shards end that is for as many as there were, and begin again: of a few at
-// a time, since not all of the group's work should stand still at once.
+// cut restarts work that began with an earlier number of shards, for at most Config.Moves shards at a
+// time: not all of the member's work should stand still at once.
 func (r *reconciler) cut() {
 	if !r.settle() {
-		return // the work could not begin again, or the new shards could not
+		return // the work could not begin again, or the new shards could not get owners
 	}
 	running := 0
-	var uncut []int // none but while the group grows: this runs at every event
+	var uncut []int // empty unless the group grows: this runs at every batch of events
 	for s, c := range r.running {
 		switch {
 		case c.term == nil || c.term.Shards == r.settings.Shards:

@@ -7,12 +7,12 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Split separates the names of elections, as elector.Quorum.Elections lists them, into those
-// that belong to groups and the others, both in the order that they came in. shards has by
-// group the numbers of those that are listed, in ascending order.
+// Split separates the names of elections, as elector.Quorum.Elections lists them, into those of
+// groups' shards and assigners, and the others. others are in the order of the list. shards has, by
+// group, the numbers of the listed shards in ascending order.
 //
-// A group is a name below which there is an assigner's election and at least one shard's. It
-// may have no members any more; Read knows.
+// A name counts as a group if the list has its assigner's election and at least one of its shards'.
+// The group may have no members any more: Read returns ErrNoGroup then.
 func Split(elections []string) (others []string, shards map[string]Set) {
 	assigned := map[string]bool{}
 	for _, name := range elections {
@@ -41,6 +41,6 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 	return others, shards
 }
 
-// OfElection is the group and the shard whose election would have that name (ElectionOf),
+// OfElection returns the group and the shard whose election would have that name (ElectionOf),
 // whether or not there is such a group.
 func OfElection(election string) (name string, shard int, is bool) { return protocol.ShardOf(election) }

@@ -2,8 +2,8 @@ package shard
 
 import "errors"
 
-// Term is this member's term as the owner of a shard; nil: it does not own it now, by the
-// clock. No I/O.
+// Term returns this member's term as the owner of a shard; nil: it does not own the shard now, by
+// the clock. It does no I/O.
 func (m *Member) Term(shard int) *Term {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -13,8 +13,8 @@ func (m *Member) Term(shard int) *Term {
 	return nil
 }
 
-// Check reports whether this member can be given shards: nil, or what is wrong. It does not
-// fail for owning none, so it fits a readiness check of all members. No I/O.
+// Check returns nil if this member can be given shards, or else what is wrong. A member that owns no
+// shard does not fail it, so Check fits a readiness check of all members. It does no I/O.
 func (m *Member) Check() error {
 	if !m.running.Load() {
 		return errors.New("shard: Run is not running")
@@ -33,5 +33,5 @@ func (m *Member) Check() error {
 	return nil
 }
 
-// Group is the group's name.
+// Group returns the group's name.
 func (m *Member) Group() string { return m.cfg.Group }

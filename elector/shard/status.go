@@ -15,10 +15,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// ErrNoGroup is of a group without members: it has none yet, or they are gone for two leases.
+// ErrNoGroup means that the group has no members: it has none yet, or all have been gone for two
+// leases.
 var ErrNoGroup = errors.New("shard: there is no such group")
 
-// Status is a group as its members describe it.
+// Status is the state of a group as its members report it.
 type Status struct {
 	Group    string
 	Shards   int
@@ -26,9 +27,9 @@ type Status struct {
 	Assigner string // its id; empty: none leads, or that could not be read
 	Members  []MemberStatus
 	Unowned  []Vacancy
-	Moving   []int   // a member owns them, and another one is to
+	Moving   []int   // shards that one member owns and that are planned for another one
 	Growth   *Growth // nil: the group does not grow, and no member is configured for more shards
-	// Problems are what is wrong with single nodes; the rest is from the others.
+	// Problems are the errors of single nodes. All other fields come from the remaining nodes.
 	Problems []error
 }
 
@@ -41,34 +42,34 @@ type MemberStatus struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
-	Configured  int     `json:"configured"`         // for how many shards
-	Closed      string  `json:"closed,omitempty"`   // why it wants no shards: stopping, or its probe; empty: it does
-	Cordoned    string  `json:"cordoned,omitempty"` // who keeps it from being given more than it owns, since when and why
+	Configured  int     `json:"configured"`         // Config.Shards of the member
+	Closed      string  `json:"closed,omitempty"`   // why it wants no shards: stopping, drained, unhealthy or cut off; empty: it wants some
+	Cordoned    string  `json:"cordoned,omitempty"` // the cordon (by whom, since when and why), with which it is given no further shards
 	Owned       []int   `json:"owned"`
-	Planned     []int   `json:"planned"`          // what it is to own
-	Unable      []int   `json:"unable,omitempty"` // what it has failed at lately
-	Load        float64 `json:"load"`             // of what it owns; in shards unless Config.Load is set
+	Planned     []int   `json:"planned"`          // shards that it should own
+	Unable      []int   `json:"unable,omitempty"` // shards that it has failed at lately
+	Load        float64 `json:"load"`             // of the shards it owns; counted in shards unless Config.Load is set
 	Due         float64 `json:"due"`              // its part of the whole load, by weight
-	// Loads are those of single shards that it owns, where Config.Load has measured them.
+	// Loads are those of the single shards that it owns, as measured by Config.Load.
 	Loads map[int]float64 `json:"loads,omitempty"`
-	// Twin: another living member has the same id. For half a lease that may be the former life
-	// of one that was killed and started again.
+	// Twin: another living member has the same id. After a member was killed and started again,
+	// its former incarnation counts as alive for up to half a lease.
 	Twin bool `json:"twin,omitempty"`
 }
 
-// Set is some shards in ascending order.
+// Set is a set of shards in ascending order.
 type Set []int
 
-// String is short and can be read: "0-3,7".
+// String returns the set in a short, readable form: "0-3,7".
 func (s Set) String() string { return group.Set(s).String() }
 
-// readTimeout bounds what one node is waited for.
+// readTimeout is the longest time that Read waits for one node.
 const readTimeout = 1500 * time.Millisecond
 
-// Read queries the nodes about a group: who its members are, and what they own and are to own,
-// as they report themselves. It waits for each node at most 1.5 s, and for the election of the
-// assigner as long again, or until ctx ends. The error is ErrNoGroup, or an
-// elector.ErrUnreachable when no majority of the nodes answered. The rights to read suffice.
+// Read queries the nodes for the state of a group: its members, the shards that they report to
+// own, and the shards that are planned for them. It waits for each node at most 1.5 s, and for the
+// assigner's election as long again, or until ctx ends. The error is ErrNoGroup, or an
+// elector.ErrUnreachable when no majority of the nodes answered. Read-only rights suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	el, err := q.Election(ElectionOfAssigner(name))
 	if err != nil {
@@ -94,7 +95,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
 	}
 	members := alive(views, nodes.Majority())
-	if len(members) == 0 || st.Shards == 0 { // the settings were read just before the first member wrote them
+	if len(members) == 0 || st.Shards == 0 { // Shards is 0 if the settings were read just before the first member wrote them
 		return st, fmt.Errorf("%w: %s", ErrNoGroup, name)
 	}
 	if leader, err := el.Leader(ctx); err == nil {
@@ -102,14 +103,14 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	}
 	p := newest(plansOf(views), nodes.Majority())
 	if p != nil && p.Shards != st.Shards {
-		p = nil // from before it has begun to grow
+		p = nil // a plan from before the group began to grow
 	}
 	st.Growth = growthOf(settings, members, views, nodes.Majority())
 	st.describe(members, p)
 	return st, nil
 }
 
-// settingsOf are those that most nodes have; of as many, what comes after the others.
+// settingsOf returns the settings that most nodes have; of equally many, the later ones (After).
 func settingsOf(views []group.View) (best group.Settings) {
 	count := map[group.Settings]int{}
 	for _, v := range views {
@@ -133,8 +134,8 @@ func plansOf(views []group.View) []*group.Plan {
 	return all
 }
 
-// alive are the members that a majority of the nodes knows as alive, each as it described
-// itself last, by id.
+// alive returns the members that a majority of the nodes lists as alive, each with its newest
+// record, sorted by id.
 func alive(views []group.View, majority int) []group.Member {
 	roll := newRoll()
 	for _, v := range views {
@@ -143,7 +144,7 @@ func alive(views []group.View, majority int) []group.Member {
 	return roll.members(majority)
 }
 
-// describe takes what the members report and what the plan has.
+// describe fills in the status from the members' records and the plan.
 func (st *Status) describe(members []group.Member, p *group.Plan) {
 	planned := map[string]group.Set{}
 	next, gone := map[int]string{}, lost{}
@@ -200,7 +201,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 		}
 		st.Members = append(st.Members, one)
 	}
-	for i := 1; i < len(st.Members); i++ { // they are in the order of their ids
+	for i := 1; i < len(st.Members); i++ { // they are sorted by id
 		if a, b := &st.Members[i-1], &st.Members[i]; a.ID == b.ID {
 			a.Twin, b.Twin = true, true
 		}
@@ -221,7 +222,7 @@ func loadOf(loads map[int]float64, shard int, average float64) float64 {
 	return average
 }
 
-// MarshalJSON writes what `mandate shards --json` prints: durations in milliseconds.
+// MarshalJSON returns what `mandate shards --json` prints: durations in milliseconds.
 func (st Status) MarshalJSON() ([]byte, error) {
 	problems := []string{}
 	for _, err := range st.Problems {
@@ -240,7 +241,7 @@ func (st Status) MarshalJSON() ([]byte, error) {
 	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), st.Growth, problems})
 }
 
-// list is never null in JSON.
+// list makes an empty list of nil, so that the JSON has [] instead of null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}

@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// take applies what a goroutine around the reconciler has reported.
+// take applies one event.
 func (r *reconciler) take(e event) {
 	switch e := e.(type) {
 	case answer:
@@ -38,16 +38,16 @@ func (r *reconciler) take(e event) {
 	}
 }
 
-// termOver takes the return of a term's work.
+// termOver handles the return of a term's work.
 func (r *reconciler) termOver(c *candidacy) {
 	c.anew()
 	r.changed = true
 	if c.stuck || r.cordon() != nil {
-		c.cancel() // the shard is for others by now
+		c.cancel() // other members should own the shard by now
 	}
 }
 
-// candidacyOver takes the end of a candidacy.
+// candidacyOver handles the end of a candidacy.
 func (r *reconciler) candidacyOver(e over) {
 	c := e.c
 	c.cancel()
@@ -56,8 +56,8 @@ func (r *reconciler) candidacyOver(e over) {
 	if r.closing && errors.Is(e.err, elector.ErrNotReleased) {
 		r.unreleased = append(r.unreleased, fmt.Errorf("shard %d: %w", c.shard, e.err))
 	}
-	// One shard whose keys another program has written must not end what else this member
-	// does; a member that can't work at all must not go on in silence.
+	// If another program has overwritten the keys of one shard, the member keeps its other shards.
+	// A member that can't work at all must end Run instead of continuing without any shard.
 	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
 		r.send(failure{e.err})
 	}
@@ -72,7 +72,7 @@ func (r *reconciler) candidacyOver(e over) {
 	}
 }
 
-// answeredBy takes the plan of a node, and what it refused.
+// answeredBy handles a node's answer to a beat: its plan, its settings, or its error.
 func (r *reconciler) answeredBy(a answer) {
 	if a.err != nil && r.errs[a.node] == nil && r.ctx.Err() == nil {
 		r.m.log().Warn("redis node refused this member or did not answer", "error", a.err)
@@ -97,7 +97,7 @@ func (r *reconciler) answeredBy(a answer) {
 }
 
 // refused ends Run when a majority of the nodes knows of an election with the group's name. On a
-// minority it may be what has been left behind by one that came to nothing.
+// minority, keys of such an election may be left over from one that never elected a leader.
 func (r *reconciler) refused() {
 	count := 0
 	for _, err := range r.errs {
@@ -110,7 +110,7 @@ func (r *reconciler) refused() {
 	}
 }
 
-// nameTaken is the elector.ErrPermanent of a group that has the name of an election.
+// nameTaken is the error of a group that has the name of an election. It is an elector.ErrPermanent.
 type nameTaken struct{ group string }
 
 func (e *nameTaken) Error() string {
@@ -119,8 +119,8 @@ func (e *nameTaken) Error() string {
 
 func (*nameTaken) Is(target error) bool { return target == elector.ErrPermanent }
 
-// misconfigured ends Run when a majority of the nodes refuses what waiting does not fix,
-// and none has ever accepted this member.
+// misconfigured ends Run when a majority of the nodes answers with errors that waiting does not fix,
+// and no node has ever accepted this member.
 func (r *reconciler) misconfigured() {
 	count := 0
 	for _, err := range r.errs {

@@ -2,15 +2,15 @@ package shard
 
 import "github.com/mandate-dev/mandate/elector"
 
-// Term is the ownership of one shard, from its begin to its end. A test of your work can
-// make one with electortest.NewShardTerm.
+// Term is the ownership of one shard, from its begin to its end. To test your work, make a Term
+// with electortest.NewShardTerm.
 type Term struct {
 	*elector.Term
 
 	Shard int // from 0
-	// Shards is how many there are: the work is for the keys of Shard among so many (Has). When
-	// the group grows the work of each shard is ended and begins again, with fewer keys and the
-	// same token.
+	// Shards is the number of shards in the group: the work covers the keys that belong to Shard
+	// out of Shards (Has). When the group grows, the work of each shard is ended and begins again,
+	// with fewer keys and the same token.
 	Shards int
 }
 

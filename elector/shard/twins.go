@@ -6,18 +6,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
-// twins are members that live under one id.
+// twins are living members with the same id. since has, by id, when they were noticed; zero: logged.
 type twins struct{ since map[string]time.Time }
 
-// look warns of an id that two members use, once, when it is no member any more that was
-// started again: its former life counts as alive for half a lease.
+// look warns once of an id that two members have used for a lease. It waits because the former
+// incarnation of a member that was started again counts as alive for half a lease.
 func (t *twins) look(m *Member, members []group.Member) {
 	if t.since == nil {
 		t.since = map[string]time.Time{}
 	}
 	there := map[string]bool{}
 	for i, one := range members[1:] {
-		other := members[i] // they are in the order of their ids
+		other := members[i] // the one before: members are sorted by id
 		if one.ID != other.ID {
 			continue
 		}

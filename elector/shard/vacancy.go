@@ -10,11 +10,11 @@ import (
 // Vacancy is a shard that no member reports as its own, and why that may be.
 type Vacancy struct {
 	Shard int    `json:"shard"`
-	Next  string `json:"next,omitempty"` // who is to own it; empty: no member
+	Next  string `json:"next,omitempty"` // the member that should own it; empty: none
 	Why   string `json:"why"`
 }
 
-// lost are the shards that the plan still assigns to a member that lives no more, with its id.
+// lost are the shards that the plan still assigns to a dead member, with that member's id.
 type lost map[int]string
 
 func (l lost) add(id string, shards group.Set) {
@@ -23,7 +23,8 @@ func (l lost) add(id string, shards group.Set) {
 	}
 }
 
-// whyUnowned is why no member reports a shard as its own, while the group grows or does not.
+// whyUnowned returns why no member may report a shard as its own. g is nil unless the group grows, or
+// its members are configured for more shards.
 func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member, p *group.Plan) string {
 	unable, closed, cordoned := 0, 0, ""
 	for _, m := range members {

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
-// warms are the shards whose Config.Warm runs. One may outlive its candidacy.
+// warms are the shards whose Config.Warm runs. A call of Warm may outlive its candidacy.
 type warms struct {
 	mu      sync.Mutex
 	running map[int]bool
@@ -37,8 +37,8 @@ func (w *warms) end(shard int) {
 
 var errStillWarms = errors.New("an earlier Warm of the shard has not returned")
 
-// run calls Config.Warm for a shard, and returns when that has, or ctx has ended. A panic of it
-// must not cost the process what it owns.
+// run calls Config.Warm for a shard, and returns when Warm has returned or ctx has ended. A panic in
+// Warm becomes an error: it must not end the process, and with it the work of the shards it owns.
 func (w *warms) run(ctx context.Context, shard int, warm func(context.Context, int) error) error {
 	if !w.begin(shard) {
 		return errStillWarms
@@ -57,8 +57,8 @@ func (w *warms) run(ctx context.Context, shard int, warm func(context.Context, i
 	}
 }
 
-// get has a member get ready for a shard that is another's, within the limit, and then reports why it
-// can't; nil also when the time is up. After an end of ctx it reports nothing. It does not block.
+// get calls Config.Warm for a shard that another member owns, and then reports its error; nil also
+// when the limit is over. After the end of ctx, or cancel, it reports nothing. It does not block.
 func (w *warms) get(ctx context.Context, shard int, limit time.Duration, warm func(context.Context, int) error, log *slog.Logger, report func(error)) (cancel context.CancelFunc) {
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	go func() {
@@ -67,7 +67,7 @@ func (w *warms) get(ctx context.Context, shard int, limit time.Duration, warm fu
 		err := w.run(ctx, shard, warm)
 		took := time.Since(began).Round(time.Millisecond)
 		switch {
-		case errors.Is(ctx.Err(), context.Canceled): // it owns the shard, or is not to
+		case errors.Is(ctx.Err(), context.Canceled): // this member owns the shard, or should no longer own it
 			return
 		case ctx.Err() != nil:
 			log.Warn("not warm for a shard in time, taking it over all the same", "waited", took)

@@ -9,8 +9,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
-// weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs
-// holds up nothing but the loads, and Run does not wait for it.
+// weigh calls Config.Load for each owned shard, eight times per lease. It runs on a goroutine of its
+// own, for which Run does not wait: a Load that hangs delays nothing but the loads.
 func (m *Member) weigh(ctx context.Context, report func(event)) {
 	tick := time.NewTicker(m.cfg.beatEvery())
 	defer tick.Stop()
@@ -39,8 +39,8 @@ func (m *Member) weigh(ctx context.Context, report func(event)) {
 	}
 }
 
-// load is Config.Load of a shard. A panic costs balance, and not the process: as with a
-// probe, what only observes the work must not end it.
+// load returns Config.Load of a shard. A panic in Load costs balance, but does not end the process:
+// like a probe, Load only observes the work, and must not end it.
 func (m *Member) load(shard int) (float64, error) {
 	var l float64
 	if err := callback.Call(func() error { l = m.cfg.Load(shard); return nil }); err != nil {

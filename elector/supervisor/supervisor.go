@@ -1,10 +1,11 @@
-// Package supervisor is for a program that starts a process which leads, and that knows
-// when this process is dead: it releases the terms that the process led, so that others need not wait
-// for their leases. `mandate supervise` and `mandate run` are made of it.
+// Package supervisor is for a program that starts a process with electors in it, and that knows
+// when this process is dead. The program then releases the terms that the process led, so that
+// other candidates need not wait for their leases to expire. `mandate supervise` and `mandate run`
+// use this package.
 //
-// A release beside a process that lives lets two lead at a time. So Release must be called
-// only when the process, and everything that it has started, is known to be gone; anything that is
-// not known leaves the lock to its lease.
+// A release while the process is still alive can let two candidates lead at the same time. So call
+// Release only when the process, and everything that it has started, is known to be gone.
+// Otherwise leave the locks to expire with their leases.
 package supervisor
 
 import (
@@ -25,33 +26,36 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
-// Variable of the process's environment names the pipe on which it reports its terms, as
-// <fd>:<inode>. The Elector takes it out of there, and closes it for what the process starts.
+// Variable is the environment variable of the process that names the pipe on which the process
+// reports its terms, as <fd>:<inode>. The Elector removes the variable from the environment, and
+// marks the pipe close-on-exec, so that programs started by the process inherit neither.
 const Variable = supervised.Variable
 
-// MaxLine is the longest line that is written to the pipe in one piece.
+// MaxLine is the length, in bytes, of the longest line that is written to the pipe in one piece.
 const MaxLine = supervised.MaxLine
 
-// Terms are those that a process has reported and not released. Safe for concurrent use.
+// Terms are the terms that a process has reported and not yet released. The zero value has none.
+// Safe for concurrent use.
 type Terms struct {
 	mu      sync.Mutex // of all below
 	terms   map[termKey]supervised.Term
 	members map[supervised.Member]bool
 }
 
-// termKey: a newer attempt of an incarnation takes the place of the one before.
+// termKey identifies a term, except for its attempt: a newer attempt of an incarnation replaces
+// the one before.
 type termKey struct{ prefix, election, incarnation string }
 
 func keyOf(t *supervised.Term) termKey { return termKey{t.Prefix, t.Election, t.Incarnation} }
 
-// Follow reads the pipe until its end, which comes when no process holds it open any more.
-// Lines that are none of the Elector's are passed to other, if that is not nil.
+// Follow reads the pipe until its end, which comes when no process holds the pipe open for writing
+// any more. It passes lines that are not an Elector's to other, unless that is nil.
 func (ts *Terms) Follow(pipe io.Reader, other func(line []byte)) error {
 	lines := bufio.NewReaderSize(pipe, 16*MaxLine)
 	for long := false; ; {
 		line, err := lines.ReadSlice('\n')
 		switch {
-		case err == nil && long: // the end of one that is none of ours must not be taken for a line
+		case err == nil && long: // the end of an overlong line, which is not an Elector's, is no line of its own
 			long = false
 		case err == nil:
 			if !ts.note(line) && other != nil {
@@ -67,7 +71,7 @@ func (ts *Terms) Follow(pipe io.Reader, other func(line []byte)) error {
 	}
 }
 
-// note takes one line.
+// note processes one line. It returns false for a line that is not an Elector's.
 func (ts *Terms) note(line []byte) bool {
 	var m supervised.Message
 	if json.Unmarshal(line, &m) != nil {
@@ -95,14 +99,14 @@ func (ts *Terms) note(line []byte) bool {
 	return true
 }
 
-// Len is how many terms there are.
+// Len returns the number of terms.
 func (ts *Terms) Len() int {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return len(ts.terms)
 }
 
-// MaxLease is the longest lease of the terms: after that there is nothing to release.
+// MaxLease returns the longest lease of the terms: after that time all of them have expired.
 func (ts *Terms) MaxLease() (longest time.Duration) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -112,14 +116,14 @@ func (ts *Terms) MaxLease() (longest time.Duration) {
 	return longest
 }
 
-// Empty reports that there is nothing to release.
+// Empty reports whether there is nothing to release, neither a term nor a member of a group.
 func (ts *Terms) Empty() bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return len(ts.terms)+len(ts.members) == 0
 }
 
-// Keep drops the terms of which the function is false: they are left to their leases.
+// Keep drops the terms for which gone returns false: their locks expire with their leases.
 func (ts *Terms) Keep(gone func(election string, token uint64) bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -130,13 +134,14 @@ func (ts *Terms) Keep(gone func(election string, token uint64) bool) {
 	}
 }
 
-// Release releases all terms on the nodes of q, and takes the members from their groups, in one
-// batch; what it achieved is definite on a majority of the nodes. While they do not answer it
-// tries again, until each term's lease has passed or ctx has ended; one attempt is made also when it
-// has. detail is for the history, where the reason is ReasonCrashed: nodes that do not record it hold
-// Release up for 10 s more, at most. What is already another's stays as it is.
+// Release releases all terms on the nodes of q, and removes the members from their groups, all
+// concurrently. It returns when the result is definite on a majority of the nodes. While they do
+// not answer, it tries again, until each term's lease has passed or ctx ends; it makes one attempt
+// even if ctx has ended already. It records the end of each term in the history, with detail and the
+// reason ReasonCrashed: nodes that do not record it delay Release by 10 s at most. A lock that
+// another candidate holds by now is not changed.
 //
-// The process must be dead, with everything that it has started.
+// The process, and everything that it has started, must be dead.
 func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) (released int, err error) {
 	nodes := inside.NodesOf(q)
 	if nodes == nil {
@@ -165,20 +170,21 @@ func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) 
 	for m := range members {
 		store := group.NewStore(nodes, m.Prefix, m.Group, 0, 0, leaveTimeout)
 		for node := range nodes.Len() {
-			all.Go(func() { _ = store.Leave(ctx, node, m.Incarnation) }) // a hint: it lapses
+			all.Go(func() { _ = store.Leave(ctx, node, m.Incarnation) }) // an error is harmless: the member's record expires
 		}
 	}
 	all.Wait()
 	return released, errors.Join(errs...)
 }
 
-// reportWithin is for how long an end is held up by nodes that do not record it.
+// reportWithin bounds how long Release waits for the nodes to record the end of a term.
 const reportWithin = 10 * time.Second
 
-// leaveTimeout bounds a request that only saves others the wait for a member's death.
+// leaveTimeout bounds a request without which the other members of a group would only notice
+// later that a member is dead.
 const leaveTimeout = time.Second
 
-// release gives one term back; held is false when it was not held any more.
+// release releases one term; held is false when its lock was not held any more.
 func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail string) (held bool, err error) {
 	if t.Nodes != nodes.Len() {
 		return false, fmt.Errorf("its leader counted %d Redis nodes, and the supervisor knows %d: give both the same list", t.Nodes, nodes.Len())
@@ -199,7 +205,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail
 		}
 		r.Try(t.Lease - time.Since(died))
 	}
-	if !r.Released() { // it lapsed, or its report was lost: the history has its end, or never will
+	if !r.Released() { // the lock had expired, or the process had released it and recorded its end itself
 		return false, nil
 	}
 	ev := elector.Event{
@@ -214,7 +220,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail
 	return true, nil
 }
 
-// sleep reports false when ctx ended first.
+// sleep returns false if ctx ends before d has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-// app is what all commands share.
+// app has what all commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

@@ -11,38 +11,38 @@ type event struct {
 	Type, Payload string
 }
 
-// checkpoint says which rows of the table were fed: all up to High, except those
-// in the gaps. A row that commits late has a lower id than rows that were fed before
-// it, so an id that is missing may still come; it is looked for until it is overdue.
+// checkpoint describes which rows of the table were fed: all up to High, except those in the gaps.
+// A row that commits late has a lower id than rows that were fed before it, so a missing id may
+// still appear; it is looked for until it is overdue.
 type checkpoint struct {
 	High int64 `json:"high"`
 	Gaps []gap `json:"gaps,omitempty"` // ascending, apart from each other
 }
 
-// gap is a run of ids that were not there when a higher one was.
+// gap is a range of ids that were missing when a higher one was seen.
 type gap struct {
 	From  int64 `json:"from"`
 	To    int64 `json:"to"`
 	Since int64 `json:"since"` // when it was first seen, in ms by the queue's clock
 }
 
-// maxGaps is how many missing runs of ids are looked for at a time. Beyond it no
-// new rows are read until some have come or are overdue: rather late than lost.
+// maxGaps bounds how many missing ranges of ids are looked for. Beyond it no new rows are read
+// until some have appeared or are overdue: late is better than lost.
 const maxGaps = 5000
 
-// reading is what one look at the table brought.
+// reading is the result of one poll of the table.
 type reading struct {
 	at     time.Time // before the first row was read, by the queue's clock
-	rows   []event   // ascending, the late ones first
+	rows   []event   // ascending, late rows first
 	gapsTo int64     // the gaps were read up to this id
 }
 
-// allGaps is the gapsTo of a reading that was not cut short.
+// allGaps is the gapsTo of a reading that has read all gaps.
 const allGaps = math.MaxInt64
 
-// after is the checkpoint when all rows of a reading are fed. A gap is given up
-// only by a reading that looked into it when it was overdue already: so a row that
-// commits within the limit is always seen.
+// after returns the checkpoint after all rows of a reading were fed. It gives up a gap only if the
+// reading has looked into the gap after it was overdue: so a row that commits within the limit is
+// always seen.
 func (c checkpoint) after(r reading, limit time.Duration) checkpoint {
 	next := checkpoint{High: c.High}
 	rows := r.rows

@@ -15,7 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// consumer is what every worker does: take entries from the queue and handle them.
+// consumer is the part that runs in every worker: it takes entries from the queue and handles them.
 type consumer struct {
 	db         *database
 	queue      *queue
@@ -23,7 +23,7 @@ type consumer struct {
 	log        *slog.Logger
 	worker     string
 	batch      int
-	claimAfter time.Duration // a delivered entry counts as abandoned
+	claimAfter time.Duration // idle time after which a delivered entry counts as abandoned
 }
 
 // run handles entries until ctx ends.
@@ -34,18 +34,18 @@ func (c *consumer) run(ctx context.Context) {
 		if err == nil && len(entries) > 0 {
 			err = c.handle(ctx, entries)
 		}
-		c.beat.Beat() // not stuck, also when the database is down: a restart would not mend that
+		c.beat.Beat() // also when the database is down: a restart would not fix that
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("consuming failed", "error", err)
 			if redis.HasErrorPrefix(err, "NOGROUP") {
-				_ = c.queue.createGroup(ctx) // the next round shows it
+				_ = c.queue.createGroup(ctx) // if this fails, the next round reports it
 			}
 			cli.Pause(ctx, 200*time.Millisecond)
 		}
 	}
 }
 
-// take gets new entries, or those that a dead consumer left behind.
+// take returns new entries, or entries that a dead consumer has left.
 func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMessage, error) {
 	if now := time.Now(); now.After(*nextClaim) {
 		entries, _, err := c.queue.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
@@ -72,11 +72,11 @@ func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMes
 	return streams[0].Messages, nil
 }
 
-// handle records the entries, then takes them off the queue. A crash between the
-// two delivers them again, and the record makes nothing of it. The effects of
-// handling belong into the same transaction.
+// handle records the entries, and then removes them from the queue. After a crash between the two
+// they are delivered again, and recording them again has no effect. The effects of handling belong
+// in the same transaction.
 func (c *consumer) handle(ctx context.Context, entries []redis.XMessage) error {
-	// What was taken is finished also at a shutdown: it spares the others a claim.
+	// Finish what was taken even during a shutdown, so that no other consumer has to claim it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	err := c.db.inTx(ctx, func(tx *sql.Tx) error {
@@ -106,7 +106,7 @@ func (c *consumer) record(ctx context.Context, tx *sql.Tx, entry redis.XMessage)
 	text, _ := entry.Values["id"].(string)
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		// It can't become better by coming again: let it go, and say so.
+		// Delivering this entry again would not help: log it and drop it.
 		c.log.Error("an entry without an event's id", "entry", entry.ID)
 		return nil //nolint:nilerr // see above
 	}
@@ -120,7 +120,7 @@ func (c *consumer) record(ctx context.Context, tx *sql.Tx, entry redis.XMessage)
 	if n, err := res.RowsAffected(); n == 1 || err != nil {
 		return err
 	}
-	// Handled before: the same entry once more, or was the event queued twice?
+	// It was handled before: was this entry delivered again, or was the event queued twice?
 	_, err = tx.ExecContext(ctx, "INSERT INTO doubled (event_id, entry, worker) "+
 		"SELECT event_id, $1, $2 FROM handled WHERE event_id = $3 AND entry <> $4 ON CONFLICT DO NOTHING", entry.ID, c.worker, id, entry.ID)
 	return err

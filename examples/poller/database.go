@@ -13,15 +13,15 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
-// database is the legacy application's: its table of events, and beside it, for
-// this example, the record of what was handled.
+// database is that of the legacy application: its table of events and, for this example, the record
+// of what was handled.
 type database struct {
 	*sql.DB
 	sqlite bool
 }
 
-// openDatabase takes the URL of a PostgreSQL, or the path of an SQLite file, and
-// makes the tables that are missing.
+// openDatabase opens a PostgreSQL database by its URL, or an SQLite file by its path, and creates
+// the missing tables.
 func openDatabase(ctx context.Context, where string) (*database, error) {
 	db := &database{}
 	var err error
@@ -42,10 +42,9 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 	return db, nil
 }
 
-// The one unusual thing of the legacy table is its ids: they are handed out before
-// the transactions that use them commit (PostgreSQL: its sequence; SQLite: a table of
-// ids, as many applications have one). So they appear in another order, and the ids
-// of a rollback never do.
+// The ids of the legacy table are unusual: they are assigned before the transactions that use them
+// commit (PostgreSQL: by its sequence; SQLite: by a table of ids, as many applications have one).
+// So rows appear in another order than their ids, and the ids of a rollback never appear.
 func (db *database) tables() []string {
 	id, when := "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ NOT NULL DEFAULT now()"
 	if db.sqlite {
@@ -53,10 +52,10 @@ func (db *database) tables() []string {
 	}
 	tables := []string{
 		"CREATE TABLE IF NOT EXISTS events (id " + id + ", type TEXT NOT NULL, payload TEXT NOT NULL, created_at " + when + ")",
-		// A redelivery of the same queue entry changes nothing here: that is what
-		// makes "at least once" of the queue "exactly once" in the record.
+		// Handling the same queue entry again changes nothing here, which turns the "at least once"
+		// of the queue into "exactly once" in the record.
 		"CREATE TABLE IF NOT EXISTS handled (event_id BIGINT PRIMARY KEY, entry TEXT NOT NULL, worker TEXT NOT NULL, token BIGINT NOT NULL)",
-		// An event that came in two entries was queued twice. It must stay empty.
+		// An event that was in two entries was queued twice. This table must stay empty.
 		"CREATE TABLE IF NOT EXISTS doubled (event_id BIGINT NOT NULL, entry TEXT NOT NULL, worker TEXT NOT NULL, PRIMARY KEY (event_id, entry))",
 	}
 	if db.sqlite {
@@ -76,7 +75,7 @@ func (db *database) createTables(ctx context.Context) error {
 
 func (db *database) createTablesIn(ctx context.Context, tx *sql.Tx) error {
 	if !db.sqlite {
-		// IF NOT EXISTS alone fails when two processes start at once.
+		// IF NOT EXISTS alone fails when two processes start at the same time.
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
 			return err
 		}
@@ -101,10 +100,10 @@ func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// gapsPerQuery keeps a statement far below the limits of parameters.
+// gapsPerQuery keeps the number of parameters of a statement far below its limit.
 const gapsPerQuery = 100
 
-// read looks for late rows in the gaps, then for new ones: at most batch in all.
+// read reads late rows in the gaps, and then new rows: at most batch rows in all.
 func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading, error) {
 	r := reading{gapsTo: allGaps}
 	for gaps := c.Gaps; len(gaps) > 0; {
@@ -132,9 +131,9 @@ func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading,
 	return r, err
 }
 
-// lateQuery looks into so many gaps. Its shape makes each gap one look-up in the
-// index: a chain of "id BETWEEN ... OR ..." is a scan of the whole table, on SQLite and
-// on PostgreSQL, and so is a plain join on PostgreSQL.
+// lateQuery looks into so many gaps, each with one look-up in the index. A chain of "id BETWEEN ...
+// OR ..." would scan the whole table, on SQLite and on PostgreSQL, and on PostgreSQL so would a
+// plain join.
 func (db *database) lateQuery(gaps, limit int) string {
 	values := make([]string, gaps)
 	for i := range values {

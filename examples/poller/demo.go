@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	demoLimit = 3 * time.Minute // ends a run that got stuck; it takes about 20 s
+	demoLimit = 3 * time.Minute // bounds a run that is stuck; it takes about 20 s
 	demoLease = 2 * time.Second
 )
 
-// demo plays it all on one machine without any server: three workers as processes,
-// an embedded Redis, SQLite; the leader hangs, and its successor is killed.
+// demo runs everything on one machine without any server: three workers as processes, an embedded
+// Redis, SQLite. The leader hangs, and its successor is killed.
 func (a *app) demo(interrupted context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
 	defer cancel()
@@ -52,7 +52,7 @@ func (a *app) demo(interrupted context.Context) (err error) {
 	return s.play(ctx)
 }
 
-// demoRun holds the processes of the demo.
+// demoRun has the state of a demo: its processes and the time of its start.
 type demoRun struct {
 	app      *app
 	dir      string
@@ -64,7 +64,7 @@ type demoRun struct {
 
 type child struct {
 	cmd   *exec.Cmd
-	alive io.Closer // its standard input: it ends when this does
+	alive io.Closer // its standard input: the child exits when this is closed
 	log   *os.File
 	done  chan struct{}
 }
@@ -80,7 +80,7 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 	}
 	s.printf("the legacy application writes 60 events a second, one in five late")
 	work := []string{"work", "--lease", demoLease.String(), "--stall", "1s", "--claim-after", "2s"}
-	// The first to come is the first to lead, and will hang.
+	// The first worker to start leads first, and will hang.
 	if err := s.start(ctx, "worker-1", append(work, "--stall-after", "3s")...); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (c *child) kill() {
 	_ = c.log.Close()
 }
 
-// end closes the pipe that keeps the child alive, and kills it after a while.
+// end closes the pipe that keeps the child alive, and kills the child if it does not exit.
 func (c *child) end() {
 	_ = c.alive.Close()
 	select {
@@ -161,7 +161,7 @@ func (c *child) end() {
 	case <-time.After(10 * time.Second):
 		c.kill()
 	}
-	_ = c.log.Close() // again after a kill: harmless
+	_ = c.log.Close() // a second Close, after a kill, is harmless
 }
 
 func (s *demoRun) endAll() {
@@ -170,8 +170,8 @@ func (s *demoRun) endAll() {
 	}
 }
 
-// died is an error that names a child that has ended by itself: what is shown without it
-// would prove nothing.
+// died returns an error that names a child that has exited unexpectedly: without it the demo would
+// prove nothing.
 func (s *demoRun) died() error {
 	for name, c := range s.children {
 		select {
@@ -183,7 +183,6 @@ func (s *demoRun) died() error {
 	return nil
 }
 
-// leaderAfter waits for a leader with a newer token.
 func (s *demoRun) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
 	began := time.Now()
 	el, err := s.quorum.Election(s.app.election)

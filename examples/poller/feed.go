@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// feeder is what the elected worker does: poll the table and feed the queue.
+// feeder is the part that runs only in the elected worker: it polls the table and feeds the queue.
 type feeder struct {
 	db     *database
 	queue  *queue
@@ -20,10 +20,10 @@ type feeder struct {
 	log    *slog.Logger
 	worker string
 
-	interval   time.Duration // between polls of a table without news
+	interval   time.Duration // pause after a poll that found fewer rows than a batch
 	batch      int
 	late       time.Duration // how long after a higher id a row may commit
-	stallAfter time.Duration // hang on purpose, so long into the term
+	stallAfter time.Duration // hang on purpose this long into the term; 0: never
 }
 
 // lead polls until the term ends.
@@ -34,7 +34,7 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 		defer timer.Stop()
 		stall = timer.C
 	}
-	var p *position // nil: to be loaded
+	var p *position // nil: must be loaded
 	for n := 1; ; n++ {
 		more, err := f.step(ctx, term.Token(), n, &p)
 		wait := f.interval
@@ -42,15 +42,14 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, fence.ErrStale):
-			// The queue knows it before this process does. Returning ends the term.
+			// The queue has learned of the new leader before this process. Returning ends the term.
 			f.log.Warn("another worker was elected", "error", err)
 			return nil
 		case err != nil:
 			f.log.Warn("polling failed", "error", err)
 			p = nil
 		default:
-			// Progress, and only progress: a loop that fails again and again must not
-			// look alive.
+			// Beat only after progress: a loop that fails repeatedly must not look alive.
 			f.beat.Beat()
 			if more {
 				wait = 0
@@ -68,8 +67,8 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 	}
 }
 
-// step is one poll: read the table, feed what it brought. An empty batch is sent
-// too: it shows a stale leader, and leaves the time of the last poll for verify.
+// step is one poll: it reads the table and feeds the rows found. It also sends an empty batch,
+// which detects that this leader is stale, and records the time of the last poll for verify.
 func (f *feeder) step(ctx context.Context, token uint64, n int, p **position) (more bool, err error) {
 	if *p == nil {
 		loaded, err := f.queue.load(ctx, token)
@@ -88,7 +87,7 @@ func (f *feeder) step(ctx context.Context, token uint64, n int, p **position) (m
 	if len(next.Gaps) >= maxGaps && len((*p).checkpoint.Gaps) < maxGaps {
 		f.log.Warn("too many ids are missing: waiting for them before reading on", "gaps", len(next.Gaps), "late", f.late)
 	}
-	// The name is new at every attempt, so that no two requests are taken for one.
+	// The name is new for every attempt, so that two requests can't be confused.
 	name := fmt.Sprintf("%d/%d", token, n)
 	if err := f.queue.feed(ctx, token, f.worker, name, *p, next, r.rows); err != nil {
 		return false, err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthyCommand is for the health check of a container: its image has no curl.
+// healthyCommand is the health check of a container, whose image has no curl.
 func healthyCommand() *cobra.Command {
 	var addr string
 	cmd := &cobra.Command{

@@ -1,6 +1,6 @@
-// Command poller is the story that this project comes from: a legacy application
-// writes events into a table, workers handle them from a queue, and only one of
-// the workers, the elected one, may feed the queue from the table. See README.md.
+// Command poller is the use case from which this project originates: a legacy application writes
+// events into a table, workers handle them from a queue, and only the elected worker may feed the
+// queue from the table. See README.md.
 package main
 
 import (
@@ -17,12 +17,12 @@ import (
 
 func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// execute is main without its process: it returns the exit code.
+// execute is main without os.Exit: it returns the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(append([]string{}, args...)) // for nil cobra takes those of the process
+	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "poller: %s\n", strings.ReplaceAll(err.Error(), "\n", "\npoller: "))
 		return 1
@@ -49,7 +49,7 @@ Without a command: all of it in one go, on an embedded Redis and SQLite.`,
 	f.StringVar(&a.election, "election", "poller", "the election's name")
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
-	_ = f.MarkHidden("exit-with-stdin") // fails for unknown flags only
+	_ = f.MarkHidden("exit-with-stdin") // fails only for unknown flags
 	root.AddCommand(a.workCommand(), a.produceCommand(), a.verifyCommand(), healthyCommand())
 	return root
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-// producer plays the legacy application.
+// producer simulates the legacy application.
 type producer struct {
 	db       *database
 	log      *slog.Logger
@@ -24,7 +24,7 @@ type producer struct {
 	duration time.Duration // 0: no end
 	rate     float64       // events per second
 	late     float64       // the share of transactions that commit late
-	lateBy   time.Duration // at most
+	lateBy   time.Duration // maximum delay of such a commit
 	rollback float64       // the share of transactions that are rolled back
 }
 
@@ -58,11 +58,11 @@ ids, and some of which never do.`,
 	return cmd
 }
 
-// dawdlers bounds the transactions that are open at a time.
+// dawdlers bounds how many transactions are open at a time.
 const dawdlers = 16
 
-// run writes until it is done or ctx ends, and returns how many events; what was
-// begun is finished.
+// run writes events until it is done or ctx ends, and returns how many were committed. It finishes
+// transactions that have begun.
 func (p *producer) run(ctx context.Context) int64 {
 	if p.duration > 0 {
 		var cancel context.CancelFunc
@@ -86,7 +86,7 @@ func (p *producer) run(ctx context.Context) int64 {
 			defer func() { <-slots }()
 			ok, err := p.write(context.WithoutCancel(ctx))
 			if err != nil {
-				p.log.Warn("an event was not written", "error", err) // nothing counts on it
+				p.log.Warn("an event was not written", "error", err) // no other part relies on it
 			} else if ok {
 				done.Add(1)
 			}
@@ -127,8 +127,8 @@ func (p *producer) write(ctx context.Context) (committed bool, err error) {
 
 var errRollback = errors.New("rolled back on purpose")
 
-// writeSQLite takes the id first, from the application's table of ids: SQLite has
-// one writer at a time, so that an open transaction would stop everybody.
+// writeSQLite first takes an id from the application's table of ids. It does so outside of a
+// transaction: SQLite has one writer at a time, so an open transaction would block all others.
 func (p *producer) writeSQLite(ctx context.Context, kind, payload string, dawdle time.Duration, commit bool) error {
 	var id int64
 	err := p.db.QueryRowContext(ctx, "UPDATE event_ids SET next = next + 1 WHERE name = 'events' RETURNING next - 1").Scan(&id)

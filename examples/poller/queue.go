@@ -14,8 +14,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
-// The queue's keys share a hash tag, so that one script can touch them all on
-// Redis Cluster too.
+// The keys of the queue share a hash tag, so that one script can use all of them, also on Redis
+// Cluster.
 const (
 	queueKey      = "{poller}:queue"
 	checkpointKey = "{poller}:checkpoint"
@@ -24,7 +24,7 @@ const (
 	group         = "workers"
 )
 
-// queue is the stream, and the checkpoint that moves with it.
+// queue is the stream, and the checkpoint that is updated together with it.
 type queue struct {
 	client *redis.Client
 	fence  *fence.Redis
@@ -50,23 +50,23 @@ var feedLua string
 var (
 	feedScript = fence.NewScript(feedLua)
 	feedKeys   = []string{queueKey, checkpointKey, termsKey}
-	// Under the guard too: when it has answered, no older leader can move the
-	// checkpoint any more, so what it read is current.
+	// loadScript runs under the guard, too: once it has answered, no older leader can move the
+	// checkpoint any more, so the checkpoint that it returns is current.
 	loadScript = fence.NewScript(`
 		local t = redis.call('TIME')
 		local got = redis.call('HMGET', KEYS[1], 'batch', 'state')
 		return {got[1] or '', got[2] or '', t[1] * 1000 + math.floor(t[2] / 1000)}`)
 )
 
-// position is where a leader's feeding stands.
+// position is the state of a leader's feeding.
 type position struct {
 	checkpoint checkpoint
 	batch      string // the name of the last batch
 	clock      clock
 }
 
-// clock is the queue's time between two answers of it. Leaders on several
-// machines take turns, and ages of gaps are compared by one clock only.
+// clock estimates the time of the queue's server between two of its answers. Leaders run on
+// different machines, so the ages of gaps are measured by this one clock.
 type clock struct{ theirs, ours time.Time }
 
 func clockAt(ms int64) clock        { return clock{time.UnixMilli(ms), time.Now()} }
@@ -74,7 +74,7 @@ func (c clock) now() time.Time      { return c.theirs.Add(time.Since(c.ours)) }
 func (q *queue) close()             { _ = q.client.Close() }
 func unexpected(answer []any) error { return fmt.Errorf("the queue's script answered %v", answer) }
 
-// load begins a term: all older tokens are refused from here on.
+// load begins a term: from then on the queue refuses all older tokens.
 func (q *queue) load(ctx context.Context, token uint64) (position, error) {
 	answer, err := q.fence.Run(ctx, token, loadScript, []string{checkpointKey}).Slice()
 	if err != nil {
@@ -96,11 +96,12 @@ func (q *queue) load(ctx context.Context, token uint64) (position, error) {
 	return p, nil
 }
 
-// errMoved: the checkpoint is not where this leader left it; load it again.
+// errMoved means that the checkpoint is not the one that this leader has stored: it must be loaded
+// again.
 var errMoved = errors.New("the checkpoint has moved")
 
-// feed pushes events and moves the checkpoint. When its outcome is unknown, load
-// tells: the position is changed only by success.
+// feed adds events to the queue and moves the checkpoint. It changes p only if it succeeds; if the
+// outcome is unknown, load returns the current position.
 func (q *queue) feed(ctx context.Context, token uint64, worker, name string, p *position, next checkpoint, events []event) error {
 	args, err := feedArgs(token, worker, name, p, next, events)
 	if err != nil {
@@ -138,14 +139,14 @@ func feedArgs(token uint64, worker, name string, p *position, next checkpoint, e
 	return args, nil
 }
 
-// writable is a probe: can this worker write to the queue's Redis?
+// writable returns a probe that checks whether this worker can write to the queue's Redis.
 func (q *queue) writable(worker string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return q.client.Set(ctx, "{poller}:probe:"+worker, "", time.Minute).Err()
 	}
 }
 
-// createGroup makes the stream and its consumer group, once for all.
+// createGroup creates the stream and its consumer group, if they do not exist.
 func (q *queue) createGroup(ctx context.Context) error {
 	err := q.client.XGroupCreateMkStream(ctx, queueKey, group, "0").Err()
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {

@@ -14,23 +14,23 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-// report is what verify found.
+// report is the result of verify.
 type report struct {
 	events, handled int64
-	unknown         int64   // handled, and not in the table
+	unknown         int64   // handled, but not in the table
 	lost, doubled   []int64 // ids of events
 	shares          []share
 	terms           []turn
 	longest         time.Duration // the longest time between two feeders
 }
 
-// share is what one worker has handled.
+// share is how many events one worker has handled.
 type share struct {
 	worker string
 	events int64
 }
 
-// turn is the begin of a term, as the queue noted it.
+// turn is the beginning of a term, as recorded in the queue.
 type turn struct {
 	token, worker string
 	gap           time.Duration // since the last poll of the term before
@@ -65,11 +65,11 @@ handovers seen. Exits with 1 on any loss or double, and when there was nothing t
 	return cmd
 }
 
-// unhandled are the events without a record.
+// unhandled selects the events without a record.
 const unhandled = "SELECT id FROM events e WHERE NOT EXISTS (SELECT 1 FROM handled h WHERE h.event_id = e.id) ORDER BY id"
 
-// verifyWithin waits until all events that are in the table now have been handled,
-// and until the queue has nothing more of that time. Others may be written meanwhile.
+// verifyWithin waits until all events that are in the table now have been handled, and until all
+// entries that are in the queue now are gone. New ones may be written meanwhile.
 func verifyWithin(ctx context.Context, db *database, q *queue, wait time.Duration) (*report, error) {
 	deadline := time.Now().Add(wait)
 	r := &report{}
@@ -89,8 +89,8 @@ func verifyWithin(ctx context.Context, db *database, q *queue, wait time.Duratio
 	return r, err
 }
 
-// awaitHandled finds out what is lost: what was there at the begin, and has no
-// record at the deadline.
+// awaitHandled determines which events are lost: those that were in the table at the beginning and
+// have no record at the deadline.
 func (r *report) awaitHandled(ctx context.Context, db *database, deadline time.Time) (err error) {
 	if r.lost, err = db.ids(ctx, unhandled); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (r *report) awaitHandled(ctx context.Context, db *database, deadline time.T
 	return nil
 }
 
-// awaitDrained waits until what is in the queue now is gone: a double may come
-// after its event was handled.
+// awaitDrained waits until the entries that are in the queue now are gone: a second entry of an
+// event may be handled after the event was.
 func awaitDrained(ctx context.Context, q *queue, deadline time.Time) error {
 	last, err := q.client.XRevRangeN(ctx, queueKey, "+", "-", 1).Result()
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-// some counts ids, and names the first of them.
+// some formats the number of ids, with the first of them.
 func some(ids []int64) string {
 	if len(ids) == 0 {
 		return "0"

@@ -20,7 +20,7 @@ import (
 	"github.com/mandate-dev/mandate/health/healthhttp"
 )
 
-// worker is one instance: it consumes, and feeds when it is elected.
+// worker is one instance of the program: it consumes the queue, and feeds it when elected.
 type worker struct {
 	id, http   string
 	lease      time.Duration
@@ -90,9 +90,9 @@ func (w *worker) run(ctx context.Context, a *app, db *database) error {
 	database, writable := health.SQL(db), health.Func(q.writable(w.id))
 	candidate, err := elector.New(quorum, elector.Config{
 		Election: a.election, ID: w.id, Advertise: advertised(listener.Addr()), Lease: w.lease, Logger: log,
-		// Who can't read the table or write to the queue must not be elected ...
+		// A worker that can't read the table or write to the queue must not be elected ...
 		Probe: health.All(health.Named("database", database), health.Named("queue", writable)),
-		// ... and who does not get on with it must not stay.
+		// ... and a leader that makes no progress with it must not remain leader.
 		WorkProbe:         health.Named("poll loop", feeder.beat),
 		WorkProbeSettings: health.Settings{Interval: w.stall / 4},
 	})
@@ -110,7 +110,7 @@ func (w *worker) run(ctx context.Context, a *app, db *database) error {
 	return serve(ctx, listener, checks, candidate, feeder, consumer)
 }
 
-// advertised is where others can reach this worker.
+// advertised returns the URL at which others can reach this worker.
 func advertised(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -133,9 +133,9 @@ func awaitQueue(ctx context.Context, q *queue, log *slog.Logger) error {
 	}
 }
 
-// readiness is /live and /ready.
+// readiness returns the handler of /live and /ready.
 func readiness(candidate *elector.Elector, c *consumer, database, writable health.Probe) (*healthhttp.Handler, error) {
-	c.beat.Arm() // a consumer that is stuck needs a restart
+	c.beat.Arm() // a consumer that makes no progress needs a restart
 	h := healthhttp.New()
 	return h, errors.Join(
 		h.AddLiveProbe("consumer", c.beat, health.Settings{}),
@@ -145,7 +145,7 @@ func readiness(candidate *elector.Elector, c *consumer, database, writable healt
 	)
 }
 
-// serve runs all parts; the first that fails ends the others.
+// serve runs all parts; when one fails, the others are stopped.
 func serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, candidate *elector.Elector, f *feeder, c *consumer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", checks)
@@ -177,7 +177,7 @@ func serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, cand
 	return g.Wait()
 }
 
-// leader answers who leads: 200, or 503 when none does or it is not known.
+// leader serves GET /leader: 200 with the leader, or 503 if there is none or it is unknown.
 func leader(w http.ResponseWriter, r *http.Request, candidate *elector.Elector) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")

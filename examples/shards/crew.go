@@ -22,12 +22,12 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-// crew runs this program as child processes, for the demo and the tests, and looks at the
-// group from outside.
+// crew runs this program as child processes, for the demo and the tests, and observes the group
+// from outside.
 type crew struct {
 	dir      string
 	args     []string // of every child
-	work     []string // of every member, but for its shards
+	work     []string // of every member, except for its shards and id
 	shards   int
 	quorum   *elector.Quorum
 	db       *database
@@ -36,7 +36,7 @@ type crew struct {
 
 type child struct {
 	cmd   *exec.Cmd
-	alive io.Closer // its standard input: it ends when this does
+	alive io.Closer // its standard input: the child exits when this is closed
 	log   *os.File
 	done  chan struct{}
 }
@@ -71,14 +71,14 @@ func (c *crew) close() {
 // member starts a member of the group.
 func (c *crew) member(id string, more ...string) error { return c.memberOf(c.shards, id, more...) }
 
-// memberOf starts one that is configured for so many shards.
+// memberOf starts a member that is configured for so many shards.
 func (c *crew) memberOf(shards int, id string, more ...string) error {
 	args := append(slices.Clone(c.work), more...)
 	return c.start(id, append(args, "--shards", strconv.Itoa(shards), "--id", id)...)
 }
 
-// deploy restarts members with another number of shards, one after another, each when the one
-// before has its part.
+// deploy restarts members with another number of shards, one after another. It waits until the
+// shards are owned evenly before it restarts the next one.
 func (c *crew) deploy(ctx context.Context, shards int, names ...string) error {
 	for i, name := range names {
 		if i > 0 {
@@ -122,8 +122,8 @@ func (c *crew) start(name string, args ...string) error {
 
 func (c *crew) signal(name string, s syscall.Signal) { _ = c.children[name].cmd.Process.Signal(s) }
 
-// suspend stops a process while it writes nothing: SQLite has one writer at a time, and
-// one that is suspended in a transaction would stop everybody.
+// suspend stops a process while it is not writing: SQLite has one writer at a time, so a process
+// suspended in a transaction would block all others.
 func (c *crew) suspend(ctx context.Context, name string) error {
 	return c.db.inTx(ctx, func(*sql.Tx) error {
 		c.signal(name, syscall.SIGSTOP)
@@ -139,11 +139,11 @@ func (c *crew) kill(name string) {
 	delete(c.children, name)
 }
 
-// stop is what a deploy does; it must end well.
+// stop sends SIGTERM, as a deploy does. It returns an error unless the child exits with 0.
 func (c *crew) stop(name string) error {
 	c.signal(name, syscall.SIGTERM)
 	ch := c.children[name]
-	ch.ends() // of the signal: one that ends of its standard input meanwhile is killed by a signal that is delivered late
+	ch.ends() // wait before closing its standard input: a child that exits because of that may be killed by a signal that is delivered late
 	ch.end()
 	delete(c.children, name)
 	if code := ch.cmd.ProcessState.ExitCode(); code != 0 {
@@ -152,7 +152,8 @@ func (c *crew) stop(name string) error {
 	return nil
 }
 
-// end waits for a child to end, kills it after a while, and a suspended one at once.
+// end makes a child exit by closing its standard input, and kills it if it does not. (A suspended
+// child does not.)
 func (ch *child) end() {
 	_ = ch.alive.Close()
 	if !ch.ends() {
@@ -162,7 +163,7 @@ func (ch *child) end() {
 	_ = ch.log.Close()
 }
 
-// ends waits for that, for a while.
+// ends waits for a child to exit, for at most 20 s, and reports whether it has.
 func (ch *child) ends() bool {
 	select {
 	case <-ch.done:
@@ -172,7 +173,7 @@ func (ch *child) ends() bool {
 	}
 }
 
-// rest are the members that run, but for some, by name.
+// rest returns the names of the running members other than but, sorted.
 func (c *crew) rest(but ...string) (names []string) {
 	for name := range maps.Keys(c.children) {
 		if strings.HasPrefix(name, "m") && !slices.Contains(but, name) {
@@ -183,23 +184,23 @@ func (c *crew) rest(but ...string) (names []string) {
 	return names
 }
 
-// owner is who owns a shard, by its lock; shard.Read has it by the members' own word.
+// owner is the owner of a shard according to its lock. (shard.Read reports what the members
+// report.)
 type owner struct {
 	member string // empty: no one
 	token  uint64
 }
 
-// election is that of a shard.
+// election returns the election of a shard.
 func (c *crew) election(n int) *elector.Election {
 	el, err := c.quorum.Election(shard.ElectionOf(crewGroup, n))
 	if err != nil {
-		panic(err) // its name is a constant
+		panic(err) // impossible: the name is a constant
 	}
 	return el
 }
 
-// awaitEven waits until these members own all shards, and none more than its part, and
-// returns the owners by shard.
+// awaitEven waits until these members own all shards evenly, and returns the owners by shard.
 func (c *crew) awaitEven(ctx context.Context, names ...string) ([]owner, error) {
 	var last error
 	for ; ; cli.Pause(ctx, 20*time.Millisecond) {
@@ -230,7 +231,7 @@ func (c *crew) look(ctx context.Context) ([]owner, error) {
 	return owners, nil
 }
 
-// uneven is what keeps these owners from being even.
+// uneven returns an error that describes why the shards are not owned evenly.
 func uneven(owners []owner, names []string) error {
 	counts := map[string]int{}
 	for n, o := range owners {
@@ -249,7 +250,7 @@ func uneven(owners []owner, names []string) error {
 	return nil
 }
 
-// assigner is the member that makes the plans.
+// assigner waits for an assigner, and returns its name.
 func (c *crew) assigner(ctx context.Context) (string, error) {
 	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
 		if st, err := shard.Read(ctx, c.quorum, crewGroup); err == nil && st.Assigner != "" {

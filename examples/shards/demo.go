@@ -19,14 +19,15 @@ import (
 )
 
 const (
-	demoLimit  = 4 * time.Minute // ends a run that got stuck; it takes about 20 s
+	demoLimit  = 4 * time.Minute // bounds a run that is stuck; it takes about 20 s
 	demoLease  = 3 * time.Second
 	demoShards = 12
 	demoGrown  = 24
 )
 
-// demo plays it all on one machine without any server: members as processes, an embedded
-// Redis, SQLite; one joins, one hangs at a tenant, one is suspended, one is killed, and the group grows.
+// demo runs everything on one machine without any server: members as processes, an embedded Redis,
+// SQLite. One member joins, one hangs at a tenant, one is suspended, one is killed, and the group
+// grows.
 func (a *app) demo(interrupted context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
 	defer cancel()
@@ -61,7 +62,7 @@ type demoRun struct {
 	*crew
 	app         *app
 	began, step time.Time // of the demo, and of its last step
-	owners      []owner   // when the step before had ended, by shard
+	owners      []owner   // at the end of the last step, by shard
 }
 
 func (s *demoRun) play(ctx context.Context) error {
@@ -92,7 +93,7 @@ func (s *demoRun) together(ctx context.Context) error {
 
 func (s *demoRun) joins(ctx context.Context) error {
 	s.next("m4 joins")
-	// It will hang at a tenant; if it has none by then, at its first one.
+	// It will hang at a tenant, or if it has none by then at its first one.
 	if err := s.member("m4", "--hang-after", "2s"); err != nil {
 		return err
 	}
@@ -152,8 +153,8 @@ func (s *demoRun) grows(ctx context.Context) error {
 	return s.even(ctx, "the group has grown, all shards have owners", names...)
 }
 
-// even waits until these members own all shards, and none more than its part, and prints
-// what has moved since the last step.
+// even waits until these members own all shards evenly, and prints what has moved since the last
+// step.
 func (s *demoRun) even(ctx context.Context, what string, names ...string) error {
 	owners, err := s.awaitEven(ctx, names...)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *demoRun) even(ctx context.Context, what string, names ...string) error 
 	return nil
 }
 
-// move is how a term ended that has been followed by another one.
+// move is the end of a term that was followed by another one.
 type move struct {
 	reason elector.Reason
 	gap    time.Duration // without an owner, at most
@@ -202,7 +203,6 @@ func (s *demoRun) moved(ctx context.Context) (all []move, err error) {
 	return all, nil
 }
 
-// summary has a line for each reason.
 func summary(moves []move) (lines []string) {
 	count, longest := map[elector.Reason]int{}, map[elector.Reason]time.Duration{}
 	for _, m := range moves {

@@ -15,17 +15,17 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
-// database holds the tenants, their invoices, and a mark for each tenant: the newest token
-// that has written. One for each shard would do while there is one number of shards: when the
-// group grows, a tenant goes from one shard to another, and its tokens stay in order.
+// database has the tenants, their invoices, and a mark for each tenant, which is the newest token
+// that has written. One mark per shard would suffice if the number of shards never changed. When
+// the group grows, a tenant moves from one shard to another, and its tokens remain in order.
 type database struct {
 	*sql.DB
 	sqlite bool
 	marks  *fence.SQL
 }
 
-// openDatabase takes the URL of a PostgreSQL, or the path of an SQLite file, and makes the
-// tables that are missing.
+// openDatabase opens a PostgreSQL database by its URL, or an SQLite file by its path, and creates
+// the missing tables.
 func openDatabase(ctx context.Context, where string) (*database, error) {
 	db, dialect := &database{}, fence.PostgreSQL
 	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
@@ -33,7 +33,8 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		if err != nil {
 			return nil, errors.New("the database: not a PostgreSQL URL: write postgres://user:password@host:port/name") // err may quote the password
 		}
-		// A member that is suspended in a transaction holds the tenant's mark: not for long.
+		// This bounds how long a member that is suspended in a transaction can hold a tenant's
+		// mark.
 		config.RuntimeParams["idle_in_transaction_session_timeout"] = "2000"
 		db.DB = stdlib.OpenDB(*config)
 	} else {
@@ -62,17 +63,17 @@ func (db *database) createTables(ctx context.Context) error {
 	}
 	return db.inTx(ctx, func(tx *sql.Tx) error {
 		if !db.sqlite {
-			// IF NOT EXISTS alone fails when two processes start at once.
+			// IF NOT EXISTS alone fails when two processes start at the same time.
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261122)"); err != nil {
 				return err
 			}
 		}
 		for _, statement := range []string{
 			db.marks.Schema(),
-			// What a tenant has ordered is to be invoiced, in this order and once.
+			// Each order of a tenant must be invoiced, in order and once.
 			"CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered BIGINT NOT NULL, invoiced BIGINT NOT NULL)",
-			// A real table has a unique key of tenant and number besides. Here it would hide
-			// from verify what the fence has let through.
+			// A real table also has a unique key on tenant and number. Here it would hide from
+			// verify what the fence has let through.
 			"CREATE TABLE IF NOT EXISTS invoices (id " + id + ", tenant TEXT NOT NULL, number BIGINT NOT NULL," +
 				" shard BIGINT NOT NULL, token BIGINT NOT NULL, member TEXT NOT NULL, written BIGINT NOT NULL DEFAULT " + now + ")",
 		} {
@@ -96,7 +97,7 @@ func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// openInvoices are how many invoices are to be written, by tenant.
+// openInvoices is how many invoices remain to be written, by tenant.
 type openInvoices map[string]int64
 
 func (o openInvoices) sum() (n int64) {
@@ -106,7 +107,7 @@ func (o openInvoices) sum() (n int64) {
 	return n
 }
 
-// open lists the tenants with open invoices.
+// open returns the tenants with open invoices for which mine returns true.
 func (db *database) open(ctx context.Context, mine func(tenant string) bool) (openInvoices, error) {
 	rows, err := db.QueryContext(ctx, "SELECT tenant, ordered - invoiced FROM tenants WHERE ordered > invoiced")
 	if err != nil {
@@ -127,7 +128,7 @@ func (db *database) open(ctx context.Context, mine func(tenant string) bool) (op
 	return all, rows.Err()
 }
 
-// writer is who writes: the owner of a shard, in a term with this token.
+// writer identifies who writes: the owner of a shard, in the term with this token.
 type writer struct {
 	group  string
 	shard  int
@@ -138,12 +139,12 @@ type writer struct {
 // batch is how many invoices are written in one transaction.
 const batch = 20
 
-// write writes the next invoices of a tenant, and returns how many, or fence.ErrStale when
-// a later owner has written for the tenant.
+// write writes the next invoices of a tenant and returns how many it has written, or fence.ErrStale
+// if a later owner has written for the tenant.
 func (db *database) write(ctx context.Context, tenant string, by writer) (n int64, err error) {
 	err = db.inTx(ctx, func(tx *sql.Tx) error {
-		// First of all: it locks the tenant's mark. So what is read below is the last word of
-		// all former owners, and none of them writes after it.
+		// Guard must come first: it locks the tenant's mark. After that no former owner can write,
+		// so what is read below is final.
 		if err := db.marks.Guard(ctx, tx, by.group+" "+tenant, by.token); err != nil {
 			return err
 		}

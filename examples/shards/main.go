@@ -1,6 +1,6 @@
-// Command shards is work that is split over all replicas: tenants belong to shards, each
-// shard has one owner at a time, and only that one writes the invoices of its tenants.
-// See README.md.
+// Command shards is an example of work that is split among all replicas: tenants belong to shards,
+// each shard has one owner at a time, and only the owner writes the invoices of its tenants. See
+// README.md.
 package main
 
 import (
@@ -17,13 +17,13 @@ import (
 
 func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// execute is main without its process: it returns the exit code.
+// execute is main without os.Exit: it returns the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(append([]string{}, args...)) // for nil cobra takes those of the process
+	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "shards: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nshards: "))
 		return 1
@@ -48,7 +48,7 @@ Without a command: all of it in one go, on an embedded Redis and SQLite.`,
 	f.StringVar(&a.db, "db", os.Getenv("SHARDS_DB"), "the database: an SQLite file, or postgres://... (env SHARDS_DB; default invoices.db)")
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
-	_ = f.MarkHidden("exit-with-stdin") // fails for unknown flags only
+	_ = f.MarkHidden("exit-with-stdin") // fails only for unknown flags
 	root.AddCommand(a.workCommand(), a.sellCommand(), a.verifyCommand())
 	return root
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sellCommand plays the shop, which knows nothing of shards.
+// sellCommand simulates the shop, which knows nothing of shards.
 func (a *app) sellCommand() *cobra.Command {
 	var tenants, count int
 	var rate float64

@@ -15,17 +15,17 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-// report is what verify found.
+// report is the result of verify.
 type report struct {
 	tenants, ordered, invoices int64
 	lost, doubled              int64
-	crossed                    []string // writes of a former owner after one of its successor
+	crossed                    []string // writes of a former owner after a write of its successor
 	members                    map[string]int64
 	shards, moves              int
 	longest                    time.Duration // between two writers of a shard
 }
 
-// row is an invoice, as far as verify looks at it.
+// row is an invoice, with the columns that verify checks.
 type row struct {
 	tenant, member       string
 	number, shard, token int64
@@ -56,7 +56,7 @@ crossing, and when there was nothing to check.`,
 	return cmd
 }
 
-// verifyWithin waits until nothing is open, and looks at all that was written.
+// verifyWithin waits until no invoice is open, and then checks all that were written.
 func verifyWithin(ctx context.Context, db *database, wait time.Duration) (*report, error) {
 	for deadline := time.Now().Add(wait); ; cli.Pause(ctx, 100*time.Millisecond) {
 		open, err := db.open(ctx, func(string) bool { return true })
@@ -79,7 +79,7 @@ func verifyWithin(ctx context.Context, db *database, wait time.Duration) (*repor
 	return r, err
 }
 
-// ordered is how many invoices each tenant must have.
+// ordered returns how many invoices each tenant must have.
 func (db *database) ordered(ctx context.Context) (map[string]int64, error) {
 	rows, err := db.QueryContext(ctx, "SELECT tenant, ordered FROM tenants")
 	if err != nil {
@@ -98,7 +98,7 @@ func (db *database) ordered(ctx context.Context) (map[string]int64, error) {
 	return all, rows.Err()
 }
 
-// read looks at the invoices in the order in which they were written.
+// read checks the invoices in the order in which they were written.
 func (r *report) read(ctx context.Context, db *database, ordered map[string]int64) error {
 	rows, err := db.QueryContext(ctx, "SELECT tenant, number, shard, token, member, written FROM invoices ORDER BY id")
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *report) read(ctx context.Context, db *database, ordered map[string]int6
 		if i.number <= last[i.tenant] {
 			r.doubled++
 		} else {
-			r.lost += i.number - last[i.tenant] - 1 // one that comes later is out of order, and counts as both
+			r.lost += i.number - last[i.tenant] - 1 // an invoice that comes later is out of order, and counts as lost and as doubled
 			last[i.tenant] = i.number
 		}
 		if before, known := writers[i.tenant]; known {
@@ -131,13 +131,13 @@ func (r *report) read(ctx context.Context, db *database, ordered map[string]int6
 		r.lost += max(0, n-last[tenant])
 	}
 	for tenant, n := range last {
-		r.doubled += max(0, n-ordered[tenant]) // nobody has ordered these
+		r.doubled += max(0, n-ordered[tenant]) // these were never ordered
 	}
 	r.shards = len(byShard)
 	return rows.Err()
 }
 
-// compare looks at two invoices of a tenant, one written after the other.
+// compare checks two successive invoices of a tenant.
 func (r *report) compare(before, i row) {
 	another := i.member != before.member || i.shard != before.shard
 	if i.token < before.token || i.token == before.token && another {
@@ -146,7 +146,7 @@ func (r *report) compare(before, i row) {
 	}
 }
 
-// count looks at two invoices of a shard, one written after the other.
+// count counts a move if two successive invoices of a shard are by different members.
 func (r *report) count(before, i row) {
 	if i.member != before.member {
 		r.moves++

@@ -18,8 +18,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// worker is one member of the group: it writes the invoices of the tenants whose shards
-// it owns.
+// worker is one member of the group: it writes the invoices of the tenants whose shards it owns.
 type worker struct {
 	id, group   string
 	shards      int
@@ -30,11 +29,11 @@ type worker struct {
 	db          *database
 	log         *slog.Logger
 	byShard     []state
-	hangs       time.Time              // when one tenant hangs on purpose; zero: never
-	hangsTenant atomic.Pointer[string] // which one
+	hangs       time.Time              // when a tenant begins to hang on purpose; zero: never
+	hangsTenant atomic.Pointer[string] // the name of that tenant
 }
 
-// state is what the probe and the load of a shard see of its work.
+// state is what the probe and the load of a shard use.
 type state struct {
 	beat *health.Heartbeat
 	open atomic.Int64
@@ -80,16 +79,16 @@ func (w *worker) run(ctx context.Context, a *app) error {
 	if w.hangAfter > 0 {
 		w.hangs = time.Now().Add(w.hangAfter)
 	}
-	quorum, err := elector.Open(a.urls()...) // one for all shards
+	quorum, err := elector.Open(a.urls()...) // one quorum for all shards
 	if err != nil {
 		return err
 	}
 	defer quorum.Close()
 	member, err := shard.New(quorum, shard.Config{
 		Group: w.group, Shards: w.shards, ID: w.id, Lease: w.lease, Logger: a.log,
-		// A member that can't reach the database owns nothing ...
+		// A member that can't reach the database owns no shards ...
 		Probe: health.Named("database", health.SQL(w.db)),
-		// ... and a shard that gets nowhere goes elsewhere, alone.
+		// ... and a shard whose work makes no progress moves to another member, alone.
 		WorkProbe:         func(s int) health.Probe { return health.Named("invoicing", w.byShard[s].beat) },
 		WorkProbeSettings: health.Settings{Interval: w.stall / 4},
 		Load:              w.load,
@@ -100,25 +99,24 @@ func (w *worker) run(ctx context.Context, a *app) error {
 	return member.Run(ctx, w.serve)
 }
 
-// loadStep is how many open invoices make a shard heavier. A load that followed each
+// loadStep is how many open invoices increase the load of a shard by 1. A load that followed each
 // invoice would move shards all the time.
 const loadStep = 100
 
-// load is how heavy a shard is: by its open invoices.
 func (w *worker) load(s int) float64 { return float64(1 + w.byShard[s].open.Load()/loadStep) }
 
-// serve is the work of one shard, until its term ends.
+// serve does the work of one shard until its term ends.
 func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 	log := w.log.With("shard", term.Shard, "token", term.Token())
 	for ctx.Err() == nil {
 		err := w.pass(ctx, term)
 		switch {
 		case err == nil:
-			// Progress, and only progress: work that fails again and again must not look
-			// alive.
+			// Beat only after progress: work that fails repeatedly must not look alive.
 			w.byShard[term.Shard].beat.Beat()
 		case errors.Is(err, fence.ErrStale):
-			// The database knows it before this process does. Returning ends the term.
+			// The database has learned of the new owner before this process. Returning ends the
+			// term.
 			log.Warn("a later owner has written", "error", err)
 			return nil
 		case ctx.Err() == nil:
@@ -132,7 +130,8 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 // pass writes the open invoices of the shard's tenants.
 func (w *worker) pass(ctx context.Context, term *shard.Term) error {
 	s := &w.byShard[term.Shard]
-	// As of one among Term.Shards, which are fewer until a group has grown to w.shards.
+	// term.Has assigns tenants among Term.Shards, which are fewer than w.shards until the group has
+	// grown.
 	open, err := w.db.open(ctx, term.Has)
 	if err != nil {
 		return err
@@ -152,14 +151,14 @@ func (w *worker) pass(ctx context.Context, term *shard.Term) error {
 	return nil
 }
 
-// collect is where a real program talks to the tenant's systems, with all that can go wrong
-// there. It happens before the transaction, so that a tenant that hangs locks nothing.
+// collect is where a real program would call the tenant's systems, with everything that can go
+// wrong there. It runs before the transaction, so that a tenant that hangs holds no lock.
 func (w *worker) collect(ctx context.Context, tenant string) error {
 	if !w.hangs.IsZero() && time.Now().After(w.hangs) && w.hangsTenant.CompareAndSwap(nil, &tenant) {
 		w.log.Warn("a tenant hangs, as --hang-after says", "tenant", tenant)
 	}
 	if chosen := w.hangsTenant.Load(); chosen != nil && *chosen == tenant {
-		<-ctx.Done() // the probe trips, and that ends the term
+		<-ctx.Done() // the probe fails, which ends the term
 	}
 	return ctx.Err()
 }

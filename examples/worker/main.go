@@ -1,5 +1,5 @@
-// Command worker is the smallest whole program around an elector: of all its
-// replicas, one does the job. See README.md.
+// Command worker is the smallest complete program with an elector: one of its replicas does the
+// job. See README.md.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	// The first signal ends ctx, and with it Run. A second one kills.
+	// The first signal ends ctx, and with it Run. A second one kills the process.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, log, flag.Args()...); err != nil {
@@ -34,8 +34,8 @@ func main() {
 	}
 }
 
-// run campaigns until ctx ends: then the job has stopped, and the next replica
-// leads already.
+// run campaigns until ctx ends. When it returns nil, the job has stopped and the lock is released,
+// so that the next replica can lead.
 func run(ctx context.Context, log *slog.Logger, urls ...string) error {
 	if len(urls) == 0 {
 		urls = []string{"redis://127.0.0.1:6379"}
@@ -61,8 +61,8 @@ type worker struct {
 	beat  *health.Heartbeat
 }
 
-// lead does the job at every tick, until the term ends. An error would end Run
-// and the program: return those only that a restart may cure.
+// lead does the job at every tick until the term ends. An error would end Run and the program, so
+// return only errors that a restart may fix.
 func (w *worker) lead(ctx context.Context, term *elector.Term) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -70,8 +70,8 @@ func (w *worker) lead(ctx context.Context, term *elector.Term) error {
 		if err := w.job(ctx, term.Token()); err != nil && !errors.Is(err, context.Canceled) {
 			w.log.Warn("job failed, retrying", "error", err)
 		} else if err == nil {
-			// Only after progress: a job that fails or hangs for five seconds
-			// costs the leadership, and another replica tries.
+			// Beat only after progress: if the job fails or hangs for five seconds, this replica
+			// loses the leadership, and another one tries.
 			w.beat.Beat()
 		}
 		select {
@@ -83,8 +83,8 @@ func (w *worker) lead(ctx context.Context, term *elector.Term) error {
 	}
 }
 
-// job is where yours goes. It gives up when ctx ends, and hands the token to
-// whatever it writes to.
+// job is where your own work goes. It must stop when ctx ends, and give the token to what it writes
+// to.
 func (w *worker) job(ctx context.Context, token uint64) error {
 	w.log.Info("working", "token", token)
 	return ctx.Err()

@@ -1,10 +1,10 @@
 // Package healthhttp serves /live and /ready with the handler of
 // github.com/heptiolabs/healthcheck, fed by probes of package health.
 //
-// It exists because that package alone runs a check once per request, or in the background
-// with a goroutine that keeps reporting the last OK while the check hangs. Here each
-// probe has a [health.Runner]: a request reads a status and never waits for a probe, one
-// hung probe costs one goroutine, and an old OK expires.
+// It exists because healthcheck alone runs a check once per request, or in a background
+// goroutine that keeps reporting the last OK while the check hangs. Here each probe has a
+// [health.Runner]: a request reads a status and never waits for a probe, a hung probe costs
+// one goroutine, and an old OK expires.
 package healthhttp
 
 import (
@@ -20,11 +20,11 @@ import (
 )
 
 // Handler serves GET and HEAD of /live and /ready: 200 when all checks pass, else 503. With
-// ?full=1 the body has for each check "OK" or its error, as JSON. /ready includes the
+// ?full=1 the body contains "OK" or the error of each check, as JSON. /ready includes the
 // liveness checks.
 //
-// Liveness is "restart this process"; what a restart can't fix (a database, Redis)
-// belongs to readiness. All methods are safe for concurrent use.
+// A failed liveness check means "restart this process"; what a restart can't fix (a database,
+// Redis) belongs to readiness. All methods are safe for concurrent use.
 type Handler struct {
 	checks healthcheck.Handler
 
@@ -47,7 +47,7 @@ func (h *Handler) AddLiveProbe(name string, p health.Probe, s health.Settings) e
 	return h.addProbe(h.checks.AddLivenessCheck, name, p, s)
 }
 
-// AddReadyProbe is AddLiveProbe for readiness.
+// AddReadyProbe is like AddLiveProbe, for readiness.
 func (h *Handler) AddReadyProbe(name string, p health.Probe, s health.Settings) error {
 	return h.addProbe(h.checks.AddReadinessCheck, name, p, s)
 }
@@ -59,7 +59,7 @@ func (h *Handler) AddLiveCheck(name string, check func() error) error {
 	return h.addCheck(h.checks.AddLivenessCheck, name, check)
 }
 
-// AddReadyCheck is AddLiveCheck for readiness.
+// AddReadyCheck is like AddLiveCheck, for readiness.
 func (h *Handler) AddReadyCheck(name string, check func() error) error {
 	return h.addCheck(h.checks.AddReadinessCheck, name, check)
 }
@@ -115,10 +115,10 @@ func (h *Handler) take(name string) error {
 	return nil
 }
 
-// Run runs all probes in the background. It blocks until ctx ends, then at most the longest
-// Timeout of the probes. It returns nil, or an error when it is running already, or the
-// errors of probes that had to be left behind because they ignored the end of ctx. Before
-// and after Run the probes count as failed.
+// Run runs all probes. It blocks until ctx ends, and then at most for the longest Timeout of
+// the probes. It returns nil, or an error when it is running already, or the errors of probes
+// that had to be left behind because they ignored the end of ctx. Before and after Run the
+// probes count as failed.
 func (h *Handler) Run(ctx context.Context) error {
 	h.mu.Lock()
 	if h.running {
@@ -150,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
 		h.checks.ServeHTTP(w, r)
-	case http.MethodHead: // healthcheck itself refuses it, some load balancers send nothing else
+	case http.MethodHead: // healthcheck refuses HEAD, but some load balancers send nothing else
 		get := r.Clone(r.Context())
 		get.Method = http.MethodGet
 		h.checks.ServeHTTP(bodiless{w}, get)

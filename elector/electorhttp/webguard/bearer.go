@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// How often wrong tokens are looked at. A client that never sends one is not
-// affected, whatever others send from elsewhere.
+// Limits on wrong tokens. A client that never sends a wrong token is not affected by
+// what others send from elsewhere.
 const (
 	remoteBurst = 30   // wrong tokens of one remote in a row
-	remoteRate  = 0.5  // and then so many a second
-	totalBurst  = 100  // of all remotes that have sent one lately
-	totalRate   = 5.0  // and then so many a second
-	maxRemotes  = 1024 // are remembered
+	remoteRate  = 0.5  // and then wrong tokens per second
+	totalBurst  = 100  // wrong tokens of all remotes that have sent one lately
+	totalRate   = 5.0  // and then wrong tokens per second
+	maxRemotes  = 1024 // remotes that are remembered
 	remembered  = 10 * time.Minute
 	logBurst    = 10  // lines
-	logRate     = 1.0 // lines a second, each with the number of those left out
+	logRate     = 1.0 // lines per second, each with the number of omitted ones
 )
 
-// Bearer lets requests through that carry a token, and slows down those that
-// guess it. Safe for concurrent use.
+// Bearer lets requests with a token through, and slows down clients that guess the
+// token. Safe for concurrent use.
 type Bearer struct {
 	want [sha256.Size]byte
 	log  *slog.Logger
 
-	mu       sync.Mutex
-	remotes  map[string]*bucket // that have sent a wrong token within the time that is remembered
+	mu       sync.Mutex         // guards all below
+	remotes  map[string]*bucket // the remotes that have sent a wrong token lately
 	total    bucket
 	logging  bucket
 	unlogged int // wrong tokens since the last line
@@ -48,24 +48,24 @@ func NewBearer(token string, log *slog.Logger) *Bearer {
 	}
 }
 
-// Check reports whether a request carries the token: 200, 401 when not, 429 when
-// too many wrong ones came before it. It sets the headers that belong to the
-// refusal, and writes nothing. The time that it takes depends neither on the
-// content nor on the length of what was sent.
+// Check checks the token of a request. It returns 200 if the token is right, 401 if it is
+// not, and 429 if too many wrong tokens came before. It sets the headers that belong to a
+// refusal, and writes nothing. The time of the comparison depends neither on the content
+// nor on the length of the token that was sent.
 func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) int {
 	header := r.Header.Get("Authorization")
 	scheme, sent, _ := strings.Cut(header, " ")
 	got := sha256.Sum256([]byte(sent))
 	right := strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], b.want[:]) == 1
-	if header == "" { // no guess: a browser, or a person, that does not know yet
+	if header == "" { // no guess: a browser, or a person, that does not know of the token yet
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
 		return http.StatusUnauthorized
 	}
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// First the limit, then the token: a limit that the right token passes would
-	// let a guesser continue at full speed.
+	// Check the limit before the token. If the right token passed the limit, a client
+	// could go on guessing at full speed.
 	if wait := b.limited(remoteOf(r), now); wait > 0 {
 		b.unlogged++
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
@@ -79,9 +79,8 @@ func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusUnauthorized
 }
 
-// limited is for how long a remote must wait; 0: it may try. A remote without a
-// wrong token to its name may always: so no client is locked out by what comes from
-// elsewhere.
+// limited returns how long a remote must wait; 0: it may try. A remote without a recent
+// wrong token may always try, so no client is locked out by others. The caller holds mu.
 func (b *Bearer) limited(remote string, now time.Time) time.Duration {
 	own := b.remotes[remote]
 	if own == nil || own.old(now) {
@@ -90,7 +89,7 @@ func (b *Bearer) limited(remote string, now time.Time) time.Duration {
 	return max(own.wait(now), b.total.wait(now))
 }
 
-// wrong counts a wrong token, and logs where it came from.
+// wrong counts a wrong token, and logs where it came from. The caller holds mu.
 func (b *Bearer) wrong(r *http.Request, now time.Time) {
 	remote := remoteOf(r)
 	own := b.remotes[remote]
@@ -110,8 +109,8 @@ func (b *Bearer) wrong(r *http.Request, now time.Time) {
 	b.unlogged = 0
 }
 
-// forget makes room for one more remote: those of long ago go first, or else the
-// oldest.
+// forget makes room for one more remote: it removes the old ones, or else the oldest. The caller holds
+// mu.
 func (b *Bearer) forget(now time.Time) {
 	if len(b.remotes) < maxRemotes {
 		return
@@ -129,12 +128,12 @@ func (b *Bearer) forget(now time.Time) {
 	}
 }
 
-// remoteOf is whom a request counts for: its address, and of IPv6 the network, of
-// which a client has as many addresses as it likes.
+// remoteOf returns the remote for which a request counts: its IPv4 address, or its IPv6 network
+// (/64), in which a client can have any number of addresses.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		host = r.RemoteAddr // as a proxy named it, without a port
+		host = r.RemoteAddr // without a port, as a proxy may have set it
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -149,7 +148,7 @@ func remoteOf(r *http.Request) string {
 	return addr.String()
 }
 
-// bucket holds up to burst, and gets rate a second. The zero time is full.
+// bucket is a token bucket: it holds up to burst, and gains rate per second. A zero at means full.
 type bucket struct {
 	burst, rate float64
 	used        float64
@@ -160,10 +159,10 @@ func (k *bucket) left(now time.Time) float64 {
 	return min(k.burst, k.burst-k.used+k.rate*now.Sub(k.at).Seconds())
 }
 
-// old reports whether the last one was taken long ago.
+// old reports whether nothing was taken for longer than remembered.
 func (k *bucket) old(now time.Time) bool { return now.Sub(k.at) > remembered }
 
-// wait is how long until there is one.
+// wait returns how long until something can be taken; 0: now.
 func (k *bucket) wait(now time.Time) time.Duration {
 	missing := 1 - k.left(now)
 	if missing <= 0 {

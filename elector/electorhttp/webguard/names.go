@@ -1,6 +1,6 @@
-// Package webguard is what the HTTP servers of the project do about strangers:
-// requests under a foreign name, requests of other sites, and wrong tokens. It
-// knows net/http and the standard library only.
+// Package webguard protects the HTTP servers of the project against requests under a
+// foreign host name, requests of other sites, and wrong tokens. It depends on the
+// standard library only.
 package webguard
 
 import (
@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// CheckName refuses what no Host header can match, so that a mistake is reported
-// at the start and not by each request that is refused for it.
+// CheckName returns an error for a name that no Host header can match. So a mistake is
+// reported at the start, and not by each request that is refused because of it.
 func CheckName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("empty: give a host name")
-	case net.ParseIP(strings.Trim(name, "[]")) != nil: // addresses are served anyway
+	case net.ParseIP(strings.Trim(name, "[]")) != nil: // IP addresses are accepted anyway
 		return nil
 	case strings.ContainsAny(name, ":/*?#@\\, \t\r\n"):
 		return errors.New("no host name: give it alone, without scheme, port, path or wildcard")
@@ -24,10 +24,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Expected reports whether a client that means this server would use this
-// name: localhost, an address, or one of names. Any other name is that of a site
-// that points its own name at this server, to read it in the browsers of its
-// visitors (DNS rebinding).
+// Expected reports whether host is a name of this server: localhost, an IP address, or
+// one of names. With any other name, a web site may have pointed its own name at this
+// server, to read the answers in its visitors' browsers (DNS rebinding).
 func Expected(host string, names []string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -44,8 +43,8 @@ func Expected(host string, names []string) bool {
 	return false
 }
 
-// CrossSite reports whether a browser marks a request as one of another site's page. That
-// page can't read the answer, but the request may do something.
+// CrossSite reports whether the browser has marked a request as coming from a page of another site.
+// That page can't read the answer, but the request may change something.
 func CrossSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site != "" && site != "same-origin" && site != "none"

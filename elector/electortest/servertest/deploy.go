@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Sentinels is a master, its replicas, and three sentinels over them.
+// Sentinels is a master, its replicas, and three sentinels that watch them.
 type Sentinels struct {
-	Master    *Server // the first one; a failover does not change it
+	Master    *Server // the first master; a failover does not change this field
 	Replicas  []*Server
 	Sentinels []*Server
 }
 
-// Sentinel runs a master with replicas under three sentinels that
-// declare it dead after downAfter. The replicas log in as the user "repl", so
-// that a test can cut them off (see CutReplication) and no other client.
+// Sentinel starts a master with replicas, and three sentinels that declare the master
+// dead after downAfter. The replicas log in as the user "repl", so that a test can cut
+// off the replicas (see CutReplication) and no other client.
 func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 	t.Helper()
 	login := []string{"--masteruser", "repl", "--masterauth", "repl", "--repl-diskless-sync-delay", "0"}
@@ -59,7 +59,7 @@ func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 	return d
 }
 
-// URL is what elector.Open takes.
+// URL returns the URL for elector.Open.
 func (d *Sentinels) URL() string {
 	u := "redis+sentinel://" + d.Sentinels[0].Addr() + "?master_name=main"
 	for _, s := range d.Sentinels[1:] {
@@ -68,7 +68,8 @@ func (d *Sentinels) URL() string {
 	return u
 }
 
-// Promoted waits until the sentinels have made another server the master.
+// Promoted waits until the sentinels have promoted a replica, and returns it. The test fails if
+// that takes longer than within.
 func (d *Sentinels) Promoted(t testing.TB, within time.Duration) *Server {
 	t.Helper()
 	var now *Server
@@ -88,8 +89,7 @@ func (s *Server) letReplicate(t testing.TB) {
 	s.Do(t, "ACL", "SETUSER", "repl", "on", ">repl", "+psync", "+replconf", "+ping")
 }
 
-// CutReplication makes the replicas of s go stale: they are refused until the
-// test ends.
+// CutReplication makes the replicas of s go stale: s refuses them until the test ends.
 func (s *Server) CutReplication(t testing.TB) {
 	t.Helper()
 	s.Do(t, "ACL", "SETUSER", "repl", "off")
@@ -108,7 +108,7 @@ const slots = 16384
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct{ Servers []*Server }
 
-// RedisCluster runs one; a master that does not answer for timeout is replaced.
+// RedisCluster starts a Cluster. A master that does not answer for timeout is replaced.
 func RedisCluster(t testing.TB, timeout time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -141,7 +141,7 @@ func RedisCluster(t testing.TB, timeout time.Duration) *Cluster {
 	return c
 }
 
-// URL is what elector.Open takes.
+// URL returns the URL for elector.Open.
 func (c *Cluster) URL() string {
 	u := "redis+cluster://" + c.Servers[0].Addr() + "?addr=" + c.Servers[1].Addr()
 	for _, s := range c.Servers[2:] {
@@ -150,7 +150,7 @@ func (c *Cluster) URL() string {
 	return u
 }
 
-// Owner is the master that serves a slot, and its replica.
+// Owner returns the first master of a slot, and its replica. A failover does not change them.
 func (c *Cluster) Owner(slot int64) (master, replica *Server) {
 	i := int(3 * slot / slots)
 	if int64(i+1)*slots/3-1 < slot {
@@ -159,8 +159,8 @@ func (c *Cluster) Owner(slot int64) (master, replica *Server) {
 	return c.Servers[i], c.Servers[3+i]
 }
 
-// Move moves a slot with its keys from one master to another, step by step as
-// redis-cli does; pause is made between the steps.
+// Move moves a slot with its keys from one master to another, step by step as redis-cli
+// does. It sleeps for pause before it moves each key.
 func (c *Cluster) Move(t testing.TB, slot int64, from, to *Server, pause time.Duration) {
 	t.Helper()
 	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID(t))
@@ -178,7 +178,7 @@ func (c *Cluster) Move(t testing.TB, slot int64, from, to *Server, pause time.Du
 	}
 }
 
-// ID is the node's name in its cluster.
+// ID returns the node's id in its cluster.
 func (s *Server) ID(t testing.TB) string {
 	t.Helper()
 	id, _ := s.Do(t, "CLUSTER", "MYID").(string)

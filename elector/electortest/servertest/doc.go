@@ -1,7 +1,7 @@
-// Package servertest starts real servers for tests: Redis alone, in numbers, with TLS,
-// under sentinels and as a cluster, PostgreSQL, MariaDB. Each is on a free port of the
-// loopback interface, in its own directory, and ends with the test, whatever
-// becomes of it.
+// Package servertest starts real servers for tests: one or several Redis, Redis with TLS,
+// with Sentinel and as a Cluster, PostgreSQL, and MariaDB. Each server listens on a free
+// port of the loopback interface, has its own directory, and ends with the test, however
+// the test ends.
 //
 //	func TestWorkerOutlivesRedis(t *testing.T) {
 //		s := servertest.Redis(t, servertest.AOF...)
@@ -9,22 +9,23 @@
 //		...
 //		s.Kill()
 //		s.Restart(t)
-//		// now: does the worker lead again?
+//		// now check that the worker leads again
 //	}
 //
 // Start with electortest: its embedded Redis needs no server and runs on virtual time.
-// This package is for what only a real one does: to hang, to lose its data, to fail over,
-// to refuse a right. The programs must be installed. A missing one skips the test, and
-// logs that; MANDATE_TEST_REQUIRE_REDIS=1 (_POSTGRES, _MARIADB) makes that a failure, as CI
-// should. MANDATE_TEST_REDIS_SERVER=/path/to/valkey-server selects another Redis. Unix only.
+// Use this package for what only a real server does: it hangs, loses its data, fails over, or
+// refuses a command for a missing right. The server programs must be installed. If one is
+// missing, the test is skipped, which is logged; with MANDATE_TEST_REQUIRE_REDIS=1 (_POSTGRES,
+// _MARIADB) it fails instead, as it should in CI. MANDATE_TEST_REDIS_SERVER=/path/to/valkey-server
+// selects another Redis. Unix only.
 //
 // # Why it is public
 //
-// The tests of this project use it from the library, the command and the examples, which
-// share only the top of the repository. An internal package that all three can import
-// would have to lie there; below elector/internal the command and the examples could not
-// see it, and a copy for each would be a thousand lines of ports, signals and clean-up
-// that drift apart. Those who embed an elector have the same need, so what is exported
-// is a promise as that of electortest is: names are added, never changed or removed,
-// within a major version. A test holds the list.
+// The tests of this project use this package from the library, the command and the examples,
+// which share only the top of the repository. An internal package that all three can import
+// would have to be there; the command and the examples can't import one below elector/internal,
+// and three copies would be a thousand lines each of ports, signals and clean-up that drift
+// apart. Programs that embed an elector have the same need. So the exported names are as stable
+// as those of electortest: within a major version names are added, never changed or removed. A
+// test checks the list.
 package servertest

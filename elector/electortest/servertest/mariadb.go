@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// MariaDB makes a new, empty MariaDB, starts it, and returns its DSN as the
-// go-sql-driver wants it.
+// MariaDB creates a new, empty MariaDB, starts it, and returns its DSN in the format of
+// go-sql-driver.
 func MariaDB(t testing.TB) (dsn string) {
 	t.Helper()
 	install, err := exec.LookPath("mariadb-install-db")
 	if err != nil {
 		missing(t, "MariaDB", "MANDATE_TEST_REQUIRE_MARIADB", "apt-get install mariadb-server-core mariadb-client-core")
 	}
-	// Debian keeps it off the PATH of those who are not root.
+	// On Debian mariadbd is not in the PATH of users other than root.
 	binary, err := exec.LookPath("mariadbd")
 	if err != nil {
 		binary = "/usr/sbin/mariadbd"
 	}
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
-	// No configuration file: the machine's own is for another server. The user
-	// counts only when we are root; its package's one need not exist.
+	// No defaults: the machine's configuration file is for another server. The user matters only
+	// if the test runs as root, and the package's user mysql may not exist.
 	common := []string{"--no-defaults", "--user=root", "--datadir=" + data, "--skip-name-resolve"}
 	setup := exec.Command(install, append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
 	if out, err := setup.CombinedOutput(); err != nil {

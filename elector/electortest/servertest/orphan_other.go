@@ -4,5 +4,5 @@ package servertest
 
 import "syscall"
 
-// orphan: only Linux can end a server along with a test that is killed.
+// orphan returns nil: only Linux can kill a server when its test is killed.
 func orphan() *syscall.SysProcAttr { return nil }

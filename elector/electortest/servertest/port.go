@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// The ports of test servers lie below those that systems give to outgoing connections
-// (from 32768 on): between the look and the server's start, and while a killed server
-// is down, such a port can't become the local end of a connection. So do the
-// bus ports of clusters, 10000 above. Packages are tested in processes beside one
-// another: each has its own block, and draws no port twice before the block's end.
+// The ports of test servers are below those that systems assign to outgoing connections
+// (32768 and up), so that no connection can take a port between FreePort and the server's
+// start, or while a killed server is down. The bus ports of clusters, 10000 higher, are below
+// them, too. Packages are tested in parallel processes: each process has a block of its own,
+// and uses no port twice before it has used all ports of the block.
 const (
 	firstPort = 14000
 	blocks    = 64
 	blockSize = 125
 )
 
-// block is this process's: the process that listens on its first port owns it.
+// block is the block of this process: a process owns a block while it listens on the first port.
 var block struct {
 	mu    sync.Mutex
 	owner net.Listener // until the process ends
@@ -27,7 +27,7 @@ var block struct {
 	drawn int
 }
 
-// FreePort is a port of the loopback interface on which no process listens now.
+// FreePort returns a port of the loopback interface on which no process listens now.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	block.mu.Lock()

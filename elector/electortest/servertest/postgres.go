@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// Postgres makes a new, empty PostgreSQL cluster, starts it, and returns its URL.
-// PostgreSQL refuses to run as root: then it runs as the user postgres, which its
-// package makes.
+// Postgres creates a new, empty PostgreSQL cluster, starts it, and returns its URL.
+// PostgreSQL refuses to run as root: if the test is run by root, the server runs as the user
+// postgres, which the PostgreSQL package creates.
 func Postgres(t testing.TB) (url string) {
 	t.Helper()
 	bin := postgresBin()
@@ -39,8 +39,8 @@ func Postgres(t testing.TB) (url string) {
 	return fmt.Sprintf("postgres://mandate@127.0.0.1:%d/postgres?sslmode=disable", port)
 }
 
-// postgresBin is where the newest PostgreSQL's programs are. Debian keeps them off
-// the PATH.
+// postgresBin returns the directory of the newest PostgreSQL's programs; "": there is none. On
+// Debian they are not in the PATH.
 func postgresBin() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path)
@@ -53,8 +53,8 @@ func postgresBin() string {
 	return filepath.Dir(all[len(all)-1])
 }
 
-// asPostgres is the server's directory, and as whom to run it: as ourselves, or as
-// the package's user when we are root.
+// asPostgres returns the server's directory, and the user to run it as: nil for the test's own
+// user, or the user postgres if the test is run by root.
 func asPostgres(t testing.TB) (string, *syscall.SysProcAttr) {
 	t.Helper()
 	// Not t.TempDir: its parent is closed to other users.

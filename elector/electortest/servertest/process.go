@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// startLimit is for a start on a small and busy machine.
+// startLimit is how long a server may take to start, on a small and busy machine.
 const startLimit = 60 * time.Second
 
-// missing skips, or fails when the variable has it that the server is required.
+// missing skips the test, or fails it if the environment variable requires the server.
 func missing(t testing.TB, server, variable, install string) {
 	t.Helper()
 	if os.Getenv(variable) == "1" {
@@ -25,9 +25,9 @@ func missing(t testing.TB, server, variable, install string) {
 	t.Skipf("SKIPPED: no %s was found: nothing here was tested against a real one. Install it (Debian: %s)", server, install)
 }
 
-// NeedProgram returns the path of the first of the programs that is installed. Where none is, the test
-// is skipped, or fails where MANDATE_TEST_REQUIRE_ and the first name, in capitals and with _ for
-// each -, is "1". install says how to install it.
+// NeedProgram returns the path of the first of the programs that is installed. If none is, the
+// test is skipped, or fails if the variable MANDATE_TEST_REQUIRE_<NAME> is "1", where <NAME> is the
+// first name in capitals, with _ for each -. install is the command that installs the program.
 func NeedProgram(t testing.TB, install string, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -44,7 +44,7 @@ func NeedProgram(t testing.TB, install string, names ...string) string {
 type process struct {
 	cmd  *exec.Cmd
 	out  *output
-	gone chan struct{} // closed when it has ended and was reaped
+	gone chan struct{} // closed when the process has ended and was reaped
 }
 
 // launch starts a server and waits until it has printed that it is ready.
@@ -59,7 +59,7 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // it is killed, or it did not start: out shows which
+		_ = cmd.Wait() // the process was killed, or did not start properly: out shows which
 		close(p.gone)
 	}()
 	for limit := time.Now().Add(startLimit); !strings.Contains(p.out.String(), ready); {
@@ -76,13 +76,14 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 	return p
 }
 
-// kill ends it without a goodbye (SIGKILL), also a stopped one.
+// kill ends the process with SIGKILL, even if it is stopped, and waits for its end.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // an error: it has ended already
+	_ = p.cmd.Process.Kill() // an error means that the process has ended already
 	<-p.gone
 }
 
-// end lets it say goodbye: the signal is the one that doesn't wait for clients.
+// end lets the process shut down, and kills it after 10 s. The signal by should be the one for a
+// shutdown that does not wait for clients.
 func (p *process) end(by os.Signal) {
 	_ = p.cmd.Process.Signal(by)
 	select {

@@ -17,33 +17,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// AOF makes a server keep its data over a restart, every write of it.
+// AOF has the arguments that make a server keep its data, including the last write, over a restart.
 var AOF = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// serves is what a redis-server logs when it does.
+// serves is what a redis-server logs when it is ready.
 const serves = "Ready to accept connections"
 
-// Server is a redis-server process of the test's own: on a free port of the
-// loopback interface, in its own directory, ended with the test. Not safe
-// for concurrent use, but for Addr, URL and Do.
+// Server is a redis-server process of the test: on a free port of the loopback interface, in
+// its own directory, ended with the test. Not safe for concurrent use, except for Addr, URL
+// and Do.
 type Server struct {
 	Port int
 	Dir  string
 
 	args  []string
-	ready string // what it logs when it serves
+	ready string // what the server logs when it is ready
 	tls   bool
-	proc  *process // nil while it is down
+	proc  *process // nil while the server is down
 }
 
-// serverVariable is the environment variable that names the server to test
-// with, by its absolute path: a Valkey, or a Redis other than the installed one.
-// It takes the command line of redis-server.
+// serverVariable is the environment variable with the absolute path of the server to test
+// with: a Valkey, or a Redis other than the installed one. That program must accept the
+// command line of redis-server.
 const serverVariable = "MANDATE_TEST_REDIS_SERVER"
 
-// redisServer is the program that every test of this module runs as its Redis.
-// A named one that is missing is an error: the test would run on another server
-// than the one that was requested.
+// redisServer returns the path of the program that every test of this module runs as its
+// Redis. If the variable names a program that is missing, the test fails: otherwise it would
+// run on another server than the one that was requested.
 func redisServer(t testing.TB) string {
 	t.Helper()
 	if named := os.Getenv(serverVariable); named != "" {
@@ -59,7 +59,7 @@ func redisServer(t testing.TB) string {
 	return path
 }
 
-// Version is the name and the version of the server that the tests run, as the
+// Version returns the name and the version of the server that the tests run, as the
 // program itself prints them: "Redis 7.0.15", "Valkey 9.1.2".
 func Version(t testing.TB) string {
 	t.Helper()
@@ -71,24 +71,24 @@ func Version(t testing.TB) string {
 	return name + " " + strings.Fields(rest + " ?")[0]
 }
 
-// NeedRedis skips loudly where there is no redis-server, and fails where one is
-// required.
+// NeedRedis skips the test, with a log message, if there is no redis-server, or fails it if one
+// is required.
 func NeedRedis(t testing.TB) { t.Helper(); redisServer(t) }
 
-// Redis runs a server with the given arguments of redis-server. Without any it
+// Redis starts a server with the given arguments of redis-server. Without arguments the server
 // keeps nothing on disk.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return RedisOn(t, FreePort(t), args...)
 }
 
-// RedisOn is Redis on a port that was known before.
+// RedisOn is Redis on a given port.
 func RedisOn(t testing.TB, port int, args ...string) *Server {
 	t.Helper()
 	return start(t, &Server{Port: port, args: args, ready: serves})
 }
 
-// RedisN runs n of them.
+// RedisN starts n servers, as Redis does.
 func RedisN(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	all := make([]*Server, n)
@@ -100,7 +100,7 @@ func RedisN(t testing.TB, n int, args ...string) []*Server {
 
 func start(t testing.TB, s *Server) *Server {
 	t.Helper()
-	NeedRedis(t) // before anything else is made
+	NeedRedis(t) // before anything else is created
 	s.Dir = t.TempDir()
 	t.Cleanup(func() {
 		if t.Failed() && s.proc != nil {
@@ -112,13 +112,13 @@ func start(t testing.TB, s *Server) *Server {
 	return s
 }
 
-// Addr is host:port.
+// Addr returns the server's host:port.
 func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 
-// URL is what elector.Open takes.
+// URL returns the URL for elector.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Restart starts the server again, with whatever its directory holds.
+// Restart kills the server if it is up, and starts it again, with the files in its directory.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -127,7 +127,7 @@ func (s *Server) Restart(t testing.TB) {
 		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.Port)}
 	}
 	args := append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, port...)
-	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "-") { // a file of settings comes first
+	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "-") { // a configuration file must come first
 		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
 	} else {
 		args = append(args, s.args...)
@@ -137,7 +137,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.proc = launch(t, cmd, s.ready)
 }
 
-// Kill ends the server without a goodbye (SIGKILL), also a hung one.
+// Kill ends the server with SIGKILL, even if it hangs.
 func (s *Server) Kill() {
 	if s.proc == nil {
 		return
@@ -146,7 +146,7 @@ func (s *Server) Kill() {
 	s.proc = nil
 }
 
-// Forget removes what a server that is down had kept on disk.
+// Forget removes all files of a server that is down.
 func (s *Server) Forget(t testing.TB) {
 	t.Helper()
 	entries, err := os.ReadDir(s.Dir)
@@ -176,7 +176,7 @@ func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// Client is an operator's connection. It ends with the test.
+// Client returns a client with all rights, as an operator has. It is closed when the test ends.
 func (s *Server) Client(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	o := &redis.Options{Addr: s.Addr(), DisableIdentity: true}
@@ -188,7 +188,7 @@ func (s *Server) Client(t testing.TB, change ...func(*redis.Options)) *redis.Cli
 	return c
 }
 
-// Do runs one command as an operator would by redis-cli, and wants it to work.
+// Do runs one command, as an operator would with redis-cli. The test fails if the command fails.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
@@ -200,11 +200,11 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 	return v
 }
 
-// Eventually calls ok until it holds, and fails the test when it does not within the time.
+// Eventually calls ok until it returns true, and fails the test if that takes longer than within.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(within); ; time.Sleep(time.Millisecond) {
-		late := time.Now().After(limit) // before the look: the last one is after the limit
+		late := time.Now().After(limit) // read before ok is called, so that the last call is after the limit
 		if ok() {
 			return
 		}

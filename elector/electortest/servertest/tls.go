@@ -20,13 +20,13 @@ import (
 
 // CA is a private certificate authority of a test.
 type CA struct {
-	File string // the certificate, as PEM
+	File string // the file with its certificate, as PEM
 
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewCA makes one.
+// NewCA creates a CA.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	template := &x509.Certificate{
@@ -40,8 +40,8 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Issue makes a certificate for the loopback address, for servers and clients,
-// and returns the files of it and of its key.
+// Issue issues a certificate for the loopback address, for servers and clients, and returns
+// the files with the certificate and its key.
 func (ca *CA) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key := newKey(t)
@@ -62,8 +62,8 @@ func (ca *CA) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// Client is the TLS configuration of a client that trusts this CA only, and
-// shows a certificate of it.
+// Client returns the TLS configuration of a client that trusts only this CA, and presents a
+// certificate issued by it.
 func (ca *CA) Client(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(ca.Issue(t, name))
@@ -75,8 +75,8 @@ func (ca *CA) Client(t testing.TB, name string) *tls.Config {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 }
 
-// RedisTLS runs a server that speaks TLS only, with a certificate of the CA.
-// authClients is "yes" where clients have to show one too, else "no".
+// RedisTLS starts a server that accepts only TLS, with a certificate of the CA. authClients is
+// "yes" if clients must present a certificate, too, otherwise "no".
 func RedisTLS(t testing.TB, ca *CA, authClients string) *Server {
 	t.Helper()
 	cert, key := ca.Issue(t, "redis")

@@ -1,4 +1,4 @@
-// Package sqltest holds the tests of fence's SQL marks on PostgreSQL, MariaDB and
-// SQLite. It is a module of its own, so that anyone who imports mandate does not
-// get three database drivers into their module graph.
+// Package sqltest contains the tests of fence's SQL marks on PostgreSQL, MariaDB and
+// SQLite. It is a module of its own, so that importing mandate does not add three
+// database drivers to a program's module graph.
 package sqltest

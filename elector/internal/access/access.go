@@ -1,6 +1,6 @@
-// Package access gets a client into a Redis with what stands in files: a password,
-// certificates. Each new connection reads them again, so that who rotates them
-// restarts nothing.
+// Package access reads what a client needs to log in to a Redis from files: a password,
+// certificates. Each new connection reads the files again, so that they can be rotated
+// without a restart.
 package access
 
 import (
@@ -19,22 +19,23 @@ import (
 // Files are the names of the files; each may be empty.
 type Files struct {
 	Password string // one line
-	CA       string // certificates that sign the server's, as PEM; instead of the machine's
+	CA       string // certificates of the authorities that may sign the server's, as PEM; they replace the machine's
 	Cert     string // the client's certificate, as PEM
 	Key      string // its key, as PEM
-	URLs     string // URLs, one of which has the login; Password goes before it
+	URLs     string // URLs, one of which has the login; Password takes precedence over it
 }
 
-// maxFile is more than any of them needs: a wrong name may be that of anything.
+// maxFile is the size limit of a file, in bytes: more than any of them needs, but a wrong name may
+// be that of any file.
 const maxFile = 1 << 20
 
-// dialTimeout bounds a connection and its handshake where the context does not.
+// dialTimeout bounds dialling and the TLS handshake, in case the context does not.
 const dialTimeout = 5 * time.Second
 
 // TLS reports whether any of the files is for TLS.
 func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
-// Check reads all files, and reports everything that is wrong with them.
+// Check reads all files, and returns everything that is wrong with them.
 func (f Files) Check() error {
 	var problems []error
 	if f.Password != "" {
@@ -52,7 +53,7 @@ func (f Files) Check() error {
 	return errors.Join(problems...)
 }
 
-// ReadPassword reads the password; a line break after it does not belong to it.
+// ReadPassword reads the password, without a line break at its end.
 func (f Files) ReadPassword() (string, error) {
 	b, err := read("password", f.Password)
 	if err != nil {
@@ -68,8 +69,8 @@ func (f Files) ReadPassword() (string, error) {
 	return string(b), nil
 }
 
-// Dialer makes connections with what the files hold at that moment; base has what
-// does not change.
+// Dialer returns a function that makes TLS connections with the current content of the files;
+// base has the settings that do not change.
 func (f Files) Dialer(base *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		cfg, err := f.config(base)
@@ -113,7 +114,7 @@ func (f Files) config(base *tls.Config) (*tls.Config, error) {
 	return cfg, errors.Join(problems...)
 }
 
-// read never quotes what it has read.
+// read reads a file. Its errors never quote the content, which may be secret.
 func read(what, name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

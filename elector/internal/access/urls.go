@@ -10,7 +10,7 @@ import (
 type Login struct{ User, Password string }
 
 // ReadLogin looks up the login of a server in a file of URLs, one per line or separated by
-// commas; # begins a comment line. False: no URL there is of that server.
+// commas; # begins a comment line. It returns false if no URL in the file is of that server.
 func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
 	b, err := read("URL", f.URLs)
 	if err != nil {
@@ -27,19 +27,20 @@ func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
 			}
 		}
 	}
-	if strings.TrimSpace(string(b)) == "" { // half of a rotation
+	if strings.TrimSpace(string(b)) == "" { // the file is being rotated
 		return Login{}, false, fmt.Errorf("the URL file %s is empty", f.URLs)
 	}
 	return Login{}, false, nil
 }
 
-// sameServer: the same Sentinel may know several masters.
+// sameServer reports whether two URLs are of the same server; with Sentinel, also of the same
+// master, because one Sentinel may watch several.
 func sameServer(u, v *url.URL) bool {
 	return u.Scheme == v.Scheme && u.Host == v.Host && u.Path == v.Path && u.Query().Get("master_name") == v.Query().Get("master_name")
 }
 
-// LoginOf is the login at the server that a URL names. With Sentinel user and password
-// before the host are the sentinels' own.
+// LoginOf returns the login at the server that a URL names. With Sentinel the login is in the
+// query: the user and the password before the host are those of the sentinels.
 func LoginOf(u *url.URL) Login {
 	if strings.HasSuffix(u.Scheme, "+sentinel") {
 		return Login{u.Query().Get("username"), u.Query().Get("password")}

@@ -1,4 +1,4 @@
-// Package callback calls functions that users of the library have written.
+// Package callback calls functions of the library's users.
 package callback
 
 import (
@@ -8,8 +8,9 @@ import (
 
 var errGoexit = errors.New("runtime.Goexit was called")
 
-// Call blocks until f has returned, on a goroutine of its own. The error is f's, or says that f has panicked or called
-// runtime.Goexit: what f does must end neither the process nor what waits for it.
+// Call runs f on a goroutine of its own, and blocks until f has ended. It returns f's error, or one
+// that says that f has panicked or called runtime.Goexit, which must end neither the process nor the
+// caller's goroutine.
 func Call(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

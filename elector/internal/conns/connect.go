@@ -20,7 +20,7 @@ func (p *Pool) connect() {
 		if c.made.Load() {
 			return nil, errMade
 		}
-		ctx, cancel := context.WithCancel(ctx) // go-redis' own knows nothing of Close
+		ctx, cancel := context.WithCancel(ctx) // Close does not cancel the context of go-redis
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
 		raw, err := dial(ctx, network, addr)
@@ -50,12 +50,11 @@ func (p *Pool) connect() {
 	p.work.Go(func() { p.finish(c) })
 }
 
-// finish makes the connection. Its bounds are those of the options: for the dialling, and
-// for each answer on the way.
+// finish makes the connection. The time-outs of the options bound the dialling and each answer.
 func (p *Pool) finish(c *conn) {
-	err := c.client.Do(p.ctx, "hello").Err() // go-redis makes a connection for a request only; this one needs no right
+	err := c.client.Do(p.ctx, "hello").Err() // go-redis connects only for a request; HELLO needs no right
 	c.made.Store(true)
-	if c.client.PoolStats().IdleConns > 0 { // also where the server answered with an error: it answered
+	if c.client.PoolStats().IdleConns > 0 { // also if the server answered with an error: the connection works
 		p.mu.Lock()
 		p.pending--
 		if p.closed || p.elsewhere(c) {
@@ -73,11 +72,11 @@ func (p *Pool) finish(c *conn) {
 	p.failed(c, err)
 }
 
-// first hands a connection that has just been greeted to a request that waits, before
-// anything else is sent through it: that saves the request a round trip.
+// first hands a connection that has just been greeted to a waiting request, before anything else
+// is sent on it, which saves the request a round trip. It blocks until the request has ended.
 func (p *Pool) first(c *conn, cn *redis.Conn) error {
 	p.mu.Lock()
-	if len(p.waiting) == 0 || p.closed || p.elsewhere(c) { // that is seen to when it has been made
+	if len(p.waiting) == 0 || p.closed || p.elsewhere(c) { // finish handles these cases
 		p.mu.Unlock()
 		return nil
 	}
@@ -94,12 +93,12 @@ func (p *Pool) first(c *conn, cn *redis.Conn) error {
 	return <-ended
 }
 
-// failed is the end of a connection that can't be used. Those who wait get the reason why there
-// is none for them, unless another one may be.
+// failed drops a connection that can't be used. If no other connection is in use or being made,
+// all waiting requests fail with err.
 func (p *Pool) failed(c *conn, err error) {
 	p.mu.Lock()
 	p.pending--
-	if c.used { // it could be made, and was lost
+	if c.used { // the connection was made, and lost
 		p.replace(c, err)
 		return
 	}
@@ -113,11 +112,11 @@ func (p *Pool) failed(c *conn, err error) {
 	_ = c.client.Close()
 }
 
-// replace ends a connection, and has another one made at once: the next request must not
-// have to wait for it. It is called with mu held, and releases it.
+// replace closes a connection, and starts to make another one at once, so that the next request
+// need not wait for it. It is called with mu held, and releases it.
 func (p *Pool) replace(c *conn, err error) {
 	gone := []*conn{c}
-	if !late(err) { // by a server that has gone, most likely: then the others have gone too
+	if !late(err) { // most likely the server has ended the connection, and with it all others
 		gone = append(gone, p.idle...)
 		p.idle = nil
 	}
@@ -133,8 +132,8 @@ func (p *Pool) replace(c *conn, err error) {
 	}
 }
 
-// giveUp ends a connection that is not used, and no other for it. It is called with mu
-// held, and releases it.
+// giveUp closes a connection that is not in use. Another one is made only if a request waits for
+// it. giveUp is called with mu held, and releases it.
 func (p *Pool) giveUp(c *conn) {
 	delete(p.all, c)
 	if len(p.waiting) > p.pending {

@@ -1,15 +1,15 @@
-// Package conns makes and keeps the connections to one Redis server, outside of the
-// time of the requests that use them.
+// Package conns makes and keeps the connections to one Redis server, independently of the
+// time-outs of the requests that use them.
 //
-// go-redis dials and greets (HELLO, AUTH) in the time of the first request, and throws
-// both away when that is over: where a request may take 200 ms, and a round trip takes
-// 100, no request is ever answered. Here a request waits for a connection that is made
-// in the background, at its own pace; the one that can't wait any longer leaves, and the
-// next one finds the connection ready.
+// go-redis dials and greets (HELLO, AUTH) within the time-out of the first request, and drops
+// the connection when that time-out passes: with a time-out of 200 ms and a round trip of
+// 100 ms, no request is ever answered. Here a request waits for a connection that is made in
+// the background, with a time-out of its own. A request that times out first gives up, and the
+// next request finds the connection ready.
 //
-// Each connection is a client of go-redis that may dial once. So go-redis continues
-// judging whether a connection is still good, at every use; where it would dial again
-// the request is known not to have been sent, and takes another connection.
+// Each connection is a client of go-redis that may dial only once. So go-redis still checks at
+// every use whether the connection is usable. Where it would dial again, the request was
+// certainly not sent, and takes another connection.
 package conns
 
 import (
@@ -20,21 +20,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// New prepares connections with the options of a client. moves says that its dialer queries
-// each time where the server is, as Sentinel's does. It does no I/O.
+// New returns a Pool that connects with the options of a client. moves tells it that the dialer
+// looks up at each call where the server is, as Sentinel's does. New does no I/O.
 func New(o *redis.Options, moves bool) *Pool {
 	p := &Pool{opt: *o, moves: moves, most: max(o.PoolSize, 1+spare), all: map[*conn]bool{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.opt.MinIdleConns = 0
 	p.opt.PoolSize, p.opt.MaxActiveConns = poolSize, 0
-	// The options of a client say 0 for "none", which is the default of 3 to the next one. A
-	// request that is sent twice finds its own effect; and errMade would hide that it was sent.
+	// In the options of an existing client 0 means "no retries", but to a new client it means the
+	// default of 3. A request that is sent twice meets its own effect, and errMade on the second
+	// try would hide that the first was sent.
 	p.opt.MaxRetries, p.opt.DialerRetries = -1, 1
-	p.opt.PipelinePoolSize = -1 // pipelines take the one connection too
+	p.opt.PipelinePoolSize = -1 // pipelines use the client's only connection, too
 	return p
 }
 
-// Close ends all connections, those in use too.
+// Close closes all connections, including those in use.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -53,7 +54,7 @@ func (p *Pool) Close() {
 	}
 	done := make(chan struct{})
 	go func() { p.work.Wait(); close(done) }()
-	timer := time.NewTimer(closeWithin) // a dialer may not obey
+	timer := time.NewTimer(closeWithin) // a dialer may ignore its context
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -61,7 +62,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// take waits for a connection. It reports whether it had to.
+// take blocks until there is a connection, or until ctx ends. waited reports whether it had to wait.
 func (p *Pool) take(ctx context.Context) (c *conn, waited bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
@@ -96,7 +97,7 @@ func (p *Pool) take(ctx context.Context) (c *conn, waited bool, err error) {
 	}
 }
 
-// leave is the end of a wait. What was handed over meanwhile goes back.
+// leave ends a wait. A connection that was handed over meanwhile goes back to the pool.
 func (p *Pool) leave(w chan result) {
 	p.mu.Lock()
 	for i, other := range p.waiting {
@@ -118,7 +119,7 @@ func (p *Pool) release(c *conn, err error) {
 		p.mu.Lock()
 		c.via, c.first = c.client, nil
 		p.used--
-		p.pending++ // it is not ready yet
+		p.pending++ // finish has still to complete it
 		p.mu.Unlock()
 		if !broken(err) {
 			err = nil
@@ -126,7 +127,7 @@ func (p *Pool) release(c *conn, err error) {
 		first <- err
 		return
 	}
-	if err != nil && !errors.Is(err, redis.Nil) && c.client.PoolStats().IdleConns == 0 { // go-redis gave it up
+	if err != nil && !errors.Is(err, redis.Nil) && c.client.PoolStats().IdleConns == 0 { // go-redis has closed it
 		p.drop(c, err)
 		return
 	}
@@ -140,7 +141,7 @@ func (p *Pool) release(c *conn, err error) {
 	p.mu.Unlock()
 }
 
-// drop ends a connection in use.
+// drop closes a connection in use.
 func (p *Pool) drop(c *conn, err error) {
 	p.mu.Lock()
 	p.used--

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnwanted is the error of a request that was not sent: when there was a connection
-// for it, it was no longer wanted.
+// ErrUnwanted is the error of a request that was not sent because it was no longer wanted when
+// there was a connection for it.
 var ErrUnwanted = errors.New("conns: not sent: the request was not wanted any more")
 
 type boundKey struct{}
@@ -20,9 +20,11 @@ type bound struct {
 	wanted func(waited bool) bool
 }
 
-// Bound gives each request under ctx a time for its answer that begins when it is sent;
-// ctx itself bounds the whole, with the wait for a connection. wanted, unless nil, is
-// asked when there is a connection, last before the request is sent, and gets whether it had to wait.
+// Bound limits the time for the answer to each request under the returned context, counted from
+// when the request is sent; ctx itself bounds the total, including the wait for a connection.
+// wanted, unless nil, is called when there is a connection, just before the request is sent: if it
+// returns false, the request fails with ErrUnwanted. waited tells it whether the request had to
+// wait for the connection.
 func Bound(ctx context.Context, answer time.Duration, wanted func(waited bool) bool) context.Context {
 	return context.WithValue(ctx, boundKey{}, bound{answer, wanted})
 }
@@ -52,19 +54,19 @@ func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error)
 	}
 }
 
-// Hook sends the requests of a client through the pool. Subscriptions go on having
-// connections of the client's own.
+// Hook sends the requests of a client through the pool. Subscriptions still use connections of
+// the client's own.
 type Hook struct {
 	*Pool
 
-	// OwnPipelines leaves pipelines to the client, but for those under a Bound: a Cluster client
-	// reads their redirections from its own connections.
+	// OwnPipelines leaves pipelines to the client, except for those under a Bound: a Cluster client
+	// reads the redirections of its pipelines from its own connections.
 	OwnPipelines bool
 }
 
-// greeting reports whether go-redis sends a command when it makes a connection of the
-// client's own, a subscription's: also those commands pass the client's hooks, and belong
-// on the connection that they are meant for.
+// greeting reports whether go-redis sends a command when it makes a connection of the client's
+// own, such as for a subscription. These commands pass the client's hooks, too, and must be sent
+// on the connection that is being made.
 func greeting(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "hello", "auth", "select", "client", "readonly":
@@ -103,7 +105,7 @@ func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 			sent = !errors.Is(err, errMade)
 			return err
 		})
-		if !sent { // nothing else shows it; and an earlier try may have left its error
+		if !sent { // the commands have no error yet, or that of an earlier try
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
 			}

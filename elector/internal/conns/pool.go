@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// One connection more than requests overlap is kept ready: for the next that
-	// overlap, and for the request after one whose answer never came.
+	// spare is how many more connections are kept than requests overlap: for the next requests
+	// that overlap, and for the request after one whose answer never came.
 	spare = 1
-	// keepFor is how long the connections of a busy hour are kept.
+	// keepFor is how long connections are kept that only a busy period needed.
 	keepFor = 5 * time.Minute
-	// again is after what time a request that waits has one more connection made, beside
-	// the one that is being made: a lost packet costs TCP a second.
+	// again is how old a pending connection has to be before a request that waits starts one
+	// more beside it: a lost packet costs TCP a second.
 	again = 250 * time.Millisecond
-	// maxPending bounds the connections that are being made without a request for each.
+	// maxPending bounds the connections that are being made in excess of waiting requests.
 	maxPending = 4
-	// poolSize is that of each connection's own client: more than it ever dials. go-redis
-	// probes a server in the background when so many dials have failed.
+	// poolSize is the pool size of each connection's own client: more than it ever dials, because
+	// go-redis starts to probe a server in the background when so many dials have failed.
 	poolSize = 4
 	// closeWithin is how long Close waits for connections that are being made.
 	closeWithin = 100 * time.Millisecond
 )
 
-// Pool is the connections to one server. Its goroutines make one connection each; Close
+// Pool holds the connections to one server. Each of its goroutines makes one connection; Close
 // ends them. Safe for concurrent use.
 type Pool struct {
 	opt   redis.Options
@@ -39,29 +39,29 @@ type Pool struct {
 	work  sync.WaitGroup // the connections that are being made
 
 	mu      sync.Mutex // guards what follows; never held while anything waits
-	idle    []*conn    // the first has rested for longest, and is used next
+	idle    []*conn    // the first was idle for longest, and is used next
 	waiting []chan result
-	pending int       // being made
-	began   time.Time // when the newest of them was
-	used    int       // in use
-	peak    int       // the most that were in use since the last trim
+	pending int       // connections being made
+	began   time.Time // when the newest connection was begun
+	used    int       // connections in use
+	peak    int       // maximum of used since the last trim
 	all     map[*conn]bool
-	begun   uint64      // connections so far
-	at      target      // where the newest of those that could be made leads to
+	begun   uint64      // connections begun so far
+	at      target      // of the newest connection that was made
 	timer   *time.Timer // of trim
 	closed  bool
 }
 
 type conn struct {
 	client *redis.Client
-	made   atomic.Bool // it may not dial again
-	via    sender      // what to send through: client, but for the first request
+	made   atomic.Bool // the client must not dial again
+	via    sender      // what to send through: client, except for the first request
 	used   bool        // there was a first request
 	to     target      // guarded by the pool's mu
-	first  chan error  // takes how the first request ended; nil when that is over
+	first  chan error  // receives how the first request ended; nil when there is none, or after its end
 }
 
-// sender is what a *redis.Client and a *redis.Conn have in common.
+// sender is the part that *redis.Client and *redis.Conn have in common.
 type sender interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
@@ -72,16 +72,17 @@ type result struct {
 	err error
 }
 
-// errMade is why a connection is not made a second time. Nothing was sent.
+// errMade refuses to make a connection a second time. Nothing was sent.
 var errMade = errors.New("conns: the connection was lost")
 
-// lend must be called with mu held.
+// lend counts one more connection in use. The caller holds mu.
 func (p *Pool) lend() {
 	p.used++
 	p.peak = max(p.peak, p.used)
 }
 
-// next is who has waited for longest. The caller holds mu.
+// next removes and returns the request that has waited for longest; nil: none waits. The caller
+// holds mu.
 func (p *Pool) next() chan result {
 	if len(p.waiting) == 0 {
 		return nil
@@ -91,10 +92,10 @@ func (p *Pool) next() chan result {
 	return w
 }
 
-// offer hands a connection to who waits, or keeps it. The caller holds mu.
+// offer hands a connection to a waiting request, or keeps it as idle. The caller holds mu.
 func (p *Pool) offer(c *conn) {
 	if p.closed {
-		return // Close ends it
+		return // Close closes it
 	}
 	if w := p.next(); w != nil {
 		p.lend()
@@ -107,7 +108,7 @@ func (p *Pool) offer(c *conn) {
 	}
 }
 
-// trim ends what has not been needed lately.
+// trim closes the connections that were not needed since the last trim.
 func (p *Pool) trim() {
 	p.mu.Lock()
 	keep := 0
@@ -131,8 +132,8 @@ func (p *Pool) trim() {
 	}
 }
 
-// target is where a connection leads to, in the order in which they were begun.
+// target is where a connection leads to.
 type target struct {
 	addr string
-	seq  uint64
+	seq  uint64 // orders the connections as they were begun
 }

@@ -1,14 +1,14 @@
 package conns
 
-// elsewhere reports whether a connection leads to where the server was before: a master that
-// hung while another one was promoted, and that has woken up, grants and forgets for
-// itself until it learns that it is a replica. The caller holds mu.
+// elsewhere reports whether a connection leads to a former address of the server. A master that
+// hung while another one was promoted, and that runs again, grants and loses locks on its own
+// until it learns that it is a replica. The caller holds mu.
 func (p *Pool) elsewhere(c *conn) bool {
 	return p.moves && c.to.addr != p.at.addr && c.to.seq < p.at.seq
 }
 
-// arrive notes where a new connection leads to, and takes out what leads elsewhere. With
-// mu held.
+// arrive records where a new connection leads to, and removes and returns the idle connections
+// that lead elsewhere, for the caller to close. The caller holds mu.
 func (p *Pool) arrive(c *conn) (gone []*conn) {
 	if !p.moves || c.to.seq < p.at.seq {
 		return nil

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// turnedAway is a connection to a server that may end it with one line of error before it
-// has read anything: one in protected mode, or with too many clients. The requests that
-// follow then fail with a broken pipe, which explains nothing: they get that line instead.
+// turnedAway is a connection to a server that may close it with one error line before it has read
+// anything: a server in protected mode, or with too many clients. The requests that follow would
+// fail with a broken pipe, which explains nothing: they fail with that line instead.
 type turnedAway struct {
-	*net.TCPConn // go-redis looks through it whether the connection is still there
+	*net.TCPConn // embedded so that go-redis can check whether the connection is still open
 
-	mu    sync.Mutex
-	begun bool // something was read
+	mu    sync.Mutex // of both below
+	begun bool       // something was read
 	why   error
 }
 
-// explained watches for a server that refuses the connection itself.
+// explained wraps a connection, so that the errors of a server that refuses connections show why.
 func explained(c net.Conn) net.Conn {
 	switch c := c.(type) {
 	case *net.TCPConn:
@@ -33,10 +33,10 @@ func explained(c net.Conn) net.Conn {
 	return c
 }
 
-// alerted is a connection with TLS 1.3 to a server that may refuse the client's
-// certificate when the client has long finished its handshake: its alert may have come
-// with the end of the connection, before a request is written. The write fails with a
-// broken pipe; the alert, which says why, is still there to be read.
+// alerted is a TLS 1.3 connection. The server may refuse the client's certificate after the client
+// has finished its handshake: it sends an alert and closes the connection, perhaps before the
+// client writes a request. That write fails with a broken pipe, but the alert, which has the
+// reason, can still be read.
 type alerted struct{ *tls.Conn }
 
 func (c *alerted) Write(b []byte) (int, error) {
@@ -52,22 +52,22 @@ func (c *alerted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TurnedAway is the line with which a server ended a connection, unasked. Unlike a redis.Error
-// it leaves no connection to be used again.
+// TurnedAway is the error line with which a server closed a connection before any request. Unlike
+// after a redis.Error, the connection can't be used again.
 type TurnedAway string
 
 func (e TurnedAway) Error() string { return string(e) }
 
-// refusals begin the lines with which a server ends a connection unasked.
+// refusals are the prefixes of the lines with which a server closes a connection before any request.
 var refusals = []string{"-DENIED ", "-ERR max number of clients"}
 
 const (
 	maxRefusal = 600
-	// restOfRefusal is for what is still on its way when a write fails.
+	// restOfRefusal is how long to wait for data that is still under way when a write fails.
 	restOfRefusal = 50 * time.Millisecond
 )
 
-// note looks at what was read first.
+// note checks whether the first bytes that were read are a refusal.
 func (c *turnedAway) note(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *turnedAway) note(b []byte) {
 	for _, begin := range refusals {
 		if bytes.HasPrefix(b, []byte(begin)) {
 			line, _, _ := strings.Cut(string(b[1:]), "\r\n")
-			short, _, _ := strings.Cut(line, " because ") // what goes on for a screen about the server's settings
+			short, _, _ := strings.Cut(line, " because ") // drops a screenful about the server's settings
 			c.why = TurnedAway(short)
 		}
 	}
@@ -101,7 +101,7 @@ func (c *turnedAway) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	begun := c.begun
 	c.mu.Unlock()
-	if !begun { // its line came before ours left
+	if !begun { // the server's line may have come before this write
 		_ = c.SetReadDeadline(time.Now().Add(restOfRefusal))
 		rest := make([]byte, maxRefusal)
 		k, _ := c.TCPConn.Read(rest)
@@ -110,7 +110,7 @@ func (c *turnedAway) Write(b []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// explain is the server's line in place of what followed from it.
+// explain returns the server's line, if there is one, in place of the error that it caused.
 func (c *turnedAway) explain(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Until is a context that ends after d. It has a timer only from when its end is waited for: most requests find their turn and
-// a connection, and go at once, and a timer wakes a thread.
+// Until returns a context that ends after d. It starts a timer only when its Done channel is first
+// needed: most requests are sent at once, without waiting for a connection, and a timer wakes a
+// thread.
 func Until(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	u := &until{Context: ctx, at: time.Now().Add(d)}
 	return u, u.end
@@ -21,14 +22,14 @@ type until struct {
 	mu     sync.Mutex      // guards the next three
 	waited context.Context //nolint:containedctx // whose end is waited for; nil: none is
 	cancel context.CancelFunc
-	ended  bool // by its maker, before its time
+	ended  bool // cancelled
 }
 
 func (u *until) Deadline() (time.Time, bool) { return earlier(u.Context, u.at), true }
 
 func (u *until) Done() <-chan struct{} { return u.wait().Done() }
 
-// AfterFunc is for the contexts that are made of this one: without it each would have a goroutine.
+// AfterFunc serves contexts derived from this one: without it each would start a goroutine.
 func (u *until) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(u.wait(), f) }
 
 func (u *until) wait() context.Context {
@@ -43,8 +44,8 @@ func (u *until) wait() context.Context {
 	return u.waited
 }
 
-// Err is an error as soon as Done is closed: package context panics in the goroutine of a child
-// that finds an ended parent without one.
+// Err returns an error as soon as Done is closed: package context panics in a child's goroutine
+// that finds its parent ended without an error.
 func (u *until) Err() error {
 	if err := u.Context.Err(); err != nil {
 		return err
@@ -69,8 +70,8 @@ func (u *until) end() {
 	}
 }
 
-// answering bounds the time for an answer. go-redis reads the deadline, and looks at nothing else once it has sent: what was sent is
-// not cancelled.
+// answering bounds the time for an answer. Once go-redis has sent a request, it reads nothing of
+// the context but the deadline, and a request that was sent is not cancelled.
 type answering struct {
 	context.Context //nolint:containedctx // it is one itself
 
@@ -81,7 +82,7 @@ func (a answering) Deadline() (time.Time, bool) { return earlier(a.Context, a.by
 func (answering) Done() <-chan struct{}         { return nil }
 func (answering) Err() error                    { return nil }
 
-// earlier is at, or the deadline of ctx.
+// earlier returns the earlier of at and the deadline of ctx.
 func earlier(ctx context.Context, at time.Time) time.Time {
 	if end, ok := ctx.Deadline(); ok && end.Before(at) {
 		return end

@@ -1,7 +1,7 @@
-// Package cordon follows which candidates operators have cordoned: one read of each node
-// when the first candidate of a process begins, and then whenever a message, or a new
-// connection, suggests that something has changed. However many candidates a process has, it
-// reads once for all of them. A message is a hint: what it reports is read from the nodes.
+// Package cordon follows which candidates operators have cordoned. It reads each node when
+// the first candidate of a process joins, and again whenever a message, or a new connection,
+// suggests that something has changed. One read serves all candidates of a process under one
+// prefix. A message is a hint: the cordons are always read from the nodes.
 package cordon
 
 import (
@@ -18,15 +18,16 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// Times of the reads.
+// Timing of the reads.
 const (
 	readTimeout = 1500 * time.Millisecond
-	// minBetween is between two reads of a node: forged messages cost no more.
+	// minBetween is the minimum time between two reads of a node, whatever forged messages arrive.
 	minBetween = 50 * time.Millisecond
-	// settled is after a subscription: the first connections after an outage are for renewals.
+	// settled is the time from a new subscription to the next read: the first connections after an
+	// outage are left to renewals.
 	settled = time.Second
-	// Without a message a node is read again after this time: a candidate may lack the right
-	// to subscribe.
+	// Without a message, a node is read again after these times, because a candidate may lack the
+	// right to subscribe.
 	everySubscribed   = 10 * time.Minute
 	everyUnsubscribed = 10 * time.Second
 	everyFailed       = 5 * time.Second
@@ -56,8 +57,8 @@ type Subject struct {
 }
 
 // Join follows the cordons for one candidate, until Leave. changed is called after each
-// change of what Cordon returns, and must not block. The log gets what keeps a node from
-// being read.
+// change of what Cordon returns, and must not block. The log receives the error with which a node
+// refuses to be read.
 func (w *Watcher) Join(prefix, id, host string, log *slog.Logger, changed func()) *Subject {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +72,7 @@ func (w *Watcher) Join(prefix, id, host string, log *slog.Logger, changed func()
 	return s
 }
 
-// Leave ends it.
+// Leave ends what Join has begun.
 func (s *Subject) Leave() {
 	w := s.watch.w
 	w.mu.Lock()
@@ -82,12 +83,12 @@ func (s *Subject) Leave() {
 	}
 }
 
-// Cordon is the one in force for this subject; nil: none, as far as is known. No I/O.
+// Cordon returns the cordon in force for this subject; nil: none, as far as is known. It does no I/O.
 func (s *Subject) Cordon() *protocol.Cordon { return s.current.Load() }
 
-// Await waits until a majority of the nodes has shown its cordons since it was last out of
-// reach, or all were tried, for so long at most, or until ctx ends: a candidate that was cut
-// off, or has just started, must not lead before it knows that it is cordoned.
+// Await blocks until a majority of the nodes was read since each was last out of reach, or until
+// all were tried, but at most for limit or until ctx ends. It keeps a candidate that was cut off, or
+// has just started, from leading before it knows that it is cordoned.
 func (s *Subject) Await(ctx context.Context, limit time.Duration) {
 	known, changed := s.watch.known()
 	if known {
@@ -115,14 +116,14 @@ type watch struct {
 	w      *Watcher
 	prefix string
 	log    *slog.Logger
-	wake   []chan struct{} // by node: read it now
-	joined []chan struct{} // by node: it has taken the subscription
+	wake   []chan struct{} // by node: signaled to read it now
+	joined []chan struct{} // by node: signaled when it has confirmed the subscription
 	end    func()
 
 	mu       sync.Mutex // of all below
 	subjects map[*Subject]struct{}
 	nodes    states
-	changed  chan struct{} // closed when a node has become known
+	changed  chan struct{} // closed, and replaced, when a node has become known or was tried
 }
 
 func newWatch(w *Watcher, prefix string, log *slog.Logger) *watch {
@@ -157,8 +158,8 @@ func (a *watch) remove(s *Subject) (left int) {
 	return len(a.subjects)
 }
 
-// receive runs on the subscription's goroutine. Nothing is taken from a message but that it
-// is time to read.
+// receive runs on the subscription's goroutine. A message only causes a read; its content is
+// ignored.
 func (a *watch) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
 		signal(a.wake[s.Node])
@@ -184,7 +185,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// follow reads one node, again and again.
+// follow reads one node repeatedly, until ctx ends.
 func (a *watch) follow(ctx context.Context, node int) {
 	for {
 		losses := a.losses(node)
@@ -198,7 +199,7 @@ func (a *watch) follow(ctx context.Context, node int) {
 	}
 }
 
-// wait waits for the next read of a node; false when ctx ends first.
+// wait blocks until the next read of a node is due. It returns false if ctx ends first.
 func (a *watch) wait(ctx context.Context, node int, again time.Duration) bool {
 	timer, pause := time.NewTimer(again), time.NewTimer(minBetween)
 	defer timer.Stop()
@@ -228,13 +229,13 @@ func (a *watch) losses(node int) int {
 	return a.nodes[node].losses
 }
 
-// note takes what a node has shown, and returns after what time it is read again.
+// note records what a node has answered, and returns after what time to read the node again.
 func (a *watch) note(node, losses int, all map[string]protocol.Cordon, err error) (again time.Duration) {
-	// A refusal is an answer: who may not read the cordons campaigns as if there were none.
+	// A refusal is an answer: a candidate without the right to read cordons campaigns as if there were none.
 	refused := rediserr.Permanent(err)
 	a.mu.Lock()
 	st := &a.nodes[node]
-	if refused && !st.logged { // when mu is free: all claims of the process wait for it, and not for a log that hangs
+	if refused && !st.logged { // deferred until mu is free: all claims of the process wait for mu, and must not wait for a log that hangs
 		defer a.log.Warn("cannot read which candidates are cordoned", "error", err)
 	}
 	defer a.mu.Unlock()
@@ -261,7 +262,7 @@ func (a *watch) note(node, losses int, all map[string]protocol.Cordon, err error
 	}
 }
 
-// notify notifies the subjects whose cordon has changed. mu is held.
+// notify calls changed of the subjects whose cordon has changed. The caller holds mu.
 func (a *watch) notify() {
 	byNode := a.nodes.cordons()
 	for s := range a.subjects {
@@ -281,8 +282,8 @@ func (s *Subject) inForce(byNode []map[string]protocol.Cordon) *protocol.Cordon 
 	return protocol.CordonInForce(byNode, s.host)
 }
 
-// known reports whether a majority of the nodes is, or all were tried, and has a channel that
-// is closed when one more is.
+// known reports whether a majority of the nodes is known, or all were tried. It also returns a
+// channel that is closed when that may have changed.
 func (a *watch) known() (bool, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,17 +2,17 @@ package cordon
 
 import "github.com/mandate-dev/mandate/elector/internal/protocol"
 
-// state is what one node has shown.
+// state is what is known of one node.
 type state struct {
-	cordons    map[string]protocol.Cordon // nil: it has not answered yet
-	known      bool                       // they were read since the node was last out of reach
-	tried      bool                       // or that has failed
-	losses     int                        // of the subscription
+	cordons    map[string]protocol.Cordon // by id; nil: the node has not answered yet
+	known      bool                       // the node has answered since it was last out of reach
+	tried      bool                       // a read was attempted since then, successful or not
+	losses     int                        // how often the subscription was lost
 	subscribed bool
-	logged     bool
+	logged     bool // that the node refuses the read
 }
 
-// states are those of all nodes.
+// states are the states of all nodes.
 type states []state
 
 // any reports whether a node has shown any cordon.
@@ -25,7 +25,7 @@ func (all states) any() bool {
 	return false
 }
 
-// cordons are what each node has shown.
+// cordons returns the cordons that each node has shown.
 func (all states) cordons() []map[string]protocol.Cordon {
 	byNode := make([]map[string]protocol.Cordon, len(all))
 	for i, st := range all {

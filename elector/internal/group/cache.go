@@ -2,18 +2,18 @@ package group
 
 import "sync"
 
-// What several nodes hold, or a node holds again and again, is read once. While shards move the
-// plan and the members' records change many times a second, and that is what such a member has
-// to do beside handing them over.
+// The caches in this file parse a text once that several nodes hold, or that a node returns again and
+// again. While shards move, the plan and the members' records change many times a second, and a
+// member has to read them while it hands its shards over.
 
-// plans keeps the plan that was read last.
+// plans caches the plan that was parsed last.
 type plans struct {
 	mu   sync.Mutex // of all below
 	text string
 	plan *Plan
 }
 
-// parse is parsePlan. Nobody may change the plan.
+// parse is parsePlan with a cache. Callers share the plan, and must not change it.
 func (c *plans) parse(text string) *Plan {
 	if text == "" {
 		return nil
@@ -26,14 +26,14 @@ func (c *plans) parse(text string) *Plan {
 	return c.plan
 }
 
-// records keeps those that each node has shown last, by their text.
+// records caches the members' records that each node returned last.
 type records struct {
-	mu     sync.Mutex // of all below
-	byNode map[int]map[string]Member
+	mu     sync.Mutex                // of all below
+	byNode map[int]map[string]Member // by node and text
 }
 
-// parse reads what a node has shown, an incarnation before each record. What is no member's
-// record is left out. Nobody may change the members.
+// parse parses the list that a node returned, of incarnations, each followed by its record. It
+// leaves out invalid records. Callers share the members, and must not change them.
 func (c *records) parse(node int, list []any) (all []Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *records) parse(node int, list []any) (all []Member) {
 	return all
 }
 
-// known is a record that some node has shown last. The caller holds mu.
+// known returns the parsed record if any node returned the same text last. The caller holds mu.
 func (c *records) known(text string) (Member, bool) {
 	for _, shown := range c.byNode {
 		if m, ok := shown[text]; ok {

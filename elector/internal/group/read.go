@@ -8,8 +8,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Read reads what each node keeps of a group, and waits for each at most for the limit.
-// The rights to read suffice.
+// Read reads what each node keeps of a group, and waits at most limit for each node. It needs
+// only the rights to read.
 func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit time.Duration) []View {
 	s := NewStore(nodes, prefix, name, 0, 0, limit)
 	views := make([]View, nodes.Len())

@@ -12,22 +12,22 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Bounds of what others may have written.
+// Bounds of what other processes may have written.
 const (
 	maxMembers = 4096
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )
 
-// Settings are what all members of a group must agree on. They change in one way only, by
-// growth: {64} becomes {128 from 64}, and when no shard is owned as one of 64 any more, {128}.
+// Settings are what all members of a group must agree on. They change only when the group grows:
+// {64} becomes {128 from 64}, and, when no shard is owned as one of 64 any more, {128}.
 type Settings struct {
 	Shards int
 	Lease  time.Duration
 	From   int    // the group grows from that many shards; 0: it does not grow
-	Floor  uint64 // tokens of its shards are above it: that of the last term before it has grown
+	Floor  uint64 // tokens of the shards must be greater: the highest with which a shard was cut in an earlier growth
 }
 
-// After reports whether f is what a group with the settings o can become.
+// After reports whether a group with the settings o can grow to the settings f.
 func (f Settings) After(o Settings) bool {
 	return f.Shards > o.Shards || f.Shards == o.Shards && o.From > 0 && f.From == 0
 }
@@ -68,15 +68,15 @@ type Member struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
-	Shards      int     `json:"shards,omitempty"` // that it is configured for
-	Closed      bool    `json:"closed,omitempty"` // wants no shard: it stops, or is not healthy
-	Why         string  `json:"why,omitempty"`    // of closed
-	// Cordoned is why it wants no shard beside those that it owns; empty: it does.
+	Shards      int     `json:"shards,omitempty"` // number of shards that it is configured for
+	Closed      bool    `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
+	Why         string  `json:"why,omitempty"`    // why it is closed
+	// Cordoned is why the member wants no shards besides those that it owns; empty: it wants more.
 	Cordoned string          `json:"cordoned,omitempty"`
 	Owned    Set             `json:"owned"`
 	Unable   Set             `json:"unable"`          // shards that it can't serve for now
-	Loads    map[int]float64 `json:"loads,omitempty"` // of those that it owns
-	Ready    map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation there
+	Loads    map[int]float64 `json:"loads,omitempty"` // of the shards that it owns
+	Ready    map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
 	Seq      uint64          `json:"seq"`             // orders the records of a member
 }
 
@@ -99,8 +99,8 @@ func parseMember(s string) (m Member, err error) {
 	return m, nil
 }
 
-// parseRecord reads what the scripts keep of a member, "<until, in ms> <record>"; false
-// when its time has passed.
+// parseRecord parses what the scripts keep of a member, "<until, in ms> <record>". It returns
+// false if that time has passed, or if the record is invalid.
 func parseRecord(s string, now time.Time) (Member, bool) {
 	until, text, _ := strings.Cut(s, " ")
 	ms, err := strconv.ParseInt(until, 10, 64)
@@ -111,17 +111,17 @@ func parseRecord(s string, now time.Time) (Member, bool) {
 	return m, err == nil
 }
 
-// Plan is who should own what.
+// Plan is the assignment of the shards to the members.
 type Plan struct {
 	Version Version      `json:"-"`
 	Shards  int          `json:"shards"`
 	Members []PlanMember `json:"members"`
-	Next    []Set        `json:"assigned"`         // by member: what it should own
-	Owned   []Set        `json:"owned"`            // by member: what it did own as the plan was made
+	Next    []Set        `json:"assigned"`         // by member: the shards that it should own
+	Owned   []Set        `json:"owned"`            // by member: the shards that it owned when the plan was made
 	Guests  Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
-	// Heirs are the shards that their owner hands over now: to the candidate of that incarnation.
+	// Heirs has, for each shard that its owner hands over now, the incarnation of the heir.
 	Heirs map[int]string `json:"heirs,omitempty"`
-	// Loads are those of the shards that move, as their last owners have measured them.
+	// Loads has the loads of the shards that move, as their last owners have measured them.
 	Loads map[int]float64 `json:"loads,omitempty"`
 }
 
@@ -133,13 +133,14 @@ type PlanMember struct {
 	Closed      bool   `json:"closed,omitempty"`
 }
 
-// NoMember is the index of no member.
+// NoMember is the index of a member that does not exist.
 const NoMember = -1
 
-// Assigned is by shard the member that should own it, or NoMember.
+// Assigned returns, for each shard, the index of the member that should own it, or NoMember.
 func (p *Plan) Assigned() []int { return p.byShard(p.Next) }
 
-// Owners is by shard the member that owned it, or NoMember.
+// Owners returns, for each shard, the index of the member that owned it when the plan was made, or
+// NoMember.
 func (p *Plan) Owners() []int { return p.byShard(p.Owned) }
 
 func (p *Plan) byShard(sets []Set) []int {
@@ -159,8 +160,8 @@ func (p *Plan) byShard(sets []Set) []int {
 
 func (p *Plan) encode() string { return encode(p) }
 
-// parsePlan reads what a node holds as "<version> <plan>"; nil when it holds none of ours:
-// the next plan of the assigner replaces it.
+// parsePlan parses what a node keeps, "<version> <plan>". It returns nil if that is not a valid
+// plan: the assigner's next plan replaces it.
 func parsePlan(s string) *Plan {
 	if s == "" || len(s) > maxRecord {
 		return nil
@@ -188,7 +189,7 @@ func encode(v any) string {
 	return string(b)
 }
 
-// word is one of the answers of a script.
+// word returns string i of a script's answer; "" if there is none.
 func word(answer []any, i int) string {
 	if i >= len(answer) {
 		return ""

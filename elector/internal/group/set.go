@@ -10,13 +10,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// MaxShards bounds what others may have written.
+// MaxShards bounds the shards in what other processes may have written.
 const MaxShards = protocol.MaxShards
 
-// Set is some shards, in ascending order. As text it is short, and can be read: "0-3,7".
+// Set is a set of shards, in ascending order. Its text form is short and readable: "0-3,7".
 type Set []int
 
-// MarshalJSON writes the text.
+// MarshalJSON encodes the set in its text form.
 func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 func (s Set) String() string {
@@ -40,8 +40,8 @@ func (s Set) String() string {
 
 var errSet = errors.New("no list of shards")
 
-// UnmarshalJSON reads the text. A shard beyond MaxShards is refused: a few bytes must not
-// become a list that fills the memory.
+// UnmarshalJSON decodes the text form. It refuses shards beyond MaxShards, so that a few bytes
+// can't become a list that fills the memory.
 func (s *Set) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -52,7 +52,7 @@ func (s *Set) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ParseSet reads a set: "0-3,7".
+// ParseSet parses the text form of a set: "0-3,7".
 func ParseSet(text string) (Set, error) {
 	all := Set{}
 	if text == "" {

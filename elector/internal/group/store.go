@@ -1,6 +1,6 @@
 // Package group keeps on each node what the members of a group of shards publish for each
-// other: who they are, and the assigner's plan. All of it is hints: what is lost, stale or
-// forged here costs balance, and never makes an owner.
+// other: a record of each member, and the assigner's plan. All of it is hints: if it is lost,
+// stale or forged, the shards are less balanced, but nobody becomes an owner by it.
 package group
 
 import (
@@ -39,24 +39,25 @@ var (
 	leaveScript   = redis.NewScript(leaveLua)
 )
 
-// Store is a group as the nodes keep it. Safe for concurrent use.
+// Store reads and writes a group on the nodes. Safe for concurrent use.
 type Store struct {
 	nodes *quorum.Nodes
-	ttl   time.Duration // for how long a member counts as alive after a beat
-	keep  time.Duration // for how long the nodes keep the group after its last beat
-	limit time.Duration // of a request
+	ttl   time.Duration // how long a member counts as alive after a beat
+	keep  time.Duration // how long the nodes keep the group after its last beat
+	limit time.Duration // time-out of a request
 
 	Changes                       string // the channel on which changes are announced
 	settingsKey, members, planKey string
-	cuts                          string // the shards of a group that grows which are not owned as they were any more
-	fence                         string // of an election that has the group's name
+	cuts                          string // key of the cut shards of a group that grows
+	fence                         string // key of the counter of an election with the group's name
 
 	plans   plans
 	records records
 }
 
-// NewStore does no I/O. A member counts as dead for ttl after its last beat; the group is
-// forgotten after keep without any.
+// NewStore does no I/O. A member counts as dead when ttl has passed since its last beat, and the
+// nodes forget the group when keep has passed since the last beat of any member. limit bounds each
+// request.
 func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Duration) *Store {
 	k := prefix + ":{" + name + "}:"
 	return &Store{
@@ -66,30 +67,31 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	}
 }
 
-// ElectionError is of a group that has the name of an election.
+// ElectionError reports that an election has the group's name.
 type ElectionError struct{}
 
 func (*ElectionError) Error() string { return "an election has the group's name" }
 
-// Answer is what a node answered to a beat.
+// Answer is a node's answer to a beat.
 type Answer struct {
-	Plan     *Plan          // the node's, when it is another one than the member has
-	Settings Settings       // of the group; the zero value: the node knows of none
-	Accepted bool           // the member counts as alive there
-	Cuts     map[int]uint64 // of a group that grows: the shards that are cut, and by which term
+	Plan     *Plan          // the node's plan, if it differs from the member's
+	Settings Settings       // of the group; the zero value: the node does not know the group
+	Accepted bool           // the node counts the member as alive
+	Cuts     map[int]uint64 // of a group that grows: the cut shards, and the token of the term that cut each
 }
 
-// Record is what a member publishes of itself, as the nodes keep it.
+// Record is a Member, encoded as the nodes keep it.
 type Record struct {
 	Incarnation string
 	text        string
 }
 
-// Record is made once for all beats with it.
+// Record encodes m, once for all beats with it.
 func (m Member) Record() Record { return Record{m.Incarnation, m.encode()} }
 
-// Beat reports to a node that a member lives, and what the settings of its group are: a node
-// that is behind takes them over. The zero value queries only what they are.
+// Beat reports to a node that a member is alive, and the settings of its group, which a node that
+// is behind adopts. With zero settings Beat only queries the node's settings. have is the version of
+// the plan that the member has.
 func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Record, have Version) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
@@ -116,7 +118,7 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Reco
 	return a, err
 }
 
-// settings are those that a node has.
+// settings parses the settings of a node.
 func (s *Store) settings(node int, text string) (Settings, error) {
 	f, err := parseSettings(text)
 	if err != nil {
@@ -137,16 +139,16 @@ func parseCuts(list []any) map[int]uint64 {
 	return all
 }
 
-// Entry is the owner of a shard, by its term, before it works.
+// Entry is a shard whose owner has won a term and has not begun to work.
 type Entry struct {
 	Shard int
-	Token uint64
+	Token uint64 // of that term
 }
 
-// Enter queries a node whether its group has that many shards: ok. With entries it has the node
-// note that these shards are cut, which is only true once a majority has answered ok to one who
-// held their locks after that: such a request may arrive late, and an earlier one must not be
-// taken for it.
+// Enter asks a node whether the group has that many shards; ok is true if it has. With entries, the
+// node also records that these shards are cut. Send entries only after a majority has answered ok
+// to a request without entries, and only if their locks are still held after that: a request may
+// arrive late, and must not record a shard as cut before that is true.
 func (s *Store) Enter(ctx context.Context, node, shards int, entries []Entry) (ok bool, err error) {
 	args := []any{shards, s.keep.Milliseconds(), s.Changes}
 	for _, e := range entries {
@@ -159,10 +161,10 @@ func (s *Store) Enter(ctx context.Context, node, shards int, entries []Entry) (o
 // Snapshot is what a node knows of a group.
 type Snapshot struct {
 	Plan    Version
-	Members []Member // that live
+	Members []Member // those that are alive
 }
 
-// Look reads who lives. What is no member's record is left out.
+// Look reads the members that are alive, and the version of the plan. It leaves out invalid records.
 func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
 	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey}, s.ttl.Milliseconds())
 	if err != nil {
@@ -171,8 +173,9 @@ func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
 	return Snapshot{Plan: parseVersion(word(answer, 0)), Members: s.records.parse(node, answer[min(1, len(answer)):])}, nil
 }
 
-// Publish stores a plan on a node and announces it. newer is the version of a plan that
-// stands there and was not replaced; replaced may be written over whatever its term was.
+// Publish stores a plan on a node and announces it. If the node has a newer plan, Publish does not
+// replace it, and returns its version as newer; except that it replaces the plan of version
+// replaced even if that is newer.
 func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaced Version) (newer Version, err error) {
 	answer, err := s.run(ctx, node, publishScript, []string{s.planKey},
 		p.Version.Token, p.Version.Seq, p.encode(), s.keep.Milliseconds(), s.Changes, replaced.String())
@@ -182,7 +185,7 @@ func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaced Version
 	return newer, err
 }
 
-// Leave takes a member from the roll of a node.
+// Leave removes a member from a node.
 func (s *Store) Leave(ctx context.Context, node int, incarnation string) error {
 	return s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return leaveScript.Run(ctx, c, []string{s.members}, incarnation, s.Changes).Err()
@@ -194,18 +197,18 @@ func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []
 		answer, err = script.Run(ctx, c, keys, args...).Slice()
 		return err
 	})
-	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // a script does not say of which key
+	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // a script's error does not name the key, but that of view does
 		err = cmp.Or(s.view(ctx, node).Err, err)
 	}
 	return answer, err
 }
 
-// View is a group as a node shows it to a reader.
+// View is a group as a node shows it to a client that has only the rights to read.
 type View struct {
 	Settings Settings // the zero value: there is no group
 	Members  []Member
 	Plan     *Plan          // nil: none
-	Cuts     map[int]uint64 // of a group that grows, as Answer has them
+	Cuts     map[int]uint64 // as in Answer
 	Err      error
 }
 
@@ -225,7 +228,7 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 				}
 			}
 		}
-		if errors.Is(err, redis.Nil) { // of a key that is not there
+		if errors.Is(err, redis.Nil) { // a key does not exist
 			err = errors.Join(members.Err(), cuts.Err(), now.Err())
 		}
 		return err

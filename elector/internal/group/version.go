@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Version orders the plans of a group: by the term of the assigner that made one, and
-// then as it made them. The zero value is that of no plan.
+// Version orders the plans of a group: by the term of the assigner that made them, and within
+// a term by their sequence. The zero value is that of no plan.
 type Version struct{ Token, Seq uint64 }
 
 // After reports whether v is later than o.
@@ -16,7 +16,7 @@ func (v Version) After(o Version) bool {
 
 func (v Version) String() string {
 	if v == (Version{}) {
-		return "" // as a node has it that knows no plan
+		return "" // as on a node without a plan
 	}
 	return strconv.FormatUint(v.Token, 10) + "." + strconv.FormatUint(v.Seq, 10)
 }

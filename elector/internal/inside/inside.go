@@ -1,7 +1,7 @@
-// Package inside hands to other packages of the library what a Quorum and a Term keep from
-// their users. Anyone who has the nodes can write to a lock, so there is no method for it, and
-// this package can be imported below elector/ only (of those, by elector, doctor, shard and supervisor
-// alone: .golangci.yml).
+// Package inside gives other packages of the library access to parts of package elector that have
+// no exported method. Code that has the nodes of a Quorum can write to a lock, so users must not get
+// them: this package can be imported below elector/ only, and .golangci.yml restricts that to
+// elector, doctor, shard and supervisor.
 package inside
 
 import (
@@ -12,88 +12,90 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Face is what package elector shows. elector imports this package, so *elector.Quorum and
-// *elector.Term can't be named here.
+// Face has the functions that package elector provides. elector imports this package, so their
+// types can't name *elector.Quorum and the like: these arguments are of type any.
 type Face struct {
-	// Parts are the nodes of an *elector.Quorum, and the subscriptions to them; nil when it
-	// has none, being nil or the zero value.
+	// Parts returns the nodes of an *elector.Quorum, and the subscriptions to them; nil if it has
+	// none, because it is nil or the zero value.
 	Parts func(q any) (*quorum.Nodes, *pubsub.Bus)
-	// Cordons is what an *elector.Quorum follows the cordoned candidates with.
+	// Cordons returns the Watcher with which an *elector.Quorum follows the cordons.
 	Cordons func(q any) *cordon.Watcher
 	// HandOver requests the end of an *elector.Term in favour of the candidate with that
 	// incarnation.
 	HandOver func(term any, incarnation string, why error)
-	// ConfigError makes an *elector.ConfigError of all these errors, which may be joined; nil
-	// when there is none.
+	// ConfigError returns an *elector.ConfigError with all these errors, which may be joined; nil
+	// if there is none.
 	ConfigError func(of string, errs ...error) error
-	// Now reads the clocks that an Elector uses which runs under ctx.
+	// Now reads the clocks of an Elector that runs under ctx.
 	Now func(ctx context.Context) any
-	// Began makes an *elector.Elector that has not run yet one that runs since a reading of Now.
+	// Began sets, with a reading of Now, since when an *elector.Elector that has not run yet counts
+	// as running.
 	Began func(e, at any)
-	// Assigns makes an *elector.Elector that has not run yet one of a group's assigner.
+	// Assigns marks an *elector.Elector that has not run yet as that of a group's assigner.
 	Assigns func(e any)
-	// Claim has an *elector.Elector that waits for the end of another's term claim at once.
+	// Claim makes an *elector.Elector that waits for the end of another candidate's term claim at once.
 	Claim func(e any)
-	// Listening has a function called when an *elector.Elector that campaigns would receive a release at once.
+	// Listening sets a function to call when an *elector.Elector that campaigns has subscribed to releases.
 	Listening func(e any, f func())
-	// Above makes the tokens of an *elector.Elector that has not run yet greater than this one.
+	// Above makes the tokens of an *elector.Elector that has not run yet greater than token.
 	Above func(e any, token uint64)
 }
 
 var face Face
 
-// Provide is for package elector, as it is initialized. The result is for a package
-// variable to hold.
+// Provide sets the functions. Package elector calls it when it is initialized; the result only
+// lets it do so in the declaration of a package variable.
 func Provide(f Face) struct{} {
 	face = f
 	return struct{}{}
 }
 
-// NodesOf is the nodes of an *elector.Quorum; nil when it has none. They end with the Quorum.
+// NodesOf returns the nodes of an *elector.Quorum; nil if it has none. They are closed with the Quorum.
 func NodesOf(q any) *quorum.Nodes {
 	nodes, _ := face.Parts(q)
 	return nodes
 }
 
-// BusOf is the subscriptions to those nodes, with the same end.
+// BusOf returns the subscriptions to those nodes, which are closed with the Quorum, too.
 func BusOf(q any) *pubsub.Bus {
 	_, bus := face.Parts(q)
 	return bus
 }
 
-// CordonsOf follows the cordoned candidates for an *elector.Quorum, which must not be nil.
+// CordonsOf returns the Watcher that follows the cordons for an *elector.Quorum, which must not be nil.
 func CordonsOf(q any) *cordon.Watcher { return face.Cordons(q) }
 
 // HandOver requests the end of an *elector.Term in favour of the candidate with that
-// incarnation: for a quarter of a lease no other one is elected. It returns at once.
+// incarnation: for a quarter of a lease no other candidate is elected. It returns at once.
 func HandOver(term any, incarnation string, why error) { face.HandOver(term, incarnation, why) }
 
-// ConfigError makes an *elector.ConfigError of what is wrong with a configuration, from the
-// errors of package setting, so that a program finds the settings by their names; nil when
-// nothing is.
+// ConfigError returns an *elector.ConfigError with everything that is wrong with a configuration,
+// given as errors of package setting, so that a program can find the settings by their names; nil
+// if nothing is wrong.
 func ConfigError(of string, errs ...error) error { return face.ConfigError(of, errs...) }
 
-// Now reads the clocks that an Elector uses which runs under ctx: for Began.
+// Now reads the clocks of an Elector that runs under ctx, for Began.
 func Now(ctx context.Context) any { return face.Now(ctx) }
 
-// Began makes an *elector.Elector that has not run yet count as one that runs since then. What
-// has run for a lease never takes nodes that know nothing for those of a first start: an
-// Elector that is made for a moment would do so whenever they have lost their data.
+// Began makes an *elector.Elector that has not run yet count as running since at. An Elector that
+// has run for a lease never takes empty nodes for the very first start of an election. A short-lived
+// Elector would do so each time that the nodes have lost their data.
 func Began(e, at any) { face.Began(e, at) }
 
-// Assigns makes an *elector.Elector that has not run yet one of a group's assigner: any other one with
-// that name is refused while the group exists.
+// Assigns marks an *elector.Elector that has not run yet as that of a group's assigner: while the
+// group exists, any other Elector of that name is refused.
 func Assigns(e any) { face.Assigns(e) }
 
-// Claim has an *elector.Elector that waits for the end of another's term claim at once: that one
-// may have ended, and the messages that report it may be lost.
+// Claim makes an *elector.Elector that waits for the end of another candidate's term claim at once:
+// that term may have ended, and the messages that report it may be lost.
 func Claim(e any) { face.Claim(e) }
 
-// Listening has f called each time that an *elector.Elector, which has not run yet, has begun to
-// campaign and a majority of the nodes sends it what a release publishes first. A release before
-// that it would learn of later, or not at all. f must not block.
+// Listening makes an *elector.Elector that has not run yet call f each time that it has begun to
+// campaign and a majority of the nodes has confirmed its subscription to the wake channel, on which
+// a release is published first, or so many refuse it that no majority can. The Elector may notice an
+// earlier release late or not at all. f must not block.
 func Listening(e any, f func()) { face.Listening(e, f) }
 
-// Above makes the tokens of an *elector.Elector that has not run yet greater than this one: of
-// another election, whose work it continues.
+// Above makes the tokens of an *elector.Elector that has not run yet greater than token, which is of
+// another election, whose work this one continues.
 func Above(e any, token uint64) { face.Above(e, token) }

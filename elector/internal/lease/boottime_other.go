@@ -2,5 +2,5 @@
 
 package lease
 
-// bootNow is not known here: when the clocks disagree the lease counts as lost.
+// bootNow returns 0, for unknown: when the other clocks disagree, the lease counts as lost.
 func bootNow() int64 { return 0 }

@@ -5,55 +5,54 @@ import (
 	"time"
 )
 
-// agreement is how far the monotonic and the wall clock may differ over one
-// lease and still be believed without reading a third clock. It is part of the
-// drift allowance.
+// agreement is by how much the monotonic and the wall clock may differ over one lease without a
+// third clock being read. It is part of the drift allowance.
 const agreement = time.Millisecond
 
-// Clock measures how much time has passed, across suspends and clock steps. The
-// zero value is the machine's clock; a Warp makes it lie, for tests.
+// Clock measures how much time has passed, across suspends and clock steps. The zero value
+// is the machine's clock; a Warp distorts it, for tests.
 type Clock struct {
 	warp    *Warp
 	granted func(Held) // may be nil
 }
 
-// NewClock returns the machine's clock, seen through w when w is not nil.
+// NewClock returns the machine's clock, distorted by w unless w is nil.
 func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 
-// ClockOf is NewClock for one election of a process: granted gets each lease that is counted by this
-// clock, for a checker that knows the true time.
+// ClockOf is NewClock for one election of a process. granted is called with each lease that this
+// clock measures, for a checker that knows the true time.
 func ClockOf(w *Warp, granted func(Held)) *Clock { return &Clock{warp: w, granted: granted} }
 
-// SameAs reports whether two clocks always show the same.
+// SameAs reports whether two clocks always show the same time.
 func (c *Clock) SameAs(other *Clock) bool { return c.warp == other.warp }
 
-// Warp lets a simulation bend the clocks of one candidate. Safe for concurrent
-// use. Gate, if set, is called before every reading: a gate that blocks pauses
-// everything that looks at the clock, as SIGSTOP does.
+// Warp distorts the clocks of one candidate in a simulation. Safe for concurrent use. Gate, if
+// set, is called before every reading: a Gate that blocks pauses everything that reads the clock,
+// as SIGSTOP does.
 type Warp struct {
 	Mono, Wall, Boot atomic.Int64 // nanoseconds added to each clock
 	NoBoot           atomic.Bool  // as on systems without CLOCK_BOOTTIME
 	Gate             func()
 }
 
-// Held is what that checker reads of a Grant.
+// Held is the part of a Grant that the checker of a simulation reads.
 type Held interface{ TrueDeadline() time.Time }
 
 // Stamp is one reading of all clocks: the anchor that a lease counts from.
 type Stamp struct {
 	t          time.Time // wall and monotonic in one reading
 	boot       int64     // CLOCK_BOOTTIME in ns; 0: not known
-	mono, wall int64     // the warp's part, at the time of the reading
+	mono, wall int64     // ns that the Warp added at the time of the reading
 }
 
-// Time is the stamp's wall time, for people.
+// Time returns the stamp's wall time, for people to read.
 func (s Stamp) Time() time.Time { return s.t.Round(0) }
 
-// IsZero reports whether the stamp was ever set.
+// IsZero reports whether the stamp was never set.
 func (s Stamp) IsZero() bool { return s.t.IsZero() }
 
-// Now reads all clocks. It is taken at every win and renewal, and costs one
-// system call more than time.Now.
+// Now reads all clocks. It is called at every claim and renewal, and costs one system call more
+// than time.Now.
 func (c *Clock) Now() Stamp {
 	if c.warp != nil && c.warp.Gate != nil {
 		c.warp.Gate()
@@ -61,14 +60,15 @@ func (c *Clock) Now() Stamp {
 	return c.Peek()
 }
 
-// Anchor is Now for leases that are to count from it: it may be that of many, and never changes.
+// Anchor is Now for leases that count from it: many leases may share the stamp, which must never
+// change.
 func (c *Clock) Anchor() *Stamp {
 	s := c.Now()
 	return &s
 }
 
-// Peek is Now past the gate: what the candidate's clocks show while the
-// candidate itself stands still.
+// Peek is Now without the Gate: what the candidate's clocks show while the candidate itself is
+// paused.
 func (c *Clock) Peek() Stamp {
 	s := Stamp{t: time.Now(), boot: c.bootAt()}
 	if c.warp != nil {
@@ -77,10 +77,9 @@ func (c *Clock) Peek() Stamp {
 	return s
 }
 
-// Since is how long ago s was read, counting suspends. ok is false when the
-// clocks contradict each other and none can be relied on: the lease then counts
-// as lost. While the wall and the monotonic clock agree it costs one time.Now
-// and allocates nothing.
+// Since returns how long ago s was read, including suspends. ok is false when the clocks
+// contradict each other and none can be relied on: the lease then counts as lost. While the
+// wall and the monotonic clock agree, Since costs one time.Now and allocates nothing.
 func (c *Clock) Since(s Stamp) (elapsed time.Duration, ok bool) {
 	if c.warp != nil && c.warp.Gate != nil {
 		c.warp.Gate()
@@ -88,7 +87,7 @@ func (c *Clock) Since(s Stamp) (elapsed time.Duration, ok bool) {
 	return c.PeekSince(s)
 }
 
-// PeekSince is Since past the gate.
+// PeekSince is Since without the Gate.
 func (c *Clock) PeekSince(s Stamp) (elapsed time.Duration, ok bool) {
 	now := time.Now()
 	mono := now.Sub(s.t)
@@ -103,8 +102,8 @@ func (c *Clock) PeekSince(s Stamp) (elapsed time.Duration, ok bool) {
 	return c.decide(s, mono)
 }
 
-// decide reads CLOCK_BOOTTIME, which neither stands still in a suspend (as the
-// monotonic clock does) nor follows a step of the wall clock.
+// decide is Since when the other clocks disagree: it reads CLOCK_BOOTTIME, which neither stops in
+// a suspend (as the monotonic clock does) nor follows a step of the wall clock.
 func (c *Clock) decide(s Stamp, mono time.Duration) (time.Duration, bool) {
 	now := c.bootAt()
 	if now == 0 || s.boot == 0 {
@@ -112,7 +111,7 @@ func (c *Clock) decide(s Stamp, mono time.Duration) (time.Duration, bool) {
 	}
 	elapsed := time.Duration(now - s.boot)
 	if elapsed < mono-agreement {
-		return 0, false // no clock runs backwards against the monotonic one
+		return 0, false // CLOCK_BOOTTIME can't have advanced less than the monotonic clock
 	}
 	return max(elapsed, mono), true
 }
@@ -124,7 +123,7 @@ func (c *Clock) bootAt() int64 {
 	if c.warp.NoBoot.Load() {
 		return 0
 	}
-	// In a simulation the real boot clock means nothing: the bubble's own
-	// clock, plus what the test says has passed in a suspend, takes its place.
+	// In a simulation the real boot clock is meaningless: it is replaced by the bubble's
+	// clock, plus the time that the test counts as suspended.
 	return time.Now().UnixNano() + c.warp.Boot.Load()
 }

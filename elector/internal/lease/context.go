@@ -4,11 +4,11 @@ import "context"
 
 type clockKey struct{}
 
-// WithClock makes an Elector that runs under ctx use c: how a simulation bends
-// the clocks of one candidate without a public setting for it.
+// WithClock makes an Elector that runs under the returned context use c. A simulation changes the
+// clocks of one candidate this way, without a public setting.
 func WithClock(ctx context.Context, c *Clock) context.Context {
 	return context.WithValue(ctx, clockKey{}, c)
 }
 
-// ClockFrom is the clock of WithClock, or nil.
+// ClockFrom returns the clock of WithClock, or nil.
 func ClockFrom(ctx context.Context) *Clock { c, _ := ctx.Value(clockKey{}).(*Clock); return c }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Grant is a lease that is held: it counts from the newest anchor. Holding,
-// renewing and reading are safe from any goroutine; reading is wait-free.
+// Grant is a lease that is held. It counts from its newest anchor. All methods are safe for
+// concurrent use, and reading is wait-free.
 type Grant struct {
 	clock  *Clock
 	timing Timing
 	anchor atomic.Pointer[Stamp]
 }
 
-// NewGrant starts a lease whose request was sent at the given stamp.
+// NewGrant returns a lease whose request was sent at the given stamp.
 func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 	g := &Grant{clock: c, timing: t}
 	g.anchor.Store(&sent)
@@ -23,9 +23,9 @@ func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 	return g
 }
 
-// Renew moves the anchor to the moment before the renewal was sent. An answer
-// that arrives after the deadline does not count: the work's context was cancelled
-// by then, and an ended lease never revives. The anchor may be that of many leases, and never changes.
+// Renew moves the anchor to sent, the moment before the renewal was sent. It returns false, and
+// changes nothing, if the deadline has passed: the work's context was cancelled by then, and an
+// ended lease never becomes valid again. Many leases may share sent, which must never change.
 func (g *Grant) Renew(sent *Stamp) bool {
 	if !g.Valid() {
 		return false
@@ -34,16 +34,15 @@ func (g *Grant) Renew(sent *Stamp) bool {
 	return true
 }
 
-// Valid reports whether the deadline for the work is still ahead. It reads the
-// clock at every call: a process that slept through its lease gets false from
-// the first call on.
+// Valid reports whether the deadline for the work is still ahead. It reads the clock at every
+// call: a process that was suspended beyond its deadline gets false from the first call on.
 func (g *Grant) Valid() bool {
 	elapsed, ok := g.clock.Since(*g.anchor.Load())
 	return ok && elapsed < g.timing.Deadline()
 }
 
-// Left is how much of the lease is left until the deadline for the work and
-// until its end; zero when it has passed, or when the clocks don't show it.
+// Left returns the time until the deadline for the work, and until the end of the lease; zero
+// when it has passed, or when the clocks contradict each other.
 func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	elapsed, ok := g.clock.Since(*g.anchor.Load())
 	if !ok {
@@ -52,20 +51,20 @@ func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
 }
 
-// Age is the time since the newest anchor. ok is false when the clocks don't show it.
+// Age returns the time since the newest anchor. ok is false when the clocks contradict each other.
 func (g *Grant) Age() (age time.Duration, ok bool) { return g.clock.Since(*g.anchor.Load()) }
 
-// Past is for how long the deadline for the work has passed; zero while it is ahead.
-// ok is false when the clocks don't show it.
+// Past returns how long ago the deadline for the work was; zero while it is ahead. ok is false
+// when the clocks contradict each other.
 func (g *Grant) Past() (past time.Duration, ok bool) {
 	elapsed, ok := g.clock.Since(*g.anchor.Load())
 	return max(0, elapsed-g.timing.Deadline()), ok
 }
 
-// Deadline is the time of the deadline for the work by the clock that Valid
-// reads: a step of the wall clock moves it along, and does not shorten or extend
-// what is left. Between two renewals it is one and the same time unless a clock
-// stepped. When the clocks don't show it, the lease counts as lost: it is now then.
+// Deadline returns the deadline for the work, by the clock that Valid reads: a step of the wall
+// clock moves the deadline by the same amount, and does not change the time that is left. Between
+// two renewals Deadline returns exactly the same time, unless a clock was stepped. When the clocks
+// contradict each other, the lease counts as lost, and Deadline returns the current time.
 func (g *Grant) Deadline() time.Time {
 	sent := *g.anchor.Load()
 	elapsed, ok := g.clock.Since(sent)
@@ -80,10 +79,9 @@ func (g *Grant) Deadline() time.Time {
 	return counted
 }
 
-// near reports whether d is no more than two clocks that agree, read one after the other, can differ by.
+// near reports whether two clocks that agree can differ by d when they are read one after the other.
 func near(d time.Duration) bool { return d <= 2*agreement && d >= -2*agreement }
 
-// TrueDeadline is the deadline on the machine's own clock, whatever a Warp makes
-// the candidate believe: for a simulation's checker, which is to notice that a
-// candidate's clocks stand still.
+// TrueDeadline returns the deadline by the machine's own clock, without the Warp: the checker of a
+// simulation uses it to notice that a candidate's clocks stand still.
 func (g *Grant) TrueDeadline() time.Time { return g.anchor.Load().Time().Add(g.timing.Deadline()) }

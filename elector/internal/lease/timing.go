@@ -1,7 +1,7 @@
-// Package lease is the arithmetic of a lease and the clock it is measured
-// with. It imports the standard library and package setting only, and is the only code of the
-// project that adds durations to the time of a grant: anything that needs to know how
-// long a lease still holds gets it here.
+// Package lease has the arithmetic of leases, and the clock that measures them. It imports
+// only the standard library and package setting, and is the only code of the project
+// that adds durations to the time of a grant: all other code gets from here how long a
+// lease still holds.
 package lease
 
 import (
@@ -25,19 +25,19 @@ const MaxLease = 24 * time.Hour
 // has four fifths of it, and below that a busy machine alone takes longer.
 const MinRenewEvery = 10 * time.Millisecond
 
-// Timing is the schedule of a lease. All times count from the moment before
-// the request that obtained or renewed the lease was sent (never from its
-// answer, which may have been under way for long).
+// Timing is the schedule of a lease. All times count from the moment before the request that
+// obtained or renewed the lease was sent, never from its answer, which may have taken long
+// to arrive.
 type Timing struct {
 	Lease      time.Duration // as requested from Redis (PX)
 	RenewEvery time.Duration // from one renewal to the next
-	StopMargin time.Duration // what the work gets to stop before the lease ends
+	StopMargin time.Duration // how long the work has to stop before the lease ends
 }
 
-// DefaultLease is the lease where none is chosen.
+// DefaultLease is the lease if none is configured.
 const DefaultLease = 10 * time.Second
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns t with defaults for the fields that are zero.
 func (t Timing) WithDefaults() Timing {
 	t.Lease = cmp.Or(t.Lease, DefaultLease)
 	t.RenewEvery = cmp.Or(t.RenewEvery, t.Lease/4)
@@ -45,18 +45,18 @@ func (t Timing) WithDefaults() Timing {
 	return t
 }
 
-// Drift is what clocks may differ over one lease: 1 % for their rate and 2 ms
+// Drift returns by how much clocks may differ over one lease: 1 % for their rate and 2 ms
 // for their granularity (the allowance of the Redlock description).
 func (t Timing) Drift() time.Duration { return t.Lease/100 + 2*time.Millisecond }
 
-// End is when the lease ends, counted from the moment before it was requested.
+// End returns when the lease ends, counted from the moment before it was requested.
 func (t Timing) End() time.Duration { return t.Lease - t.Drift() }
 
-// Deadline is when the work's context is cancelled, counted as End is.
+// Deadline returns when the work's context is cancelled, counted as End is.
 func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
 
-// MaxStopMargin is the longest margin that leaves room for two renewals; zero for a lease
-// that is not accepted.
+// MaxStopMargin returns the longest stop margin that leaves time for two renewals; zero for a
+// lease that is not accepted.
 func (t Timing) MaxStopMargin() time.Duration {
 	if t.Lease < MinLease || t.Lease > MaxLease {
 		return 0
@@ -64,32 +64,32 @@ func (t Timing) MaxStopMargin() time.Duration {
 	return max(0, t.End()-2*t.RenewEvery)
 }
 
-// CallTimeout bounds one request to one node, so that a hung request is over
-// before the next renewal wants to go out.
+// CallTimeout returns the time-out of one request to one node: a hung request ends before the
+// next renewal is due.
 func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
 
-// farthest is the longest round trip of any use: connections are made in a time that does
-// not depend on the lease (two seconds to dial, for up to three trips with TLS).
+// farthest is the longest round trip that works with any lease: the time-out for making a
+// connection does not depend on the lease (two seconds to dial, for up to three trips with TLS).
 const farthest = 500 * time.Millisecond
 
-// MaxRoundTrip is the longest round trip to a node at which a term also survives the loss
-// of all connections, at the worst moment: just before the answer to a renewal. That
-// trip is lost, one dials, one greets (HELLO), and one renews; and the renewal waits for
-// its connection for twice its call time-out. TLS and a database number cost a trip more,
-// each.
+// MaxRoundTrip returns the longest round trip to a node at which a term survives even the loss
+// of all connections at the worst moment, just before the answer to a renewal. That takes four
+// round trips: the lost one, one to dial, one to greet (HELLO), and one to renew; and the renewal
+// waits for its connection for twice its call time-out. TLS and a database number cost one more
+// round trip each.
 //
-// Up to CallTimeout nodes that are farther away elect, renew and hand over too, but lose
-// a term with its connections. Farther still no request is answered in time.
+// With nodes farther away, up to CallTimeout, elections, renewals and handovers still work, but a
+// term is lost with its connections. Beyond that no request is answered in time.
 func (t Timing) MaxRoundTrip() time.Duration {
 	return min((t.Deadline()-t.RenewEvery)/4, t.CallTimeout()*2/3, farthest)
 }
 
-// RetryEvery is the pause before a renewal with an unknown outcome is tried
-// again, and how often the deadline timer looks at the clock.
+// RetryEvery returns the pause before a renewal with an unknown outcome is tried again. It is
+// also how often the deadline timer reads the clock.
 func (t Timing) RetryEvery() time.Duration { return t.Lease / 16 }
 
-// Problems lists everything that is wrong with the schedule, each with what to
-// do; nil when it can work.
+// Problems returns everything that is wrong with the schedule, each with a remedy; nil if the
+// schedule is valid.
 func (t Timing) Problems() []error {
 	var all []error
 	add := func(name, format string, args ...any) { all = append(all, setting.Errorf(name, format, args...)) }
@@ -118,5 +118,5 @@ func (t Timing) Problems() []error {
 	return all
 }
 
-// Validate is Problems as one error.
+// Validate returns the Problems as one error.
 func (t Timing) Validate() error { return errors.Join(t.Problems()...) }

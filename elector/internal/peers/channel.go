@@ -13,14 +13,14 @@ import (
 // Bounds of a request and its answers.
 const (
 	requestTimeout = time.Second // for all answers
-	// JoinTimeout is for a subscription to be taken by all nodes.
+	// JoinTimeout is how long to wait until all nodes have confirmed a subscription.
 	JoinTimeout = 500 * time.Millisecond
-	// linger is for more answers than are expected: candidates of one process share their
-	// connections, and count as one listener.
+	// linger is how long to wait for more answers than expected: the candidates of one process
+	// share a connection, and Redis counts them as one subscriber.
 	linger = 10 * time.Millisecond
 )
 
-// Nodes is what a Channel needs of quorum.Nodes.
+// Nodes is the part of quorum.Nodes that a Channel needs.
 type Nodes interface {
 	Majority() int
 	Listeners(ctx context.Context, channel string, limit time.Duration) int
@@ -28,14 +28,14 @@ type Nodes interface {
 	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error
 }
 
-// Bus is what it needs of pubsub.Bus.
+// Bus is the part of pubsub.Bus that Peers and a Channel need.
 type Bus interface {
 	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
 	Collect(channel string, maxSize int) *pubsub.Collector
 	Turn(ctx context.Context) (done func())
 }
 
-// Channel is where the candidates of one election, and its operators, reach each other.
+// Channel connects the candidates of one election with each other and with its operators.
 type Channel struct {
 	Nodes    Nodes
 	Bus      Bus
@@ -43,9 +43,9 @@ type Channel struct {
 	Election string
 }
 
-// channelOf is where requests of a kind are published. Roll calls have a channel to
-// themselves: Redis grants rights by channel, and a user who may only look is granted
-// this one. Anything else that arrives there is ignored.
+// channelOf returns the channel for a kind of request. Roll calls have a channel of their own:
+// Redis grants rights by channel, and a user who may only look is granted this one. Candidates
+// ignore anything else that arrives there.
 func (c Channel) channelOf(kind string) string {
 	if kind == rollCall {
 		return c.Keys.Roll
@@ -53,13 +53,13 @@ func (c Channel) channelOf(kind string) string {
 	return c.Keys.Ask
 }
 
-// RollCall queries all candidates, and waits until all that are subscribed have
-// answered, or for a bounded time. It returns the errors of the nodes, by node, when no
-// majority of them could be reached, or none lets us receive the answers.
+// RollCall queries all candidates, and waits until all subscribers have answered, for a bounded
+// time. It returns the nodes' errors, by node, when no majority of the nodes could be reached,
+// or when every node refuses the subscription for the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
 	defer c.Bus.Turn(ctx)()
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
-	if expected == 0 { // no candidate is there; or Redis lets none subscribe, nor us
+	if expected == 0 { // there is no candidate; or Redis refuses subscriptions, which Ready would show
 		answers := c.Bus.Collect(protocol.Reply(c.Keys.Roll, rand.Text()), protocol.MaxMessage)
 		defer answers.Close()
 		return nil, answers.Ready(ctx, JoinTimeout)
@@ -75,10 +75,10 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 	return all, failed
 }
 
-// StepDown requests of the leader, by its incarnation and the token of its term, to hand over, to the incarnation
-// to or, when that is "", to any. ok is false when it has not answered; the errors are
-// RollCall's. Only its own answer counts: once it has obeyed, the next leader may receive the request, too, and
-// answer first that the term is over.
+// StepDown requests the leader with that incarnation to end the term with that token, and to hand
+// over to the incarnation to; "": to any. ok is false when the leader has not answered; the errors
+// are those of RollCall. Only the answer of this incarnation counts: once it has obeyed, the next
+// leader may receive the request, too, and answer first that the term is over.
 func (c Channel) StepDown(ctx context.Context, leader string, token uint64, to, note string) (a Answer, ok bool, failed []error) {
 	failed = c.ask(ctx, request{Kind: stepDown, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
 		if ok || got.Candidate == nil || got.Candidate.Incarnation != leader {
@@ -90,12 +90,12 @@ func (c Channel) StepDown(ctx context.Context, leader string, token uint64, to, 
 	return a, ok, failed
 }
 
-// Paused has the candidates check whether the election is paused.
+// Paused makes the candidates check whether the election is paused.
 func (c Channel) Paused(ctx context.Context, note string) {
 	c.publish(ctx, request{Kind: paused, Note: note}, requestTimeout)
 }
 
-// Resumed has those that wait for the end of a pause check again.
+// Resumed makes the candidates that wait for the end of a pause check again.
 func (c Channel) Resumed(ctx context.Context) {
 	c.publish(ctx, request{Kind: resumed}, requestTimeout)
 }
@@ -105,13 +105,13 @@ func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []
 	return c.Nodes.Request(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
-// ask publishes a request and passes on the answers until enough is true and what
-// it lingers for has come too, or time is up.
+// ask publishes a request, and passes each answer to enough. It returns linger after enough has
+// returned true, or when requestTimeout has passed or ctx ends.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
 	q.Nonce = rand.Text()
 	answers := c.Bus.Collect(protocol.Reply(c.channelOf(q.Kind), q.Nonce), protocol.MaxMessage)
 	defer answers.Close()
-	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // no answer could arrive, and it might be obeyed
+	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // the request might be obeyed, but no answer could arrive
 		return refused
 	}
 	errs := c.publish(ctx, q, requestTimeout)
@@ -128,7 +128,7 @@ func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enoug
 			over = true
 		case <-answers.Arrived():
 		}
-		// Also when time is up: on a busy machine what came in time may lie here unread.
+		// Also when time is up: on a busy machine, answers that came in time may still be unread.
 		for _, m := range answers.Take() {
 			if a, err := parseAnswer(m.Payload); err == nil && enough(a) {
 				timeout.Reset(linger)

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
-// Start follows and answers until Stop. Call it once; ctx bounds what it reads from Redis.
+// Start subscribes, and answers requests until Stop. Call it once; ctx bounds the reads from Redis.
 func (p *Peers) Start(ctx context.Context) {
 	p.since = time.Now()
 	p.unsubscribe = [...]func(){p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive), p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)}
@@ -20,7 +20,8 @@ func (p *Peers) Start(ctx context.Context) {
 	p.worker.begin(func() { p.work(ctx) })
 }
 
-// Stop publishes that this candidate is gone, so that none waits for this candidate.
+// Stop ends the subscriptions, waits for the worker, and, except in a race, publishes that this
+// candidate is gone, so that no other candidate waits for it.
 func (p *Peers) Stop() {
 	for _, unsubscribe := range p.unsubscribe {
 		unsubscribe()
@@ -34,14 +35,14 @@ func (p *Peers) Stop() {
 	}
 }
 
-// work does what there is to do. In a race that is to answer; elsewhere to look, too.
+// work answers what was received. Where the order of succession needs it, work also looks for heirs.
 func (p *Peers) work(ctx context.Context) {
 	for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
 		p.answer(ctx, r)
 	}
 	p.confirmPause(ctx)
 	if p.c.Order != Race {
-		p.look(ctx) // the first look introduces it
+		p.look(ctx) // the first look publishes what this candidate is
 		p.again.Reset(p.c.RenewEvery)
 	} else if !p.introduced {
 		p.introduced = true
@@ -67,7 +68,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 	p.worker.wake()
 }
 
-// requestOf is nil for what is no request.
+// requestOf parses a request; nil: the payload is none.
 func requestOf(payload string) *request {
 	q, err := parseRequest(payload)
 	if err != nil {
@@ -76,8 +77,8 @@ func requestOf(payload string) *request {
 	return &q
 }
 
-// concernsOthers reports whether there is nothing to do about a request: it is our own, or in a race of a candidate that is no
-// twin.
+// concernsOthers reports whether this candidate can ignore a request: its own, or in a race, news
+// of a candidate with another id.
 func (p *Peers) concernsOthers(q *request) bool {
 	if c := q.Candidate; c != nil && (c.Incarnation == p.c.Incarnation || q.Kind == info && p.c.Order == Race && c.ID != p.c.ID) {
 		return true
@@ -85,7 +86,7 @@ func (p *Peers) concernsOthers(q *request) bool {
 	return q.Kind == gone && p.c.Order == Race
 }
 
-// answer does what a request is for. A request comes once from each node.
+// answer handles a request. Each request arrives once from every node.
 func (p *Peers) answer(ctx context.Context, r received) {
 	switch r.Kind {
 	case info:
@@ -122,7 +123,7 @@ func (p *Peers) answer(ctx context.Context, r received) {
 	}
 }
 
-// stepDown ends the term when it is the one that is meant.
+// stepDown ends the term if the request is about this one.
 func (p *Peers) stepDown(token uint64, r received) Answer {
 	self := p.self()
 	if r.Token != token {
@@ -144,7 +145,7 @@ func (p *Peers) reply(ctx context.Context, r received, with Answer) {
 	})
 }
 
-// requested is a note as the reason of a step-down; it may begin with who requested it.
+// requested returns the reason of a step-down with a note; a note "by ..." names who requested it.
 func requested(note string) string {
 	if strings.HasPrefix(note, "by ") {
 		return "requested " + note
@@ -152,7 +153,7 @@ func requested(note string) string {
 	return "requested by an operator: " + note
 }
 
-// getWarm answers such a request: that it was received, and how it went.
+// getWarm warms this candidate up, and answers twice: that it has begun, and how it ended.
 func (p *Peers) getWarm(ctx context.Context, r received) {
 	self := p.self()
 	p.reply(ctx, r, Answer{Candidate: &self, Warming: true})

@@ -5,28 +5,29 @@ import (
 	"sync/atomic"
 )
 
-// mailbox is what was received on one channel and is not answered yet, and what the answers
-// may cost. Each channel has its own: users who may only call the roll must not displace a
-// request to step down, however many messages they send.
+// mailbox holds the requests received on one channel that are not answered yet, and bounds the
+// cost of the answers. Each channel has its own mailbox: users who may only call the roll must
+// not displace a request to step down, however many messages they send.
 type mailbox struct {
 	start   func(func())    // runs a function in the background
 	sending atomic.Int32    // messages under way
-	seen    map[string]bool // nonces; of the goroutine that answers
+	seen    map[string]bool // nonces; owned by the goroutine that answers
 
 	mu       sync.Mutex // of received
 	received []received
 }
 
-// received is a request and the node that it came from. Other candidates of this process share the request.
+// received is a request and the node that it came from. All candidates of this process share the
+// request, and must not change it.
 type received struct {
 	node int
 	*request
 }
 
-// What a flood on a channel costs at most: anyone who makes one gets no answers.
+// Bounds of what a flood of messages on a channel can cost. What exceeds them is dropped.
 const (
-	maxReceived = 256 // messages that wait
-	maxSending  = 8   // messages under way: a hung node takes its time for each
+	maxReceived = 256 // requests that wait for an answer
+	maxSending  = 8   // messages under way, each of which a hung node delays until its time-out
 )
 
 func newMailbox(start func(func())) *mailbox {
@@ -49,7 +50,7 @@ func (b *mailbox) take() []received {
 	return all
 }
 
-// fresh reports whether no request with that nonce was received before.
+// fresh reports whether a request with that nonce arrives for the first time.
 func (b *mailbox) fresh(nonce string) bool {
 	if nonce == "" || b.seen[nonce] {
 		return false

@@ -18,44 +18,44 @@ type Candidate struct {
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
 	Role        string `json:"role"`
-	Token       uint64 `json:"token,omitempty"` // of the term that it serves
+	Token       uint64 `json:"token,omitempty"` // of the term that it leads
 	Healthy     bool   `json:"healthy"`
 	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
 	Priority    int    `json:"priority,omitempty"`
-	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
+	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
 	RunningFor time.Duration    `json:"running_ns"`
 	HealthyFor time.Duration    `json:"healthy_for_ns,omitempty"`
 	Unable     bool             `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	Cordoned   *protocol.Cordon `json:"cordoned,omitempty"`    // it does not campaign; nil: it does
-	Outdated   string           `json:"outdated,omitempty"`    // the newer version that has led: it does not
-	RestFor    time.Duration    `json:"rest_for_ns,omitempty"` // until it campaigns again
-	RestWhy    string           `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
+	Cordoned   *protocol.Cordon `json:"cordoned,omitempty"`    // why it does not campaign; nil: it is not cordoned
+	Outdated   string           `json:"outdated,omitempty"`    // the newer version that has led, so that it does not campaign
+	RestFor    time.Duration    `json:"rest_for_ns,omitempty"` // left of its cool-down
+	RestWhy    string           `json:"rest_reason,omitempty"` // how the term ended that caused its cool-down
 	PID        int              `json:"pid,omitempty"`         // on Host
 	Lease      time.Duration    `json:"lease_ns,omitempty"`
 	Succession string           `json:"succession,omitempty"`
-	Nodes      []Node           `json:"nodes,omitempty"` // that it votes with, in the order of its list
+	Nodes      []Node           `json:"nodes,omitempty"` // its list of nodes, in its order
 }
 
 // Node is a Redis node in a candidate's list.
 type Node struct {
-	Name     string `json:"name"`               // its address, as that candidate knows it
-	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: it has not answered lately
-	Refusal  string `json:"refusal,omitempty"`  // the error with which it answers requests of the candidate; empty: it does not
-	Remedy   string `json:"remedy,omitempty"`   // of the refusal, where it is known
+	Name     string `json:"name"`               // the node's address in the candidate's list
+	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: the node has not answered lately
+	Refusal  string `json:"refusal,omitempty"`  // the error with which the node answers the candidate's requests; empty: none
+	Remedy   string `json:"remedy,omitempty"`   // for the refusal; empty: not known
 }
 
-// request is what is published on the channels <prefix>:{<election>}:ask and :roll. Anyone
-// who may publish on the first can have a leader hand over, as an operator does, again and
-// again; all else costs an answer at most.
+// request is a message on the channels <prefix>:{<election>}:ask and :roll. Anyone who may publish
+// on the first can make a leader hand over, as an operator does, again and again; any other
+// request costs an answer at most.
 type request struct {
 	Version  int    `json:"v"`
 	Kind     string `json:"kind"`
 	Election string `json:"election"`
-	Nonce    string `json:"nonce,omitempty"` // the answers go to the channel that ends with it
-	// of stepDown
-	Token uint64 `json:"token,omitempty"` // whose term is meant
-	To    string `json:"to,omitempty"`    // incarnation; "": any
+	Nonce    string `json:"nonce,omitempty"` // the name of the channel for the answers ends with it
+	// of stepDown and warm
+	Token uint64 `json:"token,omitempty"` // of the leader's current term
+	To    string `json:"to,omitempty"`    // incarnation of the heir; "" (stepDown only): any
 	Note  string `json:"note,omitempty"`
 	// of warm
 	For time.Duration `json:"for_ns,omitempty"`
@@ -63,26 +63,26 @@ type request struct {
 	Candidate *Candidate `json:"card,omitempty"`
 }
 
-// version is that of the requests' format.
+// version is the version of the requests' format.
 const version = 1
 
 // The kinds of requests.
 const (
-	rollCall  = "roll-call" // which candidates are there?
+	rollCall  = "roll-call" // all candidates answer with what they are
 	leaderAll = "cards"     // a leader's roll call: all candidates publish what they are
 	stepDown  = "hand-over" // to the leader
-	info      = "card"      // of the sender; goes out when it changes, if the Order needs it
-	gone      = "gone"      // the sender is no candidate any more
+	info      = "card"      // what the sender is; published at each change if the Order needs it
+	gone      = "gone"      // the sender is not a candidate any more
 	paused    = "paused"    // no new leader is elected
-	resumed   = "resumed"
-	warm      = "warm" // to who should lead next: the leader waits until it is ready
+	resumed   = "resumed"   // the pause has ended
+	warm      = "warm"      // to the heir: get ready to lead; the leader waits until it is
 )
 
-// Answer is what comes back.
+// Answer is a candidate's answer to a request.
 type Answer struct {
 	Candidate *Candidate `json:"card,omitempty"`
-	Refused   string     `json:"refused,omitempty"` // why a leader doesn't step down, or a candidate is not warm
-	Warming   bool       `json:"warming,omitempty"` // it has begun: another answer follows
+	Refused   string     `json:"refused,omitempty"` // why the leader doesn't step down, or the candidate is not warm
+	Warming   bool       `json:"warming,omitempty"` // warming has begun: another answer follows
 }
 
 func (q request) encode() []byte {
@@ -144,14 +144,14 @@ func parseAnswer(s string) (Answer, error) {
 	return a, nil
 }
 
-// maxNodes is more than any candidate has.
+// maxNodes is more nodes than any candidate's list has.
 const maxNodes = 15
 
-// MaxRefusal bounds the texts of a Node, in bytes: those of all nodes fit into a message.
+// MaxRefusal bounds each text of a Node, in bytes, so that those of all nodes fit into one message.
 const MaxRefusal = 250
 
-// bound limits what a candidate claims, and how long its texts are: it decides who is
-// preferred, and is kept.
+// bound limits the numbers and the lengths of the texts that a candidate sends: they decide which
+// candidate is preferred, and are kept in memory.
 func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), protocol.Clip(c.Succession, 64)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// confirmPause reads from Redis whether the election is paused, if a report of that is open:
-// not often, however many messages arrive. A candidate that waits for the end of a pause,
-// or until operators let it lead again, finds out by a claim.
+// confirmPause reads from Redis whether the election is paused, if a report is still to be
+// confirmed: at most once per RetryEvery, however many messages arrive. A candidate that waits
+// for the end of a pause, or that must not lead because its version is outdated, claims again.
 func (p *Peers) confirmPause(ctx context.Context) {
 	d := &p.pauses
 	if !d.open {

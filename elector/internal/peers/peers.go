@@ -1,6 +1,6 @@
-// Package peers is what the candidates of an election publish for each other: who they are
+// Package peers exchanges messages between the candidates of an election: what each candidate is
 // (the roll call), requests to hand over, and, where the order of succession needs it, who
-// goes first. All of it is hints: the lock alone decides who leads, and the state machine
+// should lead next. All of it is hints: the lock alone decides who leads, and the state machine
 // waits for nothing here.
 package peers
 
@@ -16,45 +16,46 @@ import (
 // Self is the candidate of this process. Its methods are called on many goroutines, and
 // do no I/O unless noted.
 type Self interface {
-	// Info is what the candidate is, without what Peers adds: Host, PID and RunningFor.
-	// HealthyFor may be longer than that.
+	// Info returns what the candidate publishes of itself, without what Peers adds: Host, PID
+	// and RunningFor. HealthyFor may be longer than RunningFor.
 	Info() Candidate
-	// Leading is the token of the term that the candidate serves; false: none.
+	// Leading returns the token of the term that the candidate leads; false: it does not lead.
 	Leading() (token uint64, ok bool)
-	// HandOver ends the term with that token in favour of an incarnation; "": of any.
+	// HandOver ends the term with that token in favour of the incarnation to; "": of any.
 	HandOver(token uint64, to string, why error)
-	// Warm gets the candidate ready to lead; it blocks for that, for limit at most if it obeys its context.
+	// Warm makes the candidate ready to lead, and blocks until it is: for limit at most, if the
+	// candidate's function obeys its context.
 	Warm(ctx context.Context, limit time.Duration) error
-	// Yieldable queries Redis: the error is why no other candidate could be elected after a
-	// handover that no operator requested.
+	// Yieldable queries Redis, and returns why no other candidate could be elected after a
+	// handover that no operator requested; nil if one could.
 	Yieldable(ctx context.Context) error
 	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
-	// ReadPause reads from Redis whether it is.
+	// ReadPause reads from Redis whether the election is paused.
 	ReadPause(ctx context.Context)
 }
 
-// Config is what Peers is made of.
+// Config configures Peers.
 type Config struct {
 	Channel
 	Self Self
 	Log  *slog.Logger
-	// NotSubscribed is called with the reason when a node sends no messages, also while this
-	// candidate leads: no request can reach it then.
+	// NotSubscribed is called with the reason when the subscription to a node fails, also while
+	// this candidate leads: no request can reach it through that node.
 	NotSubscribed func(error)
-	// Go runs a function in the background; the owner of Peers waits for it.
+	// Go runs a function in the background; the owner of Peers waits for its end.
 	Go func(func())
 
 	ID, Incarnation string
 	Order           Order
-	// Following is the role of those that could lead next, and Stopping that of a leader
-	// whose release still names the heir.
+	// Following is the role of a candidate that could lead next, and Stopping that of a leader
+	// whose release will still name the heir.
 	Following, Stopping string
 
 	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
 }
 
-// Peers is one candidate's end of what the candidates publish for each other.
+// Peers is one candidate's side of this exchange.
 type Peers struct {
 	c          Config
 	pauseEnded chan struct{}
@@ -63,22 +64,23 @@ type Peers struct {
 	heirs      atomic.Pointer[[]string] // incarnations; set while leading
 	worker     worker
 
-	// of Start and Stop, but for since, which is not changed in between
+	// owned by Start and Stop; all goroutines may read since in between
 	since       time.Time // when this candidate began to run
 	unsubscribe [2]func()
-	again       *time.Timer // when to look again; nil in a race
+	again       *time.Timer // wakes the worker to look again; nil in a race
 
-	// of the worker
-	introduced bool
+	// owned by the worker
+	introduced bool // what this candidate is has been published (in a race)
 	others     roster
-	shown      string // what was last published of role and health
-	called     time.Time
-	led        uint64          // token of the term of the last roll call
-	twins      map[string]bool // incarnations that were seen under this candidate's id
+	shown      string          // what was last published of role and health
+	called     time.Time       // when this candidate, as leader, last called the roll
+	led        uint64          // token of the term of that roll call
+	twins      map[string]bool // other incarnations seen with this candidate's id
 	pauses     pauseCheck
 }
 
-// Host is the name of this machine, for people and for operators who cordon all that runs there.
+// Host returns the name of this machine, for people to read, and for operators to cordon all
+// candidates on it.
 var Host = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name
@@ -89,9 +91,9 @@ func New(c Config) *Peers {
 	return &Peers{c: c, pauseEnded: make(chan struct{}, 1), requests: newMailbox(c.Go), rollCalls: newMailbox(c.Go)}
 }
 
-// RoleChanged has the candidate looked at anew where the others need to know. It never
-// blocks. In a race none of them does, and the goroutine that it would wake would stand in
-// the way of a handover.
+// RoleChanged wakes the worker to publish the candidate's new role. It never blocks. In a race
+// it does nothing: no other candidate needs the role, and the worker's goroutine would delay a
+// handover.
 func (p *Peers) RoleChanged() {
 	if p.c.Order != Race {
 		p.worker.wake()
@@ -101,7 +103,7 @@ func (p *Peers) RoleChanged() {
 // PauseEnded is signaled when the pause that the candidate waits for may have ended.
 func (p *Peers) PauseEnded() <-chan struct{} { return p.pauseEnded }
 
-// Heir is the incarnation that goes first after the term, "" for none.
+// Heir returns the incarnation that should lead after this term; "": none in particular.
 func (p *Peers) Heir() string {
 	if all := p.Heirs(); len(all) > 0 {
 		return all[0]
@@ -109,7 +111,7 @@ func (p *Peers) Heir() string {
 	return ""
 }
 
-// Heirs are the incarnations that could go first, in the order in which they should.
+// Heirs returns the incarnations that could lead after this term, the preferred one first.
 func (p *Peers) Heirs() []string {
 	if all := p.heirs.Load(); all != nil {
 		return *all
@@ -124,7 +126,7 @@ func (p *Peers) mailboxOf(kind string) *mailbox {
 	return p.requests
 }
 
-// self is what this candidate publishes of itself.
+// self returns what this candidate publishes of itself.
 func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
 	self.Host, self.PID, self.RunningFor = Host(), os.Getpid(), time.Since(p.since)
@@ -133,19 +135,19 @@ func (p *Peers) self() Candidate {
 	return self
 }
 
-// fresh reports whether a request was not received from another node before.
+// fresh reports whether a request arrives for the first time: each comes once from every node.
 func (p *Peers) fresh(r received) bool { return p.mailboxOf(r.Kind).fresh(r.Nonce) }
 
-// publish goes to all nodes, in the background: a hung one must not hold up the rest.
+// publish sends a request to all nodes, in the background: a hung node must not delay the worker.
 func (p *Peers) publish(ctx context.Context, q request) {
 	ctx = context.WithoutCancel(ctx)
 	p.requests.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
 }
 
-// pauseCheck is an unconfirmed report: that there is a pause, or that it has ended.
-// Anyone can publish one; only Redis knows.
+// pauseCheck is an unconfirmed report that a pause has begun or ended. Anyone can publish one,
+// so it is confirmed by reading the mark from Redis.
 type pauseCheck struct {
-	open    bool
+	open    bool      // a report is still to be confirmed
 	read    time.Time // when Redis was read last
-	waiting bool      // for the time to read again
+	waiting bool      // a timer will wake the worker to read again
 }

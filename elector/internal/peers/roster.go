@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
-// Order is who leads after whom.
+// Order decides which candidate should lead next.
 type Order int
 
 // The orders, as elector.Succession describes them.
@@ -40,12 +40,12 @@ func (r *roster) note(c Candidate, now time.Time) {
 	}
 }
 
-// forget drops those that were silent for too long.
+// forget drops the candidates from which nothing was received for that time.
 func (r roster) forget(now time.Time, after time.Duration) {
 	maps.DeleteFunc(r, func(_ string, c entry) bool { return now.Sub(c.at) > after })
 }
 
-// heir is who should lead after the leader self, of the candidates with the role
+// heir returns the candidate that should lead after the leader self, among those with the role
 // following; nil: none in particular.
 func (r roster) heir(o Order, following string, self Candidate) *entry {
 	if all := r.heirs(o, following, self); len(all) > 0 {
@@ -54,7 +54,7 @@ func (r roster) heir(o Order, following string, self Candidate) *entry {
 	return nil
 }
 
-// heirs are who should lead next, and those that could in its place.
+// heirs returns the candidate that should lead next, and after it those that could in its place.
 func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	var able []entry
 	for _, c := range r {
@@ -75,14 +75,14 @@ func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	return able
 }
 
-// first are those that the order puts before all others.
+// first returns the candidates that the order puts before all others.
 func first(o Order, leader string, all []entry) []entry {
 	best := slices.MinFunc(all, func(a, b entry) int { return o.compare(leader, a.Candidate, b.Candidate) })
 	return slices.DeleteFunc(all, func(c entry) bool { return o.compare(leader, best.Candidate, c.Candidate) < 0 })
 }
 
-// newestOf are those than whom none has a newer version: a deploy replaces the others next. What is no semantic version is older
-// than none.
+// newestOf returns the candidates with the newest version: a deploy is about to replace the others.
+// It keeps a candidate whose version is no semantic version.
 func newestOf(all []entry) []entry {
 	versions := make([]string, len(all))
 	for i, c := range all {
@@ -95,17 +95,18 @@ func newestOf(all []entry) []entry {
 	})
 }
 
-// began is when the candidate started to run, by our clock, coarsely.
+// began returns when the candidate started to run, roughly, by this machine's clock, in ms.
 func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
 
-// compare reports whether a goes before b after the leader of that id.
+// compare returns a negative number when a should lead before b after the leader with that id, and
+// a positive one when b should.
 func (o Order) compare(leader string, a, b Candidate) int {
 	switch o {
 	case ByPriority:
 		return cmp.Compare(b.Priority, a.Priority)
-	case ByRotation: // those behind the leader before those in front of it
+	case ByRotation: // ids greater than the leader's before smaller ones
 		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
-	case Race, BySeniority: // the longest running first
+	case Race, BySeniority: // equal: heirs then puts the longest running one first
 	}
 	return 0
 }
@@ -117,8 +118,8 @@ func ahead(leader, id string) int {
 	return 1
 }
 
-// outranks is the candidate to which a leader must yield, if any: of higher
-// priority, and healthy for long enough that leadership does not flap.
+// outranks returns the candidate to which a leader must yield, if any: one with a higher
+// priority that has been healthy for at least hold, so that leadership does not flap.
 func (r roster) outranks(following string, self Candidate, hold time.Duration, now time.Time) *entry {
 	c := r.heir(ByPriority, following, self)
 	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// maxHeirs bounds whom a leader tries one after the other.
+// maxHeirs bounds how many heirs a leader tries one after the other.
 const maxHeirs = 5
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
-// look does what the order of succession requires.
+// look does what the order of succession requires: it publishes changes of this candidate, and as
+// a leader looks for heirs.
 func (p *Peers) look(ctx context.Context) {
 	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)
-	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
+	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the last roll call is gone
 		p.others.forget(now, now.Sub(p.called))
 	}
 	shown := self.Role + " " + self.Detail
@@ -30,7 +31,7 @@ func (p *Peers) look(ctx context.Context) {
 	}
 	token, leads := p.c.Self.Leading()
 	if !leads {
-		if self.Role != p.c.Stopping { // its release still names the heir
+		if self.Role != p.c.Stopping { // the release of a stopping leader still names the heir
 			p.heirs.Store(nil)
 		}
 		return
@@ -38,11 +39,11 @@ func (p *Peers) look(ctx context.Context) {
 	p.lookAsLeader(ctx, self, token, now)
 }
 
-// lookAsLeader calls the roll where that is due, names the heir, and yields to a
-// candidate that outranks this one.
+// lookAsLeader calls the roll if that is due, updates the heirs, and hands over to a candidate
+// that outranks this one.
 func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
 	higher := p.higher(self, now)
-	// A candidate for which this leader should yield may have died since it was seen.
+	// The candidate to which this leader should yield may have died since it was last seen.
 	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
 	if token != p.led || now.Sub(p.called) > 4*p.c.Lease || doubtful {
 		p.led, p.called = token, now
@@ -61,8 +62,8 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 	}
 }
 
-// higher is whom a leader has to make room for, once it has answered the roll
-// call of this term.
+// higher returns the candidate to which this leader has to yield, once that candidate has answered
+// the roll call of this term; nil: there is none.
 func (p *Peers) higher(self Candidate, now time.Time) *entry {
 	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
 		return nil

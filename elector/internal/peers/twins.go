@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// maxTwins bounds what is remembered, and logged, of processes with this
-// candidate's id: anyone who may publish can invent them.
+// maxTwins bounds how many processes with this candidate's id are remembered and logged: anyone
+// who may publish can invent them.
 const maxTwins = 16
 
-// twin is another process that publishes now that it has our id. Each
-// candidate publishes what it is when it starts, and the others with its id answer. A lock
-// that an earlier life of this process has left proves nothing, so a restart under a fixed
-// id is no twin.
+// twin logs that another running process uses this candidate's id, once for each. Each candidate
+// publishes what it is when it starts, and candidates with the same id then publish what they
+// are, too. A lock left by an earlier life of this process proves nothing, so a restart with a
+// fixed id is not reported as a twin.
 func (p *Peers) twin(other Candidate) {
 	if other.ID != p.c.ID || other.Incarnation == p.c.Incarnation || p.twins[other.Incarnation] || len(p.twins) >= maxTwins {
 		return

@@ -11,8 +11,9 @@ import (
 
 var errSilent = errors.New("it does not answer")
 
-// Warm has a candidate get ready to lead after the term with that token, and blocks until it is, until
-// ctx ends, or until it has not answered at all for a time; limit is how long it may take.
+// Warm requests a candidate to get ready to lead after the term with that token. It blocks until
+// the candidate is ready or reports an error, until ctx ends, or for requestTimeout without any
+// answer; limit is how long the candidate may take.
 func (p *Peers) Warm(ctx context.Context, token uint64, to string, limit time.Duration) error {
 	q := request{Kind: warm, Election: p.c.Election, Token: token, To: to, For: limit, Nonce: rand.Text()}
 	answers := p.c.Bus.Collect(protocol.Reply(p.c.Keys.Ask, q.Nonce), protocol.MaxMessage)
@@ -20,7 +21,7 @@ func (p *Peers) Warm(ctx context.Context, token uint64, to string, limit time.Du
 	if answers.Ready(ctx, JoinTimeout) != nil {
 		return errSilent
 	}
-	go p.c.publish(context.WithoutCancel(ctx), q, p.c.CallTimeout) // a hung node must not hold up the rest
+	go p.c.publish(context.WithoutCancel(ctx), q, p.c.CallTimeout) // a hung node must not delay this function
 	silent := time.NewTimer(requestTimeout)
 	defer silent.Stop()
 	for {

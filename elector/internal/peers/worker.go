@@ -2,17 +2,17 @@ package peers
 
 import "sync"
 
-// worker runs a function whenever there is something to do, never twice at a time, and on a
-// goroutine only while there is: of ten thousand elections in a process nearly all wait.
+// worker runs a function whenever there is something to do, never twice at the same time. It has
+// a goroutine only during a run: of ten thousand elections in a process nearly all are idle.
 type worker struct {
-	mu      sync.Mutex // of all below
-	work    func()     // nil before begin and after end
-	due     bool       // there is something to do
-	running bool       // a goroutine is at it
-	idle    chan struct{}
+	mu      sync.Mutex    // of all below
+	work    func()        // nil before begin and after end
+	due     bool          // there is something to do
+	running bool          // a goroutine runs work
+	idle    chan struct{} // closed when that goroutine ends; nil unless end waits for it
 }
 
-// begin lets it run, the first time at once.
+// begin starts the worker, with a first run at once.
 func (w *worker) begin(work func()) {
 	w.mu.Lock()
 	w.work = work
@@ -20,7 +20,7 @@ func (w *worker) begin(work func()) {
 	w.wake()
 }
 
-// wake has it run once more, after the run that is under way. It never blocks.
+// wake requests one more run, after the one that is under way. It never blocks.
 func (w *worker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *worker) next() (work func()) {
 	return nil
 }
 
-// end waits for the run that is under way: none follows.
+// end stops the worker, and waits for the run that is under way.
 func (w *worker) end() {
 	w.mu.Lock()
 	w.work = nil

@@ -9,57 +9,57 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Status is what one node answered in a round.
+// Status is the kind of answer that one node gave in a round.
 type Status string
 
-// What the scripts answer, and what stands for no answer.
+// The answers of the scripts; Unknown stands for no answer.
 const (
 	Unknown      Status = "unknown" // no answer (yet), or an error
 	Won          Status = "won"
-	SameServer   Status = "same" // the claim met itself: one server under two addresses
+	SameServer   Status = "same" // the node already holds this very claim: one server, two addresses
 	Held         Status = "held"
 	Paused       Status = "paused"
 	Reserved     Status = "kept"  // for the heir of the last leader, for a short time
-	NewerVersion Status = "newer" // a version has led that the sender has to judge, or is older than
-	Abstains     Status = "new"   // the node forgot, or is new: it does not vote for a lease
+	NewerVersion Status = "newer" // a version has led that the sender has yet to judge, or is older than
+	Abstains     Status = "new"   // the node is new or lost its data: it does not vote for one lease
 	Renewed      Status = "mine"
-	Planted      Status = "planted" // lost there and put back: no vote in its round
+	Planted      Status = "planted" // the node had lost the lock, and it was put back: no vote
 	NoLock       Status = "gone"
 	Taken        Status = "taken"
 	Raised       Status = "raised"
 	Released     Status = "released"
 	Recorded     Status = "recorded"
-	Identified   Status = "met" // queried for its identity alone
+	Identified   Status = "met" // the node was queried only for its identity
 )
 
-// failed is what a script answers in place of a Status where it could not do its work for an election.
+// failed is what a script answers in place of a Status if it could not do its work for an election.
 const failed = "error"
 
-// GoesFirst is the note of a node that holds for another, and names the sender as the
-// one that goes first after it.
+// GoesFirst is the note of a node whose lock another candidate holds, and which names the
+// sender as the candidate that goes first after that term.
 const GoesFirst = "next"
 
-// Forgot is the note of a node where a renewal planted the lock again because the
-// node had lost the counter too, and not the lock alone.
+// Forgot is the note of a node on which a renewal planted the lock, and which had lost
+// its counter too.
 const Forgot = "forgot"
 
 // Answer is what one node answered in a round.
 type Answer struct {
 	Status      Status
-	Fence       uint64        // a token on Won, else the node's counter
-	Holder      string        // the lock value that stood in the way; of Renewed: that a node did not replace
-	Left        time.Duration // of what stands in the way
-	Waiters     int           // listening on the wake channel; -1 not known
-	Subscribers int           // listening on the events channel; -1 not known
-	Note        string        // the marker of a new node, the note of a pause, Next where held
+	Fence       uint64        // of Won: the token; else the node's counter
+	Holder      string        // the lock value in the way; of Renewed: the value that the node kept
+	Left        time.Duration // how long what is in the way still lives
+	Waiters     int           // subscribers of the wake channel; -1: not known
+	Subscribers int           // subscribers of the events channel; -1: not known
+	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
-	Highest     string        // what the version's key holds, on a claim that was lost
-	Outdated    bool          // the sender must not lead, by that
-	Settled     bool          // it has been known for so long that no lock value names an older one
+	Highest     string        // of a lost claim: the value of the version's key
+	Outdated    bool          // Highest forbids the sender to lead
+	Settled     bool          // ID has been known for so long that no lock value names an earlier one
 	Err         error
 }
 
-// parseAnswer reads what a script returned for one election, for which it had these arguments.
+// parseAnswer parses what a script returned for one election; args are the script's arguments for it.
 func parseAnswer(v any, args []any) Answer {
 	if v == int64(AsShown) && len(args) == renewArity {
 		return confirmed(args)
@@ -101,7 +101,7 @@ func parseAnswer(v any, args []any) Answer {
 	return a
 }
 
-// confirmed is what a node answers to a renewal to which all is as that shows it.
+// confirmed returns the answer that AsShown stands for: all is as the renewal's arguments show it.
 func confirmed(args []any) Answer {
 	a := Answer{Status: Renewed, Waiters: -1, Subscribers: -1}
 	a.Fence, _ = args[RenewCounter].(uint64)
@@ -109,7 +109,7 @@ func confirmed(args []any) Answer {
 	return a
 }
 
-// ParseReply reads what a call for n elections returned for one of them, which had these arguments.
+// ParseReply parses what a call for n elections returned for the i-th, which had these arguments.
 func ParseReply(v any, err error, i, n int, args []any) Answer {
 	answers, ok := v.([]any)
 	switch {
@@ -123,17 +123,17 @@ func ParseReply(v any, err error, i, n int, args []any) Answer {
 
 func integer(v any) int64 { n, _ := v.(int64); return n }
 
-// millis is a PTTL. A key set by hand may live for longer than a Duration can hold.
+// millis converts a PTTL. A key set by hand may live for longer than a Duration can hold.
 func millis(v any) time.Duration {
 	return time.Duration(min(max(integer(v), -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// RefusedClaim is what a node answers to a claim for one election, while another candidate
-// holds its lock for so long still: for tests that stand in for a node.
+// RefusedClaim returns the answer to a claim for one election while another candidate holds
+// the lock for that much longer. It is for tests that simulate a node.
 func RefusedClaim(holder string, left time.Duration) []any {
 	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), int64(-1), ""}}
 }
 
-// unexpected is an answer that no script of ours gives: another program under
-// our key, or a proxy.
+// unexpected is the error of an answer that no script of ours gives: another
+// program uses our key, or a proxy answered.
 func unexpected(v any) error { return fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v)) }

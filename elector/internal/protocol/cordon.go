@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Cordon is an operator's mark on a candidate, in all elections of a prefix: it does not
-// campaign. The nodes keep one hash of them for each prefix.
+// Cordon is an operator's mark on a candidate, or on all candidates of a host: they do not
+// campaign in any election of a prefix. The nodes keep one hash of cordons for each prefix.
 type Cordon struct {
 	ID     string    `json:"id"` // a candidate's id, or the name of a host: all candidates there
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	Drain  bool      `json:"drain,omitempty"` // it hands over what it leads, and its shards, too
+	Drain  bool      `json:"drain,omitempty"` // the candidate also hands over its elections and shards
 }
 
-// CordonsKey is the key of the hash under a prefix, and the channel on which its changes
-// are announced. In it each field is an id, and its value a Cordon.
+// CordonsKey returns the key of the hash under a prefix, which is also the channel on which
+// its changes are announced. Each field of the hash is an id, and its value a Cordon.
 func CordonsKey(prefix string) string { return prefix + ":cordons" }
 
-// ParseCordon reads a field of the hash; false when no candidate can be called that. What no
-// operator of ours wrote there cordons as well: it is the reason.
+// ParseCordon parses a field of the hash; ok is false if no candidate can have that id. A value
+// in any other format cordons as well, and is shown as the reason.
 func ParseCordon(id, value string) (c Cordon, ok bool) {
 	if CheckWord("", id, MaxName, "") != nil {
 		return Cordon{}, false
@@ -34,12 +34,13 @@ func ParseCordon(id, value string) (c Cordon, ok bool) {
 	return c, true
 }
 
-// bound limits the texts that others wrote.
+// bound limits the length of the texts, which others wrote.
 func (c *Cordon) bound() {
 	c.ID, c.By, c.Reason = Clip(c.ID, MaxName), Clip(c.By, MaxReason), Clip(c.Reason, MaxReason)
 }
 
-// Bounded is a record that another candidate has published, with texts of bounded length.
+// Bounded returns a copy with texts of bounded length, for a cordon that another candidate has
+// published.
 func (c *Cordon) Bounded() *Cordon {
 	if c == nil {
 		return nil
@@ -49,7 +50,7 @@ func (c *Cordon) Bounded() *Cordon {
 	return &b
 }
 
-// String is who cordoned it, since when and why, for people; never empty.
+// String describes who cordoned the candidate, since when and why. It is never empty.
 func (c Cordon) String() string {
 	var parts []string
 	if c.By != "" {
@@ -71,9 +72,9 @@ func (c Cordon) String() string {
 	}
 }
 
-// CordonInForce is the cordon of an id, as the nodes show them; nil: there is none. byNode has
-// nil for a node that has not answered. A cordon is in force unless a majority does not have
-// it: a node that is down must not end it, nor a single one make it.
+// CordonInForce returns the newest cordon of an id that a node shows, or nil if none is in force.
+// byNode has nil for a node that has not answered. A cordon is in force if a node shows it, unless a
+// majority answered without it: a node that is down must not end a cordon, nor a single one make it.
 func CordonInForce(byNode []map[string]Cordon, id string) (found *Cordon) {
 	without := 0
 	for _, all := range byNode {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxShards bounds the shards of a group.
+// MaxShards is the maximum number of shards of a group.
 const MaxShards = 16384
 
 const (
@@ -13,16 +13,16 @@ const (
 	assignerName = "assigner"
 )
 
-// ElectionOfShard is the name of the election that decides who owns a shard of a group.
+// ElectionOfShard returns the name of the election that decides which member owns a shard.
 func ElectionOfShard(group string, shard int) string {
 	return group + belowGroup + strconv.Itoa(shard)
 }
 
-// ElectionOfAssigner is the name of the election of the member that assigns the shards.
+// ElectionOfAssigner returns the name of the election for a group's assigner.
 func ElectionOfAssigner(group string) string { return group + belowGroup + assignerName }
 
-// ShardOf is the group and the shard whose election would have that name, whether or not there is
-// such a group.
+// ShardOf returns the group and the shard whose election would have that name, whether or not such
+// a group exists.
 func ShardOf(election string) (group string, shard int, is bool) {
 	i := strings.LastIndex(election, belowGroup)
 	if i < 1 {
@@ -35,8 +35,8 @@ func ShardOf(election string) (group string, shard int, is bool) {
 	return election[:i], n, true
 }
 
-// GroupOf is the group of which an election of that name would be a part, as that of a shard or of
-// the assigner. How many shards the group has does not matter: it may grow to have that one.
+// GroupOf returns the group that an election of that name would belong to, as the election of a shard
+// or of the assigner. The number of shards does not matter: the group may grow to have that one.
 func GroupOf(election string) (group string, is bool) {
 	if group, is = strings.CutSuffix(election, ElectionOfAssigner("")); is && group != "" {
 		return group, true

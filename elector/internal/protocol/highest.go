@@ -8,22 +8,22 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
-// Highest is what the version's key holds: the highest version that has led, as text; or, as
-// JSON, also that an operator lets older ones lead again. Claims and renewals of candidates that
-// refuse downgrades write it.
+// Highest is the value of the version's key: the highest version that has led, as text; or JSON,
+// if an operator has also allowed older versions to lead again. Claims and renewals of candidates
+// that refuse downgrades write it.
 type Highest struct {
 	Version string    `json:"version"`
-	Allow   string    `json:"allow,omitempty"` // the lowest that may lead; AnyVersion; empty: none below Version
+	Allow   string    `json:"allow,omitempty"` // the lowest version that may lead, or AnyVersion; empty: none below Version
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// AnyVersion allows all.
+// AnyVersion, as Highest.Allow, allows all versions.
 const AnyVersion = "any"
 
-// ParseHighest reads the value of the key. ok is false when no version is there: nothing, or what
-// neither a candidate nor an operator wrote. That keeps no candidate from leading.
+// ParseHighest parses the value of the key. ok is false if it holds no version: it is empty, or
+// neither a candidate nor an operator wrote it. Such a value prevents no candidate from leading.
 func ParseHighest(value string) (h Highest, ok bool) {
 	if len(value) > maxHighest {
 		return Highest{}, false
@@ -43,7 +43,7 @@ func ParseHighest(value string) (h Highest, ok bool) {
 	return h, true
 }
 
-// Encode is the value of the key.
+// Encode returns the value of the key.
 func (h Highest) Encode() string {
 	if h.Allow == "" {
 		return h.Version
@@ -55,8 +55,9 @@ func (h Highest) Encode() string {
 	return string(b)
 }
 
-// Admits reports whether a candidate of that version may lead, with this value of the key, and what
-// is to be there once it does: an operator's permission lasts until an older version has led, or a newer one.
+// Admits reports whether a candidate of that version may lead, given the value of the key. next is
+// the value to write once it leads: an operator's permission lasts until an older or a newer
+// version has led.
 func Admits(value, version string) (ok bool, next string) {
 	h, known := ParseHighest(value)
 	order, _ := semver.Compare(version, h.Version)

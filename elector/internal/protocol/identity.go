@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Identities are the nodes that a holder votes with, as its lock value names them:
-// in the order of its list, "-" for one that it does not know (any more). Two
-// candidates whose lists differ can each win a majority; that is how they notice.
+// Identities names the nodes that a holder votes with, as in its lock value: in the
+// order of its list, with "-" for a node whose identity it does not know, or no longer.
+// Two candidates with different lists can each win a majority; their identities
+// reveal that.
 //
-// A node's identity is a random word in a key of its own. It changes when the node
-// loses its data: a machine that was replaced by an empty one, and still runs
-// somewhere, must not be taken for its successor.
+// A node's identity is a random word in a key of its own. It is lost with the node's
+// data: a machine that was replaced by an empty one, and still runs somewhere, must
+// not be mistaken for its replacement.
 type Identities string
 
 const (
 	notKnown = "-"
-	// IdentityLength is that of a new one.
-	IdentityLength = 6 // of 32 letters each: two of ten nodes share one in 10^8 elections
+	// IdentityLength is the length of a new identity.
+	IdentityLength = 6 // of 32 letters: two of ten nodes share one in 1 of 10^8 elections
 	longIdentity   = 16
 	maxIdentities  = 64
 )
 
-// NewIdentity is one that no node has yet.
+// NewIdentity returns a random identity.
 func NewIdentity() string { return rand.Text()[:IdentityLength] }
 
-// ParseIdentity reads what a node answered as its identity; empty: it can be none.
+// ParseIdentity parses what a node answered as its identity; empty: it is not a valid one.
 func ParseIdentity(v any) string {
 	if s, _ := v.(string); len(s) <= longIdentity && isAlnum(s) {
 		return s
@@ -35,7 +36,7 @@ func ParseIdentity(v any) string {
 	return ""
 }
 
-// parseIdentities reads the field of a lock value. What is none of ours names no node.
+// parseIdentities parses the field of a lock value. An invalid field names no node.
 func parseIdentities(s string) Identities {
 	all := strings.Split(s, ",")
 	if len(all) > maxIdentities {
@@ -49,7 +50,7 @@ func parseIdentities(s string) Identities {
 	return Identities(s)
 }
 
-// IdentitiesOf puts the identities of a list together; one that can't be any is not
+// IdentitiesOf joins the identities of a list of nodes; an invalid one counts as not
 // known.
 func IdentitiesOf(all []string) Identities {
 	words, some := make([]string, len(all)), false
@@ -65,7 +66,7 @@ func IdentitiesOf(all []string) Identities {
 	return Identities(strings.Join(words, ","))
 }
 
-// ByNode are the identities of n nodes in their order, empty where not known.
+// ByNode returns the identities of n nodes in their order, empty where not known.
 func (ids Identities) ByNode(n int) []string {
 	all := make([]string, n)
 	for i, id := range strings.Split(string(ids), ",") {
@@ -76,7 +77,7 @@ func (ids Identities) ByNode(n int) []string {
 	return all
 }
 
-// Known are the identities that are known.
+// Known returns the identities that are known.
 func (ids Identities) Known() []string {
 	if ids == "" {
 		return nil
@@ -84,8 +85,8 @@ func (ids Identities) Known() []string {
 	return slices.DeleteFunc(strings.Split(string(ids), ","), func(id string) bool { return id == notKnown })
 }
 
-// Differ reports whether these nodes and others can't all be in one list of n: together
-// they are more. Neither the order of a list matters, nor a node that is not known.
+// Differ reports whether these nodes and the others can't all be in one list of n nodes,
+// because together they are more. The order does not matter, and unknown nodes don't count.
 func (ids Identities) Differ(others []string, n int) bool {
 	all := map[string]bool{}
 	for _, id := range append(ids.Known(), others...) {
@@ -94,12 +95,12 @@ func (ids Identities) Differ(others []string, n int) bool {
 	return len(all) > n
 }
 
-// ConfirmedWithin and Settled are how long an identity is good for. A lock value that is read now was written at
-// most a lease ago, what it names had been confirmed at most ConfirmedWithin before it was
-// sent, and in a partition a request waits in the network: for a lease, it is assumed. So
-// who has known a node under one identity for Settled can't be misled by a value from
-// before the node got it.
+// ConfirmedWithin returns for how long a node's identity counts as known after the node has
+// confirmed it.
 func ConfirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease
 
-// Settled is from when on an identity that a node has shown all the time is sure.
+// Settled returns for how long a node must have shown one identity until no lock value can name an
+// earlier one. A value that is read now was written at most a lease ago; a request waits in a
+// partitioned network for at most another lease, by assumption; and the identities in it had been
+// confirmed at most ConfirmedWithin before it was sent.
 func Settled(lease time.Duration) time.Duration { return 2*lease + ConfirmedWithin(lease) }

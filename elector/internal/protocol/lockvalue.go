@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// LockValue is the value of the lock key: who holds it, by which attempt, and
-// under which settings. It is written as one readable line:
+// LockValue is the value of the lock key: its holder, the holder's attempt and
+// settings. It is written as one readable line:
 //
 //	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ ids=<identities>][ addr=<advertised>] token=<token>
 type LockValue struct {
 	Candidate   string        // the candidate's id
-	Incarnation string        // random per Elector: distinguishes two processes of one id
+	Incarnation string        // random per Elector: distinguishes two processes with one id
 	Seq         uint64        // counts the attempts of an incarnation
-	Nodes       int           // how many nodes vote, as the holder believes
+	Nodes       int           // how many nodes vote, by the holder's configuration
 	Lease       time.Duration // whole milliseconds
 	Identities  Identities    // of the nodes that vote, as far as the holder knows them
-	Advertise   string        // where the leader can be reached, as it advertises it
+	Advertise   string        // the address at which the leader can be reached
 	Token       uint64        // what the node granted, or the quorum agreed on; 0: not known
 }
 
@@ -43,8 +43,8 @@ func (b LockValue) String() string {
 	return string(all)
 }
 
-// ParseLockValue reads a lock value. A value of another origin (a hand-made SET, a
-// lock of another program under our key) is an error that shows it.
+// ParseLockValue parses a lock value. A value of another origin (a manual SET, the lock
+// of another program under our key) is an error, which shows it.
 func ParseLockValue(s string) (LockValue, error) {
 	b, err := parseLockValue(s)
 	if err != nil {
@@ -91,7 +91,7 @@ func parseLockValue(s string) (b LockValue, err error) {
 			if b.Token, err = strconv.ParseUint(val, 10, 64); err != nil {
 				return b, errors.New("its token is not a number")
 			}
-		} // others: a later version's
+		} // other fields are of a later version
 	}
 	if b.Nodes == 0 || b.Lease == 0 {
 		return b, errors.New("n or lease is missing")
@@ -99,26 +99,26 @@ func parseLockValue(s string) (b LockValue, err error) {
 	return b, nil
 }
 
-// Holder is who holds the lock of a majority of the nodes.
+// Holder is the attempt that holds the lock on a majority of the nodes.
 type Holder struct {
-	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
+	Attempt string // <candidate>/<incarnation>/<seq>; of a foreign lock its whole value
 	LockValue
-	Agreed bool // all nodes that it holds name this token
-	// Placed: a majority names this address. While a renewal brings another one to the
-	// nodes none may.
-	Placed bool
-	Lowest uint64 // the lowest token that a node names: the term's may be this one
+	TokenAgreed bool // all nodes that the attempt holds name the same token
+	// AddressAgreed reports whether a majority names Advertise. While a renewal writes another
+	// address to the nodes, possibly no address has a majority.
+	AddressAgreed bool
+	Lowest        uint64 // the lowest token on these nodes; it may be the term's
 }
 
-// HolderOf finds the attempt that holds a majority of the locks, whose values
-// these are; ok is false when none does. Its token is the one on a majority of
-// the nodes. Until the first renewal a late grant may name another one; and where
-// none has a majority the highest stands for what is being agreed on. Its address is the
-// one on a majority, too, and any of them where none has one.
+// HolderOf returns the attempt that holds a majority of the locks with these
+// values; ok is false if none does. Its token is the one on a majority of the
+// nodes: until the first renewal, a late grant may name another. If no token has a
+// majority, it is the highest, on which the nodes are about to agree. Its address is
+// the one on a majority, or any of them if none has a majority.
 func HolderOf(values []string, majority int) (in Holder, ok bool) {
 	if len(values) >= majority && !slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) { // as nearly always
 		b, attempt := AttemptOf(values[0])
-		return Holder{Attempt: attempt, LockValue: b, Agreed: true, Placed: true, Lowest: b.Token}, true
+		return Holder{Attempt: attempt, LockValue: b, TokenAgreed: true, AddressAgreed: true, Lowest: b.Token}, true
 	}
 	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
 	addresses := map[[2]string]int{} // by attempt and address
@@ -135,10 +135,10 @@ func HolderOf(values []string, majority int) (in Holder, ok bool) {
 	}
 	for of, n := range addresses {
 		if of[0] == in.Attempt && n >= majority {
-			in.Advertise, in.Placed = of[1], true
+			in.Advertise, in.AddressAgreed = of[1], true
 		}
 	}
-	in.Token, in.Lowest, in.Agreed = 0, math.MaxUint64, len(tokens[in.Attempt]) == 1
+	in.Token, in.Lowest, in.TokenAgreed = 0, math.MaxUint64, len(tokens[in.Attempt]) == 1
 	decided := false
 	for token, n := range tokens[in.Attempt] {
 		in.Lowest = min(in.Lowest, token)
@@ -153,14 +153,14 @@ func HolderOf(values []string, majority int) (in Holder, ok bool) {
 	return in, ok
 }
 
-// Holds reports whether a lock value is of this attempt.
+// Holds reports whether a lock value belongs to this attempt.
 func (in Holder) Holds(value string) bool {
 	_, attempt := AttemptOf(value)
 	return value != "" && attempt == in.Attempt
 }
 
-// AttemptOf reads a lock value as it comes. Another program's lock under our key
-// is shown as it is.
+// AttemptOf returns a lock value and its attempt, <candidate>/<incarnation>/<seq>. For
+// another program's lock under our key, the whole value is both candidate and attempt.
 func AttemptOf(value string) (LockValue, string) {
 	b, err := ParseLockValue(value)
 	if err != nil {
@@ -170,8 +170,8 @@ func AttemptOf(value string) (LockValue, string) {
 	return b, attempt
 }
 
-// Conflict is what is wrong when these lock values stand on the nodes of one election:
-// two that were written with other settings. Each of them may be a leader's.
+// Conflict describes two of these lock values that were written with different lists of
+// nodes, so that both holders may lead; empty: there are none.
 func Conflict(values []string) string {
 	var all []LockValue
 	for _, value := range values {

@@ -143,11 +143,11 @@ func TestHolderHasTheAddressOfAMajority(t *testing.T) {
 		"one more has none":            {at("", "y", "y"), "y", true},
 		"another candidate's":          {append(at("y", "y"), "b/B/1 n=3 lease=1000 addr=x token=7"), "y", true},
 	} {
-		if in, ok := HolderOf(c.values, 2); !ok || in.Advertise != c.want || in.Placed != c.placed {
+		if in, ok := HolderOf(c.values, 2); !ok || in.Advertise != c.want || in.AddressAgreed != c.placed {
 			t.Errorf("%s: %+v, %v, want the address %q", name, in, ok, c.want)
 		}
 	}
-	if in, ok := HolderOf(at("x", "y"), 2); !ok || in.Placed || in.Advertise == "" {
+	if in, ok := HolderOf(at("x", "y"), 2); !ok || in.AddressAgreed || in.Advertise == "" {
 		t.Errorf("no majority has one: %+v, %v", in, ok)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// PauseNote is what the key of a pause holds: who paused the election, since when and why.
+// PauseNote is the value of a pause's key: who paused the election, since when and why.
 type PauseNote struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// ParsePauseNote reads the value of the key. What no operator of ours wrote there pauses the
-// election as well: it is the reason.
+// ParsePauseNote parses the value of the key. A value in any other format pauses the election as
+// well, and is shown as the reason.
 func ParsePauseNote(value string) (n PauseNote) {
 	if strings.HasPrefix(value, "{") && len(value) <= MaxMessage && json.Unmarshal([]byte(value), &n) == nil {
 		n.By, n.Reason = Clip(n.By, MaxReason), Clip(n.Reason, MaxReason)
@@ -24,7 +24,7 @@ func ParsePauseNote(value string) (n PauseNote) {
 	return PauseNote{Reason: Clip(value, MaxReason)}
 }
 
-// Encode is the value of the key.
+// Encode returns the value of the key.
 func (n PauseNote) Encode() string {
 	b, err := json.Marshal(n)
 	if err != nil { // strings, and a time of this century
@@ -33,7 +33,7 @@ func (n PauseNote) Encode() string {
 	return string(b)
 }
 
-// String is who paused it and why, for people; never empty.
+// String describes who paused the election and why. It is never empty.
 func (n PauseNote) String() string {
 	switch {
 	case n.By == "" && n.Reason == "":
@@ -47,7 +47,8 @@ func (n PauseNote) String() string {
 	}
 }
 
-// PausedError is of a node that another operator has paused: it is left as it was.
+// PausedError is the error of a node on which another operator has paused the election; that pause
+// is left unchanged.
 type PausedError struct{ Note PauseNote }
 
 func (e *PausedError) Error() string {

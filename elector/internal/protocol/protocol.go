@@ -1,6 +1,6 @@
-// Package protocol has the facts that candidates, nodes and operators share, each once: the names of keys and
-// channels, the scripts by which a node votes and what they answer, the lock's value, and the marks that
-// operators leave. It does no I/O.
+// Package protocol defines what candidates, nodes and operators share: the names of keys and
+// channels, the scripts with which a node votes and their answers, the lock value, and the marks
+// that operators leave. It does no I/O.
 package protocol
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Keys are the names of everything an election keeps in Redis. The braces make
-// Redis Cluster put them all into one slot.
+// Keys holds the names of all keys and channels of an election. The braces in them
+// make Redis Cluster put them all into one slot.
 type Keys struct {
 	Lock, Fence, New, Pause, Heir, ID, Version, History string // keys
 	Events, Wake, Ask, Roll                             string // channels
 }
 
-// KeysOf names the keys of an election under a prefix.
+// KeysOf returns the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
 	names := [...]string{LockKey, FenceKey, "new", "next", PauseKey, "id", "version", "history", "events", "wake", "ask", RollName}
 	p := prefix + OpenTag + election + CloseTag
 	all := p + strings.Join(names[:], p)
-	var k [len(names)]string // beside each other in memory: those that a renewal names first
+	var k [len(names)]string // next to each other in memory, the keys of a renewal first
 	for i, name := range names {
 		k[i], all = all[:len(p)+len(name)], all[len(p)+len(name):]
 	}
@@ -32,24 +32,25 @@ func KeysOf(prefix, election string) Keys {
 	}
 }
 
-// KeysOfCordons has the history of what operators cordoned, drained and uncordoned under a prefix.
-// It is that of an election without a name, which no candidate can have: so the rights to the
-// histories of elections suffice, and no list takes it for an election.
+// KeysOfCordons returns the keys of which History records what operators cordoned, drained and
+// uncordoned under a prefix. They are those of an election with an empty name, which no election can
+// have: so rights to the histories of elections suffice, and no list shows it as an election.
 func KeysOfCordons(prefix string) Keys { return KeysOf(prefix, "") }
 
-// GroupKey is the key with the settings of a group of shards. No election may have the name of a
-// group: its counter, beside that key, makes the group's members end when they find it without the
-// settings. Nor may one have the name of a shard's election: it would hold that shard's lock.
+// GroupKey returns the key with the settings of a group of shards. No election may have the name of
+// a group: its counter would be next to that key, and members that find a counter without settings
+// end. Nor may it have the name of a shard's election: it would hold that shard's lock.
 func GroupKey(prefix, group string) string { return prefix + OpenTag + group + CloseTag + groupKey }
 
-// Prefix is that of KeysOf.
+// Prefix returns the prefix that was given to KeysOf.
 func (k Keys) Prefix() string {
 	prefix, _, _ := strings.Cut(k.Lock, OpenTag)
 	return prefix
 }
 
-// The parts of a key. An election that a node knows has a counter there, or a pause that was
-// requested before its first leader; one that has candidates has subscribers of its roll calls.
+// The parts of a key. An election that a node knows has a counter there (FenceKey), or a pause that
+// was requested before its first leader. An election with candidates has subscribers of its roll
+// calls.
 const (
 	OpenTag  = ":{"
 	CloseTag = "}:"
@@ -60,81 +61,82 @@ const (
 	RollName = "roll"
 )
 
-// Reply is the channel on which answers to a request on a channel are published.
+// Reply returns the channel for the answers to a request that is published on a channel.
 func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
-// ForClaim and the like are the keys of each script, in its order.
-func (k Keys) ForClaim() []string {
+// ClaimKeys returns the keys of ClaimScript, in its order.
+func (k Keys) ClaimKeys() []string {
 	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.Version}
 }
 
-// ForRenew is of the renewal.
-func (k Keys) ForRenew() []string {
+// RenewKeys returns the keys of RenewScript, in its order.
+func (k Keys) RenewKeys() []string {
 	return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID, k.Version}
 }
 
-// ForRaise is of what makes the tokens of a claim agree.
-func (k Keys) ForRaise() []string { return []string{k.Lock, k.Fence} }
+// RaiseKeys returns the keys of RaiseScript, in its order.
+func (k Keys) RaiseKeys() []string { return []string{k.Lock, k.Fence} }
 
-// ForRelease is of the release.
-func (k Keys) ForRelease() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
+// ReleaseKeys returns the keys of ReleaseScript, in its order.
+func (k Keys) ReleaseKeys() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
 
-// ForAnnounce is of a report.
-func (k Keys) ForAnnounce() []string { return []string{k.History} }
+// AnnounceKeys returns the key of AnnounceScript.
+func (k Keys) AnnounceKeys() []string { return []string{k.History} }
 
-// ForForget is all that an election keeps.
-func (k Keys) ForForget() []string {
+// ForgetKeys returns the keys of ForgetScript: all keys of an election, the lock first.
+func (k Keys) ForgetKeys() []string {
 	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History, k.Version}
 }
 
-// FrontRow is how many waiters listen on the wake channel of a node. Redis
-// writes a message to all its subscribers before it reads the next claim, so a
-// release is published to a few first.
+// FrontRow is how many followers subscribe to the wake channel of a node. Redis
+// writes a message to all subscribers before it reads the next claim, so a
+// release is first published to a few.
 const FrontRow = 8
 
-// MaxEntries is how many events the history stream keeps, about.
+// MaxEntries is how many events the history stream keeps, approximately.
 const MaxEntries = 1000
 
-// WholeHistory is more entries than that: Redis trims the stream by the hundred.
+// WholeHistory is a count that covers the whole stream: Redis trims it a hundred entries at a time.
 const WholeHistory = MaxEntries + 200
 
-// reserved stands before the incarnation of the heir for which a node refuses all
-// others. Without it the name is that of the first to try: a hint.
+// reserved precedes the incarnation of an heir for which a node refuses all other
+// candidates. Without it, the value only hints which candidate should claim first.
 const reserved = "!"
 
-// Reservation is how a node writes that leadership is reserved for an incarnation.
+// Reservation returns how a node writes that leadership is reserved for an incarnation.
 func Reservation(incarnation string) string { return reserved + incarnation }
 
-// IsReservation reports whether first reserves leadership, and is no mere hint.
+// IsReservation reports whether first reserves leadership rather than being only a hint.
 func IsReservation(first string) bool { return strings.HasPrefix(first, reserved) }
 
-// Messages on the wake channel are short words for the few that must be fast:
+// The messages on the wake channel are short, for the few followers that must be fast:
 // "released <token> <who goes first>", from the release script, and "elected <token>".
 const (
 	released = "released "
 	elected  = "elected "
 )
 
-// allowed begins the value of the version's key where an operator lets older versions lead: renewals
-// leave it alone. A value that is longer than any of ours is no value.
+// allowed begins the value of the version's key with which an operator lets older versions lead;
+// renewals do not overwrite it. A value longer than maxHighest is not ours, and ignored.
 const (
 	allowed    = "{"
 	maxHighest = 4096
 )
 
-// AsShown is what the renewal script answers for a lease that it has renewed where nothing is worth a word: the
-// node's counter and identity are those that the request named. A process with thousands of elections gets little else.
-// No other server answers that by habit, and Go makes an interface of a number below 256 without an allocation.
+// AsShown is the renewal script's answer when it has renewed the lease and there is nothing to report:
+// the node's counter and identity are those in the request. A process with thousands of elections
+// gets hardly any other answer. The number is one that another server is unlikely to answer, and Go
+// converts numbers below 256 to an interface without an allocation.
 const AsShown = 201
 
-// scriptFacts declares to the scripts what they share with Go.
+// scriptFacts declares the constants that the scripts share with Go.
 var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, ALLOWED, MAX_HIGHEST, AS_SHOWN = %q, %q, %q, %d, %d\n", reserved, released, allowed, maxHighest, AsShown)
 
 // WakeMessage is a message on the wake channel.
 type WakeMessage struct {
-	Elected bool // a new leader; else the end of a term
+	Elected bool // a new leader was elected; false: a term has ended
 	Token   uint64
-	First   string // of an end: the incarnation that goes first, or a Reservation for it; may be empty
+	First   string // when a term ended: the incarnation that goes first, or a Reservation; may be empty
 }
 
 func (m WakeMessage) String() string {
@@ -145,8 +147,8 @@ func (m WakeMessage) String() string {
 	return released + token + " " + m.First
 }
 
-// ParseWakeMessage reads a message; false when it is none of ours. Anyone who may
-// publish can write one.
+// ParseWakeMessage parses a message; ok is false if it is not one of ours. Anyone
+// with the right to publish can send one.
 func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
 	number, isElected := strings.CutPrefix(payload, elected)
 	m.Elected = isElected
@@ -164,8 +166,8 @@ func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
 	return m, true
 }
 
-// Heir is who goes first after this term, and for how long the others wait for
-// it. The zero value: no candidate in particular.
+// Heir names the candidate that goes first after this term, and for how long leadership
+// is kept for it. The zero value names no candidate.
 type Heir struct {
 	Incarnation string
 	Keep        time.Duration

@@ -51,8 +51,8 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 		return s
 	}
 	for script, keys := range map[Script][]string{
-		ScriptClaim: k.ForClaim(), ScriptRenew: k.ForRenew(), ScriptRaise: k.ForRaise(), ScriptRelease: k.ForRelease(),
-		ScriptAnnounce: k.ForAnnounce(),
+		ScriptClaim: k.ClaimKeys(), ScriptRenew: k.RenewKeys(), ScriptRaise: k.RaiseKeys(), ScriptRelease: k.ReleaseKeys(),
+		ScriptAnnounce: k.AnnounceKeys(),
 	} {
 		report := AnnounceArgs([]byte("{}"), &k.Events, &k, new(string))
 		args := map[Script][]any{

@@ -6,8 +6,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Needs names the right that a script of this election lacked where the server names neither the key nor the channel.
-func (k Keys) Needs(err error) error {
+// ExplainDenied adds to err the right that a script of this election lacked, if the server refused it a key
+// or a channel without naming which.
+func (k Keys) ExplainDenied(err error) error {
 	if err == nil || !rediserr.Denied(err) {
 		return err
 	}

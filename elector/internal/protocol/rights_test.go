@@ -34,13 +34,13 @@ func TestMissingRightIsNamed(t *testing.T) {
 		{"", errors.New(noperm + "run the 'set' command"), "(the Redis user lacks a right, grant it +set; " + all},
 		{"r", rediserr.Needs(errors.New(noperm+"access one of the channels used as arguments"), "+publish &mandate:{orders}:roll"), "ACL SETUSER r (+publish &mandate:{orders}:roll);"},
 	} {
-		err := &rediserr.NodeError{Node: "n:1", User: tc.user, Err: k.Needs(fmt.Errorf("wrapped: %w", tc.err))}
+		err := &rediserr.NodeError{Node: "n:1", User: tc.user, Err: k.ExplainDenied(fmt.Errorf("wrapped: %w", tc.err))}
 		if !strings.Contains(err.Error(), tc.says) || !rediserr.Denied(err) {
 			t.Errorf("%q does not say %q", err, tc.says)
 		}
 	}
 	for _, err := range []error{nil, errors.New("OOM command not allowed"), errors.New("READONLY You can't write against a read only replica")} {
-		if got := k.Needs(err); got != err { //nolint:errorlint // the same one
+		if got := k.ExplainDenied(err); got != err { //nolint:errorlint // the same one
 			t.Errorf("%v has become %v", err, got)
 		}
 	}

@@ -34,13 +34,13 @@ var (
 	//go:embed scripts/rights.lua
 	rightsLua string
 
-	// ClaimScript takes the lock if it may be taken, and hands out a token.
+	// ClaimScript takes the lock if it can be taken, and grants a token.
 	ClaimScript = newElectionScript(claimLua, "", 6, 7, claimArity)
 	// RenewScript prolongs the lock of a term.
 	RenewScript = newElectionScript(renewLua, quickLua, 6, 7, renewArity)
-	// RaiseScript makes the tokens of a claim agree.
+	// RaiseScript raises the tokens of a claim to the highest one.
 	RaiseScript = newElectionScript(raiseLua, "", 2, 2, 3)
-	// ReleaseScript gives a lock back, and notifies the front row.
+	// ReleaseScript deletes the lock, and notifies the front row.
 	ReleaseScript = newElectionScript(releaseLua, "", 4, 4, 10)
 	// AnnounceScript publishes and records a report.
 	AnnounceScript = newElectionScript(announceLua, "", 0, 1, AnnounceArity)
@@ -51,14 +51,14 @@ var (
 	}
 )
 
-// Scripts that are not for elections of a process.
+// Scripts for operators, which are not batched.
 var (
-	ForgetScript = redis.NewScript(forgetLua) // of an operator: removes an election that no one leads
-	RightsScript = redis.NewScript(rightsLua) // of doctor: what the user may not do
+	ForgetScript = redis.NewScript(forgetLua) // removes an election that has no leader
+	RightsScript = redis.NewScript(rightsLua) // finds the rights that the user lacks, for doctor
 )
 
-// ElectionScript is a script of which one call may be for several elections: it has the keys
-// and the arguments of one behind those of another.
+// ElectionScript is a script of which one call can serve several elections: the keys and the
+// arguments of each election follow those of the one before.
 type ElectionScript struct {
 	*redis.Script
 
@@ -66,9 +66,9 @@ type ElectionScript struct {
 	Keys, Args int // of each election
 }
 
-// newElectionScript makes what is done for one election into a script for any number. Of its keys the first ones
-// are read before anything is written; one that reads none needs nothing of what is shared by those that do. quick, unless
-// empty, does it in less time where it can.
+// newElectionScript turns lua, which serves one election, into a script for any number of them. The
+// first read of its keys are read before anything is written (head.lua); a script that reads none
+// does not need head.lua. quick, unless empty, is tried first, and takes less time.
 func newElectionScript(lua, quick string, read, keys, args int) ElectionScript {
 	head := headLua
 	if read == 0 {
@@ -79,7 +79,7 @@ func newElectionScript(lua, quick string, read, keys, args int) ElectionScript {
 	return ElectionScript{redis.NewScript(source), source, keys, args}
 }
 
-// Script names one of the scripts by which an election is run on a node.
+// Script names one of the scripts that run an election on a node.
 type Script string
 
 // The scripts.
@@ -91,11 +91,11 @@ const (
 	ScriptAnnounce Script = "announce"
 )
 
-// Source is what the script is made of, for those that run it by hand.
+// Source returns the source of the script, for callers that run it themselves.
 func (s Script) Source() string { return scripts[s].Source }
 
-// Positions among the arguments of the scripts, for those that look at requests on
-// their way to a node.
+// Positions among the arguments of the scripts, for code that sets single arguments,
+// and for tests that inspect requests on their way to a node.
 const (
 	ClaimValue    = 0 // the lock value that is requested
 	ClaimSeq      = 2
@@ -111,55 +111,55 @@ const (
 	renewArity    = 11
 	MaxArity      = max(claimArity, renewArity)
 	ReleaseSeq    = 1
-	ReleaseToken  = 3 // 0: the release of a failed attempt, which notifies no candidate
+	ReleaseToken  = 3 // 0: of a failed attempt, whose release notifies no candidate
 	AnnounceArity = 5
 )
 
-// ClaimArgs and the like are the arguments of each script, in its order.
+// ClaimArgs returns the arguments of ClaimScript, in its order.
 func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, shown, version string) []any {
 	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity, shown, version}
 }
 
-// RaiseArgs are of what makes the tokens of a claim agree.
+// RaiseArgs returns the arguments of RaiseScript, in its order.
 func RaiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
 
-// RenewArgs are of the renewal.
+// RenewArgs returns the arguments of RenewScript, in its order.
 func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, version, shown string) []any {
 	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, version, shown}
 }
 
-// AnnounceArgs has pointers to what each announcement of an election has in common: go-redis sends them as strings, and
-// Go makes an interface of a pointer without an allocation.
+// AnnounceArgs returns the arguments of AnnounceScript, in its order. Some are pointers to strings,
+// which go-redis sends like strings: Go converts a pointer to an interface without an allocation.
 func AnnounceArgs(event []byte, events *string, k *Keys, front *string) [AnnounceArity]any {
 	return [AnnounceArity]any{event, MaxEntries, events, &k.Wake, front}
 }
 
-// OnlyHeld is true of a release that changes nothing on a node that does not hold the lock.
-type OnlyHeld bool
+// OnlyIfHeld is true for a release that changes nothing on a node that does not hold the lock.
+type OnlyIfHeld bool
 
-func (h OnlyHeld) arg() int {
+func (h OnlyIfHeld) arg() int {
 	if h {
 		return 1
 	}
 	return 0
 }
 
-// ReleaseArgs are of the release.
-func ReleaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held OnlyHeld) []any {
+// ReleaseArgs returns the arguments of ReleaseScript, in its order.
+func ReleaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held OnlyIfHeld) []any {
 	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1, held.arg()}
 }
 
-// Call is what a node is to do for one election, by a script call as it receives it.
+// Call is what a script call requests of a node for one election.
 type Call struct {
 	Script Script
-	Keys   []string // the lock's first, but for ScriptAnnounce
+	Keys   []string // the lock's key first, except for ScriptAnnounce
 	Args   []string
 }
 
-// ParseCalls recognizes a call of one of the scripts, by the script itself: its hash, or
-// its source where the node did not know the hash yet. It returns what the call is to do for each
-// election, in their order; nothing when it is no call of ours. The keys and arguments are
-// parts of args.
+// ParseCalls parses a command that a node receives, and returns one Call per election, in
+// order, if the command runs one of the scripts: by its hash, or by its source if the node did
+// not know the hash. It returns nil for any other command. The keys and arguments are slices
+// of args.
 func ParseCalls(command string, args ...string) []Call {
 	if len(args) < 2 || !strings.EqualFold(command, "EVALSHA") && !strings.EqualFold(command, "EVAL") {
 		return nil

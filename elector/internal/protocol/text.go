@@ -9,16 +9,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
-// Bounds of the texts that go to Redis: into keys, lock values and messages.
+// The maximum lengths, in bytes, of texts in keys, lock values and messages.
 const (
 	MaxName      = 200 // of an election, a prefix, a candidate
 	MaxAdvertise = 256
 	MaxReason    = 500      // an operator's, for a pause or a step-down
-	MaxDetail    = 1000     // of what others wrote: a probe, a child
+	MaxDetail    = 1000     // of texts from elsewhere: a probe, a child
 	MaxMessage   = 16 << 10 // more than any message of ours needs
 )
 
-// CheckWord accepts what can stand in a key and in the one-line lock value.
+// CheckWord returns an error unless s, the value of that field, can be part of a key and of the
+// one-line lock value. most is its maximum length in bytes; without lists characters that are not
+// allowed.
 func CheckWord(field, s string, most int, without string) error {
 	switch {
 	case s == "":
@@ -33,7 +35,7 @@ func CheckWord(field, s string, most int, without string) error {
 	return nil
 }
 
-// Clip shortens what is too long to be passed on, and keeps nothing of the rest.
+// Clip shortens s to a length of most bytes. A shortened text shares no memory with s.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -42,7 +44,7 @@ func Clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
 
-// Quoted is foreign text as it may be printed: escaped and short.
+// Quoted returns text from elsewhere in a form that can be printed: escaped and shortened.
 func Quoted(s string) string {
 	const longest = 60
 	if len(s) <= longest {

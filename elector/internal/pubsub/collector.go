@@ -12,17 +12,17 @@ import (
 type Collector struct {
 	unsubscribe func()
 	arrived     chan struct{}
-	joined      chan struct{} // closed when all nodes have taken or refused the subscription
+	joined      chan struct{} // closed when every node has confirmed or refused the subscription
 
 	mu       sync.Mutex // of all below
 	messages []Signal
-	nodes    map[int]error // nil: it has taken the subscription; else why it never will
+	nodes    map[int]error // by node; nil: it has confirmed the subscription, else why it refuses it permanently
 }
 
-// maxMessages is more than any election has candidates.
+// maxMessages is more than the candidates of any election.
 const maxMessages = 10_000
 
-// Collect starts collecting; longer messages than maxSize are dropped.
+// Collect starts to collect the messages of a channel. It drops those longer than maxSize bytes.
 func (b *Bus) Collect(channel string, maxSize int) *Collector {
 	c := &Collector{arrived: make(chan struct{}, 1), joined: make(chan struct{}), nodes: map[int]error{}}
 	c.unsubscribe = b.Subscribe(channel, func(s Signal) {
@@ -48,11 +48,12 @@ func (b *Bus) Collect(channel string, maxSize int) *Collector {
 	return c
 }
 
-// Close ends the collecting.
+// Close stops collecting.
 func (c *Collector) Close() { c.unsubscribe() }
 
-// Ready waits until all nodes are subscribed to, at most for the limit. The errors, by
-// node, are why no message can arrive: every node refuses.
+// Ready blocks until every node has confirmed or refused the subscription, for limit at most, or
+// until ctx ends. It returns errors, by node, only if every node refuses, so that no message can
+// arrive.
 func (c *Collector) Ready(ctx context.Context, limit time.Duration) (refused []error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -77,7 +78,7 @@ func (c *Collector) Ready(ctx context.Context, limit time.Duration) (refused []e
 // Arrived is signaled when there is something to take.
 func (c *Collector) Arrived() <-chan struct{} { return c.arrived }
 
-// Take empties the collection.
+// Take returns the messages collected since the last call.
 func (c *Collector) Take() []Signal {
 	c.mu.Lock()
 	defer c.mu.Unlock()

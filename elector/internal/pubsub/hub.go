@@ -14,7 +14,7 @@ import (
 
 // Periods of a hub.
 const (
-	pingEvery  = 30 * time.Second // of silence: a black hole gives no other sign
+	pingEvery  = 30 * time.Second // without a message: nothing else shows that packets are dropped silently
 	retryFirst = 50 * time.Millisecond
 	retryMax   = 5 * time.Second
 )
@@ -27,10 +27,10 @@ type hub struct {
 	mu           sync.Mutex // of all below
 	topics       topics
 	ps           *redis.PubSub // nil while there is no subscriber
-	changed      chan struct{} // the topics of ps have changed
+	changed      chan struct{} // signaled when the topics have changed: wakes the writer of ps
 	done         chan struct{} // closed when the goroutines of ps have ended
 	lastReceived time.Time
-	shut         bool
+	shut         bool // close was called
 }
 
 func newHub(nodes *quorum.Nodes, node int) *hub {
@@ -60,7 +60,7 @@ func (h *hub) remove(channel string, l *subscriber) {
 	h.wake()
 }
 
-// wake has the writer look at the topics that were altered. mu is held.
+// wake makes the writer check the topics that were altered. The caller holds mu.
 func (h *hub) wake() {
 	if h.changed == nil || !h.shut && len(h.topics.altered) == 0 {
 		return
@@ -71,7 +71,7 @@ func (h *hub) wake() {
 	}
 }
 
-// start must be called with mu held.
+// start opens a subscription and starts its reader and its writer. The caller holds mu.
 func (h *hub) start() {
 	h.changed, h.done, h.lastReceived = make(chan struct{}, 1), make(chan struct{}), time.Now()
 	h.topics.renew()
@@ -81,7 +81,7 @@ func (h *hub) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	first := make(chan struct{})
 	reading := make(chan struct{})
-	go func() { // reads; starts when there is something to read
+	go func() { // the reader; starts when the first channels have been requested
 		defer close(reading)
 		select {
 		case <-first:
@@ -89,7 +89,7 @@ func (h *hub) start() {
 		case <-ctx.Done():
 		}
 	}()
-	go func() { // writes: what is wanted, and pings
+	go func() { // the writer: subscribes, unsubscribes and pings
 		defer close(done)
 		h.write(ctx, ps, changed, sync.OnceFunc(func() { close(first) }))
 		cancel()
@@ -98,8 +98,8 @@ func (h *hub) start() {
 	}()
 }
 
-// write subscribes and unsubscribes as the subscribers want it, until none
-// subscribes any more.
+// write subscribes to and unsubscribes from channels as the topics require, until there is no
+// subscriber any more.
 func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}, ready func()) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -116,9 +116,9 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}
 		if end {
 			return
 		}
-		// An error is the reader's to see. go-redis keeps what was requested and
-		// subscribes again when it reconnects; where the server refused, the reader
-		// has it requested again.
+		// The reader sees any error. go-redis remembers what was requested, and subscribes
+		// again when it reconnects; after a refusal by the server, the reader has the channels
+		// requested again.
 		if len(add) > 0 {
 			_ = ps.Subscribe(ctx, add...)
 			ready()
@@ -129,8 +129,9 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}
 	}
 }
 
-// wanted is what to request of the server; end is set, and the hub is free for a new start,
-// when there is no subscriber.
+// wanted returns the channels to subscribe to and to unsubscribe from. end is set when ps is to be
+// closed: it was replaced, there is no subscriber any more, or the hub was shut. In the last two
+// cases the hub is ready for a new start.
 func (h *hub) wanted(ps *redis.PubSub) (add, drop []string, end bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +149,8 @@ func (h *hub) wanted(ps *redis.PubSub) (add, drop []string, end bool) {
 	return add, drop, false
 }
 
-// ping pings after a silence. Two silent periods in a row mean a dead
-// connection that was never reset: start again on a new one.
+// ping sends a ping when nothing was received for pingEvery. After twice that time the connection
+// is dead although it was never reset: ping starts a new subscription, and returns false.
 func (h *hub) ping(ctx context.Context, ps *redis.PubSub) bool {
 	h.mu.Lock()
 	silence := time.Since(h.lastReceived)
@@ -167,7 +168,7 @@ func (h *hub) ping(ctx context.Context, ps *redis.PubSub) bool {
 
 func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 	backoff := retryFirst
-	var all []*subscriber // of one signal
+	var all []*subscriber // of one signal; reused
 	for ctx.Err() == nil {
 		m, err := ps.Receive(ctx)
 		if err != nil {
@@ -189,10 +190,10 @@ func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 	}
 }
 
-// again has the channels requested again that a server refused with an error that may pass
-// (LOADING after a restart): the connection stays, so go-redis never subscribes again. A missing right stays
-// missing until the connection is renewed: asking every few seconds would fill the logs
-// of the server.
+// again requests the channels again that the server refused with a temporary error (LOADING after
+// a restart): the connection stays open, so go-redis does not subscribe again. A missing right is
+// not requested again until the connection is renewed: a request every few seconds would fill the
+// server's log.
 func (h *hub) again(ps *redis.PubSub, err error) {
 	var refusal redis.Error
 	if !errors.As(err, &refusal) || rediserr.Permanent(err) {
@@ -206,7 +207,8 @@ func (h *hub) again(ps *redis.PubSub, err error) {
 	}
 }
 
-// dispatch notifies the subscribers of a channel, outside of mu: room is for their list.
+// dispatch notifies the subscribers of a channel, without holding mu. It reuses room for their
+// list, and returns the list.
 func (h *hub) dispatch(m any, room []*subscriber) []*subscriber {
 	s, all := h.signal(m, room[:0])
 	if len(all) > 1 {
@@ -218,7 +220,7 @@ func (h *hub) dispatch(m any, room []*subscriber) []*subscriber {
 	return all
 }
 
-// signal is what was received, and who subscribes to it.
+// signal converts what was received to a Signal, and appends the subscribers of its channel to all.
 func (h *hub) signal(m any, all []*subscriber) (Signal, []*subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,8 +253,8 @@ func (h *hub) lost(err error) {
 	}
 }
 
-// closeTimeout is how long close waits for a subscription to end: go-redis may
-// be dialling a hung node, and can't be interrupted at it.
+// closeTimeout is how long close waits for a subscription to end: go-redis may be dialling a
+// hung node, which can't be interrupted.
 const closeTimeout = 100 * time.Millisecond
 
 // close ends the subscription and waits for its goroutines, for a bounded time.
@@ -267,7 +269,7 @@ func (h *hub) close() {
 		return // never started
 	}
 	if ps != nil {
-		go func() { _ = ps.Close() }() // frees the reader
+		go func() { _ = ps.Close() }() // unblocks the reader
 	}
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()

@@ -1,8 +1,8 @@
-// Package pubsub is the one subscription to each Redis node that all electors of a
-// process share, and the collecting of answers that are published there.
+// Package pubsub keeps one subscription to each Redis node, which all electors on a Quorum
+// share, and collects answers that are published to it.
 //
-// A message is a hint: messages get lost, forged and replayed, and no state is taken
-// from one without asking Redis.
+// A message is a hint: messages get lost, forged and replayed, so no state is taken from
+// one without reading it from Redis.
 package pubsub
 
 import (
@@ -18,7 +18,7 @@ type Bus struct {
 	turns turns
 }
 
-// New does no I/O: a node is subscribed to while there is a subscriber to its messages.
+// New does no I/O: the Bus connects to a node only while there are subscribers.
 func New(nodes *quorum.Nodes) *Bus {
 	b := &Bus{nodes: nodes, turns: newTurns()}
 	for i := range nodes.Len() {
@@ -27,9 +27,10 @@ func New(nodes *quorum.Nodes) *Bus {
 	return b
 }
 
-// Subscribe has notify called for every signal of a channel, of every node, on the
-// goroutine that reads the subscription: it must not block. Subscribe does not wait for
-// the subscription. The returned function ends it, and may be called twice.
+// Subscribe calls notify for every signal of a channel on every node. notify runs on the
+// goroutine that reads the subscription, and must not block. Subscribe returns at once: a
+// Subscribed signal from each node follows. The returned function unsubscribes, and may be
+// called twice.
 func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()) {
 	subs := make([]*subscriber, len(b.hubs))
 	for i, h := range b.hubs {
@@ -43,8 +44,8 @@ func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()
 	}
 }
 
-// Subscribers is how many subscribe to a channel here. A node counts them as one: they share
-// a connection.
+// Subscribers returns how many subscribers of this Bus a channel has. A node counts them as one,
+// because they share a connection.
 func (b *Bus) Subscribers(channel string) int {
 	h := b.hubs[0]
 	h.mu.Lock()
@@ -55,12 +56,12 @@ func (b *Bus) Subscribers(channel string) int {
 	return 0
 }
 
-// Turn waits for the turn of a request that awaits answers, or for the end of ctx. Call done when
-// it has been answered.
+// Turn blocks until a request that awaits answers may be sent, or until ctx ends. Call done when
+// the request has been answered.
 func (b *Bus) Turn(ctx context.Context) (done func()) { return b.turns.take(ctx) }
 
-// Close ends the subscriptions, and waits for each for a bounded time. Safe to call
-// twice.
+// Close ends the subscriptions, and waits for the end of each for a bounded time. It may be
+// called twice.
 func (b *Bus) Close() {
 	for _, h := range b.hubs {
 		h.close()

@@ -1,16 +1,16 @@
 package pubsub
 
-// Kind is what a Signal reports.
+// Kind is the kind of a Signal.
 type Kind int
 
 // The kinds of signals.
 const (
-	Message    Kind = iota // a process published
-	Subscribed             // (again) subscribed: messages may have been missed
-	Failed                 // the subscription failed: messages are missed until Subscribed
+	Message    Kind = iota // a message was published
+	Subscribed             // the node confirmed the subscription, perhaps again: messages may have been missed before
+	Failed                 // the subscription failed: messages are missed until the next Subscribed
 )
 
-// Signal is one thing received on a channel of one node.
+// Signal is a message on a channel of one node, or a change of the subscription to it.
 type Signal struct {
 	Kind    Kind
 	Node    int
@@ -18,12 +18,13 @@ type Signal struct {
 	Payload string
 	Err     error // of Failed; names the node
 
-	made *any // what a subscriber has made of a Message for all; nil: none may
+	made *any // the parsed Message, shared by all subscribers; nil: there is only one
 }
 
-// Parsed is what parse makes of the payload of a Message. It is called once for all subscribers of the channel which call Parsed
-// while they are notified: a thousand candidates of one election in a process would each parse what each of them
-// publishes. They share the result, and must not change it.
+// Parsed returns the result of parse for the payload of a Message. All subscribers of the channel
+// that call Parsed while they are notified share one call of parse, and its result, which they must
+// not change. Otherwise each of a thousand candidates of one election in a process would parse what
+// each of the others publishes.
 func Parsed[T any](s Signal, parse func(payload string) T) T {
 	if s.made == nil {
 		return parse(s.Payload)

@@ -2,29 +2,29 @@ package pubsub
 
 import "slices"
 
-// topics are the channels of one node that have subscribers, or had some a moment ago. A
-// process with ten thousand elections has several of each: what one subscriber changes
-// must not cost a look at all of them. The hub's mutex guards them.
+// topics are the channels of one node that have subscribers, or had some a moment ago. A process
+// with ten thousand elections has several channels for each, so a change by one subscriber must
+// not cost an iteration over all of them. The hub's mutex guards the topics.
 type topics struct {
 	all     map[string]*topic
 	active  int      // topics with subscribers
-	altered []string // channels that the hub's writer has to look at
+	altered []string // channels that the hub's writer has to check
 }
 
 type topic struct {
 	subscribers []*subscriber
-	altered     bool // the channel is in the list of those
-	requested   bool // on this connection
+	altered     bool // the channel is in topics.altered
+	requested   bool // requested on this connection
 	joined      bool // confirmed by the server on this connection
 }
 
-// subscriber is one that wants the signals of a channel.
+// subscriber receives the signals of a channel.
 type subscriber struct {
 	notify func(Signal)
-	place  int // among the topic's, from 1 on; 0: it is not one of them
+	place  int // 1 + its index in the topic's subscribers; 0: it is not among them
 }
 
-// add reports whether the server has confirmed the channel already.
+// add adds a subscriber, and reports whether the server has confirmed the channel already.
 func (ts *topics) add(channel string, s *subscriber) (joined bool) {
 	t := ts.all[channel]
 	if t == nil {
@@ -65,7 +65,7 @@ func (ts *topics) alter(channel string, t *topic) {
 	}
 }
 
-// due is what to request of the server.
+// due returns the altered channels to subscribe to and to unsubscribe from, and clears the list.
 func (ts *topics) due() (add, drop []string) {
 	for _, channel := range ts.altered {
 		t := ts.all[channel]
@@ -85,7 +85,7 @@ func (ts *topics) due() (add, drop []string) {
 	return add, drop
 }
 
-// renew has all requested, on a new connection.
+// renew marks all channels to be requested, on a new connection.
 func (ts *topics) renew() {
 	for channel, t := range ts.all {
 		t.requested, t.joined = false, false
@@ -93,7 +93,7 @@ func (ts *topics) renew() {
 	}
 }
 
-// again has those requested again that the server has not confirmed.
+// again marks the channels that the server has not confirmed to be requested again.
 func (ts *topics) again() {
 	for channel, t := range ts.all {
 		if !t.joined {
@@ -103,7 +103,7 @@ func (ts *topics) again() {
 	}
 }
 
-// received appends the subscribers of what was received.
+// received appends the subscribers of the signal's channel to to.
 func (ts *topics) received(s Signal, to []*subscriber) []*subscriber {
 	t := ts.all[s.Channel]
 	if t == nil {
@@ -113,7 +113,8 @@ func (ts *topics) received(s Signal, to []*subscriber) []*subscriber {
 	return append(to, t.subscribers...)
 }
 
-// lost returns all subscribers, by channel: the connection has ended, or the server refused.
+// lost returns all subscribers, by channel, after the connection has ended or the server has
+// refused a subscription.
 func (ts *topics) lost() map[string][]*subscriber {
 	all := make(map[string][]*subscriber, len(ts.all))
 	for channel, t := range ts.all {

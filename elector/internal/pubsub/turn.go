@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// atATime bounds the requests that await answers: those of thousands of elections at once
-	// would keep a process with as many candidates from answering in time.
+	// atATime bounds the requests that await answers at the same time: a process with candidates
+	// in thousands of elections could not answer requests for all of them in time.
 	atATime = 256
-	// answersWithin is longer than a candidate takes to answer. One that has not by then does not keep
-	// others from being queried: anyone can subscribe to channels, and never answer.
+	// answersWithin is longer than a candidate takes to answer. After this time a request no longer
+	// delays others: anyone can subscribe to a channel and never answer.
 	answersWithin = 50 * time.Millisecond
 )
 
-// turns are those of requests that await answers.
+// turns is a semaphore for requests that await answers.
 type turns chan struct{}
 
 func newTurns() turns { return make(turns, atATime) }
 
-// take waits for one, or for the end of ctx.
+// take blocks until a request may be sent, or until ctx ends.
 func (t turns) take(ctx context.Context) (done func()) {
 	select {
 	case t <- struct{}{}:

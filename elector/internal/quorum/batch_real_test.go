@@ -31,10 +31,10 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	c := s.Client(t)
 	ctx := t.Context()
 	const n = 3
-	claimKeys, claims := callFor(n, protocol.Keys.ForClaim, func(k protocol.Keys, value string) []any {
+	claimKeys, claims := callFor(n, protocol.Keys.ClaimKeys, func(k protocol.Keys, value string) []any {
 		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "", "")
 	})
-	renewKeys, renewals := callFor(n, protocol.Keys.ForRenew, func(_ protocol.Keys, value string) []any {
+	renewKeys, renewals := callFor(n, protocol.Keys.RenewKeys, func(_ protocol.Keys, value string) []any {
 		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI", "", "")
 	})
 	call := func(c redis.Scripter, s protocol.ElectionScript, keys []string, args []any) []protocol.Answer {
@@ -113,7 +113,7 @@ func TestRealReportsAreEachElections(t *testing.T) {
 	c := s.Client(t)
 	ctx := t.Context()
 	const n = 3
-	keys, args := callFor(n, protocol.Keys.ForAnnounce, func(k protocol.Keys, _ string) []any {
+	keys, args := callFor(n, protocol.Keys.AnnounceKeys, func(k protocol.Keys, _ string) []any {
 		a := protocol.AnnounceArgs([]byte("one"), &k.Events, &k, new(string))
 		return a[:]
 	})

@@ -251,7 +251,7 @@ func (p *polls) run(node int, s protocol.ElectionScript, keys []string, args ...
 // lateRenewal is what a late renewal of b's newest term would say.
 func (p *polls) lateRenewal(node int, b *booth, token uint64) protocol.Answer {
 	k := p.keys
-	return p.run(node, protocol.RenewScript, k.ForRenew(),
+	return p.run(node, protocol.RenewScript, k.RenewKeys(),
 		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, protocol.NewIdentity(), b.cfg.Version, "")
 }
 

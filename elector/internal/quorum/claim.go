@@ -7,12 +7,12 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Claim is one attempt to win, with a fresh lock value. It blocks for one round
-// trip to a majority (two when the nodes granted different tokens), at most for
-// the call time-out. hint is the lowest token that the caller wants; markers
-// are the notes of nodes that abstained and that the caller found to be a
-// bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
-// was granted is given back in the background.
+// Claim makes one attempt to win, with a fresh lock value. It blocks for one round
+// trip to a majority (two if the nodes granted different tokens), each of at most
+// the call time-out. hint is the lowest token that the caller wants. markers are the
+// notes of nodes that abstained, by node, if the caller has decided to start a new
+// election on them; else nil. won is the token, or 0 if the claim was lost. What a
+// lost attempt was granted is given back in the background.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
 	seq, value := v.newAttempt()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer {
@@ -21,7 +21,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			marker = markers[node]
 		}
 		shown, version := v.queues[node].versions(v.cfg.Version)
-		a := v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ForClaim(), v.whileAlive(seq,
+		a := v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(), v.whileAlive(seq,
 			protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity(), shown, version)))
 		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
 		return a
@@ -32,44 +32,48 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	return v.decide(ctx, v.tally(r), granted)
 }
 
-// StartClaim is Claim for a follower that expects to lose, as it does nearly always when the lease that it saw would end: no
-// goroutine waits for the votes. false: they can't be cast so, and nothing was done. It does not block. ended gets
-// them, once, on the goroutine of the call, which serves other elections too: it must neither block nor keep the answers. Then the caller has them settled by
-// Settle or, where they show nothing but a leader, by Lost, before anything else is done with the Voter.
+// StartClaim is Claim for a follower that expects to lose, as nearly always when it claims at the
+// end of the lease that it saw. It does not block, and no goroutine waits for the votes. It returns
+// false if a node's requests can't be posted; then nothing was done.
+//
+// ended gets the votes, once, on a goroutine that serves other elections too: it must neither block
+// nor keep the answers. The caller must then call Settle, or Lost if the votes show only that there
+// is a leader, before it uses the Voter for anything else.
 func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 	for _, n := range v.nodes.list {
-		if !n.sender.Posts() {
+		if !n.sender.CanPost() {
 			return false
 		}
 	}
 	seq, value := v.newAttempt()
 	args := protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "", "", "")
-	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.ForClaim(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
+	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.ClaimKeys(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
 	v.nodes.start(e, time.Now(), ended)
 	return true
 }
 
-// claims have the identity that the node may take, and the versions that it has shown, of their own.
+// claims is the kind of the broadcasts of StartClaim. The identity that is offered to a node and the
+// versions differ by node.
 var claims = broadcastKind{script: protocol.ClaimScript, yes: protocol.Won, usual: protocol.Held, claims: true, fill: func(p *posted, args []any) {
 	q := p.v.queues[p.node]
 	args[protocol.ClaimIdentity] = q.show().offer
 	args[protocol.ClaimShown], args[protocol.ClaimVersion] = q.versions(p.v.cfg.Version)
 }}
 
-// Settle is what Claim does with the votes: it decides, and gives back what a lost attempt was granted.
-func (v *Voter) Settle(ctx context.Context, t Tally) (won uint64, _ Tally) {
+// Decide decides a claim by its votes, as Claim does, and gives back what a lost attempt was granted.
+func (v *Voter) Decide(ctx context.Context, t Tally) (won uint64, _ Tally) {
 	granted := t.Majority(protocol.Won)
-	if granted { // redsync decides that
+	if granted { // on several nodes, redsync makes the decision
 		r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer { return t.Answers[node] })
 		granted = v.poll(ctx, r, v.lock.String())
 	}
 	return v.decide(ctx, t, granted)
 }
 
-// Lost ends an attempt that no node has granted.
+// Lost ends an attempt that no node has granted: there is nothing to give back.
 func (v *Voter) Lost() { v.alive.Store(0) }
 
-// newAttempt begins a new one, with a fresh lock value.
+// newAttempt begins a new attempt, with a fresh lock value.
 func (v *Voter) newAttempt() (seq uint64, value string) {
 	v.seq++
 	v.alive.Store(v.seq)
@@ -85,10 +89,11 @@ func (v *Voter) newAttempt() (seq uint64, value string) {
 	return v.seq, v.lock.String()
 }
 
-// decide is what the votes of all nodes come to.
+// decide ends a claim by its votes: it returns the agreed token, or 0 after it has given back what
+// the nodes granted.
 func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
 	for i, a := range t.Answers {
-		if a.Status == protocol.Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
+		if a.Status == protocol.Unknown && a.Err == nil { // out of time: no round waits for it until it answers again
 			v.queues[i].markUnresponsive()
 		}
 	}
@@ -105,8 +110,8 @@ func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, 
 	return token, t
 }
 
-// poll has all nodes vote, and reports whether a majority granted the claim. The vote of a single node is the decision: redsync
-// would pass it on, over a goroutine whose stack grows with each claim.
+// poll makes all nodes vote, and reports whether a majority granted the claim. The vote of a single
+// node is the decision; redsync would only add a goroutine whose stack grows with each claim.
 func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 	if v.nodes.Len() == 1 {
 		return r.vote(0).Status == protocol.Won
@@ -114,8 +119,8 @@ func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 	return newRedlock(v.nodes.Len(), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
 }
 
-// agree finds the token that a majority granted. Where the values differ, the
-// lower ones are raised to the highest, in a second round.
+// agree returns the highest token that a node granted, once a majority has it. If too
+// few nodes have it, a second round raises the lower tokens to it.
 func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	for _, a := range t.Answers {
 		if a.Status == protocol.Won {
@@ -136,15 +141,15 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		if a := t.Answers[node]; a.Status == protocol.Won && a.Fence == token {
 			return protocol.Answer{Status: protocol.Raised, Fence: token}
 		}
-		return v.callLate(ctx, node, protocol.RaiseScript, v.cfg.Keys.ForRaise(), v.whileAlive(seq, protocol.RaiseArgs(v.cfg.Incarnation, seq, token)))
+		return v.callLate(ctx, node, protocol.RaiseScript, v.cfg.Keys.RaiseKeys(), v.whileAlive(seq, protocol.RaiseArgs(v.cfg.Incarnation, seq, token)))
 	})
 	r.poll()
-	r.awaitExpected() // a token that more nodes have survives more of them
+	r.awaitExpected() // the more nodes have the token, the more of them may fail
 	return token, v.tally(r).Majority(protocol.Raised)
 }
 
-// GiveBack is Abandon for the nodes of a failed claim that granted it, or may
-// have: a definite loss left nothing behind, and costs no request.
+// GiveBack is Abandon for only those nodes that granted a failed claim, or may have:
+// a node that refused it holds nothing of it, and needs no request.
 func (v *Voter) GiveBack(t Tally) {
 	v.alive.Store(0)
 	for i, a := range t.Answers {

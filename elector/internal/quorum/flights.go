@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// flights counts what is under way. Unlike a sync.WaitGroup it can be waited
-// for with a bound, and go on counting meanwhile.
+// flights counts the requests under way. Unlike a sync.WaitGroup, it can be waited
+// for with a time-out, and continues counting meanwhile.
 type flights struct {
 	mu   sync.Mutex
 	n    int
-	zero chan struct{} // closed when n falls to 0; nil unless someone waits for that
+	zero chan struct{} // closed when n becomes 0; nil unless a goroutine waits for that
 }
 
 func (f *flights) begin() {
@@ -28,7 +28,7 @@ func (f *flights) end() {
 	}
 }
 
-// Go runs fn on a goroutine that counts.
+// Go runs fn on a goroutine that is counted.
 func (f *flights) Go(fn func()) {
 	f.begin()
 	go func() {
@@ -37,7 +37,7 @@ func (f *flights) Go(fn func()) {
 	}()
 }
 
-// wait returns when nothing is under way, at the latest after d.
+// wait blocks until nothing is under way, for at most d.
 func (f *flights) wait(d time.Duration) {
 	f.mu.Lock()
 	if f.n == 0 {

@@ -12,18 +12,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Identities are those of the nodes, as far as they answered lately. Safe beside the
-// other methods.
+// Identities returns the identities of the nodes that have answered lately. It is safe for
+// concurrent use with the other methods.
 func (v *Voter) Identities() protocol.Identities { return v.identities() }
 
-// Meet queries the nodes for their identities where too few are known for the next claim
-// to name a majority of them: at the start of a process, and after a long rest. Who
-// comes without them could win beside another that names none either. It blocks for a
-// round trip to a majority, at most for the call time-out.
+// Meet queries the nodes for their identities if too few are known for the next claim to name a
+// majority of them: at the start of a process, and after a long rest. Two candidates whose claims
+// name no identities could both win without noticing that their lists of nodes differ. Meet blocks
+// for one round trip to a majority, of at most the call time-out.
 //
-// The same requests show whether one of these groups of shards exists, until a majority has answered
-// that once: which one. A candidate that can't reach a majority is none the wiser, and claims. That of a
-// shard names none.
+// Until a majority has answered it once, the same requests also show which of these groups of shards
+// exists; empty: none, or no majority has answered, and the candidate claims anyway. The election of a
+// shard passes no groups.
 func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 	if v.Acquainted(len(groups) == 0) {
 		return ""
@@ -69,8 +69,8 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 	return exists
 }
 
-// introduce reads the identity of a node, and which of some groups it knows: the first one of them, in one
-// round trip. The error is that of the identity.
+// introduce reads the identity of a node and the first of the groups that it knows, in one round
+// trip. The error is that of reading the identity.
 func (n *Node) introduce(ctx context.Context, k protocol.Keys, groups []string) (id, group string, err error) {
 	if len(groups) == 0 {
 		id, err = n.rdb.Get(ctx, k.ID).Result()
@@ -92,7 +92,8 @@ func (n *Node) introduce(ctx context.Context, k protocol.Keys, groups []string) 
 	return id, group, err
 }
 
-// Acquainted reports whether the next claim needs no Meet before it.
+// Acquainted reports whether the next claim needs no Meet before it. shard is true for the election
+// of a shard.
 func (v *Voter) Acquainted(shard bool) bool {
 	if !shard && !v.introduced {
 		return false
@@ -100,7 +101,7 @@ func (v *Voter) Acquainted(shard bool) bool {
 	return v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < protocol.ConfirmedWithin(v.cfg.Lease)
 }
 
-// knows is of how many nodes the identity is known.
+// knows returns how many nodes' identities are known.
 func (v *Voter) knows() int {
 	n, now := 0, time.Now()
 	for _, q := range v.queues {
@@ -119,8 +120,8 @@ type Rival struct {
 	For    time.Duration // from the first to the last time that it was met there
 }
 
-// Rivals are who held nodes against the newest term at the last answers, also those
-// that came when their round was over.
+// Rivals returns the attempts of other candidates that held nodes against the newest term
+// at the last answers, including answers that came after their round was over.
 func (v *Voter) Rivals() []Rival {
 	var all []Rival
 	for i, q := range v.queues {

@@ -1,19 +1,18 @@
-// Package quorum turns n independent Redis deployments into one voting store:
-// claim, renew, release and announce. A single Redis is a quorum of
-// one, not a second implementation: its vote is the decision. Claims on several are decided
-// by redsync, of which this package is the only importer.
+// Package quorum turns n independent Redis deployments into one voting store: claim, renew, release
+// and announce. A single Redis is a quorum of one, not a second implementation: its vote is the
+// decision. Claims on several nodes are decided by redsync, which no other package imports.
 //
-// A request passes, from top to bottom:
+// A request passes these, from top to bottom:
 //
-//	Voter, Release   what one election asks of a round, and the arguments (voter.go, release.go)
-//	round            queries all nodes at once, and ends with a majority and a short wait for the others
+//	Voter, Release   the rounds of one election, and their arguments (voter.go, release.go)
+//	round            queries all nodes at once; ends with a majority and a short wait for the others
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
-//	recorder         one report of an election at a time, in order, beside those: reports delay no renewal (report.go)
-//	transport        the requests of all elections of the process to a node; those that meet travel together
+//	recorder         one report of an election at a time, beside the queue, to delay no renewal (report.go)
+//	transport        all elections of the process, for one node: requests due together share a call
 //	conns            a connection, made outside of the request's time
 //
-// What the scripts are told and answer is in package protocol; what is read or changed without a vote, in
-// package registry.
+// Package protocol defines the scripts, their arguments and answers. Package registry reads and
+// changes what needs no vote.
 package quorum
 
 import (
@@ -34,45 +33,45 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
-// Bounds of our own connections. Each call has a tighter one of its own, from
-// the lease; these are for what happens outside of a call: to dial (TLS needs up to three
-// round trips), and for each answer on the way.
+// Bounds of our own connections. Each call has a tighter time-out, derived from the
+// lease; stepTimeout is for what happens outside of a call: dialing (TLS needs up to
+// three round trips), and each answer on the way.
 const (
 	stepTimeout = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
-	// writeBuffer holds a third of a full batch: each part that is sent wakes the server.
+	// writeBuffer holds a third of a full batch: each part that is sent separately wakes the server.
 	writeBuffer = 16 << 10
 )
 
-// ofSentinel is go-redis' own name for "query the sentinels".
+// ofSentinel is the address that go-redis gives to clients that find their server by Sentinel.
 const ofSentinel = "FailoverClient"
 
-// BySentinel reports whether a client asks sentinels for the address of its server.
+// BySentinel reports whether a client queries sentinels for the address of its server.
 func BySentinel(c *redis.Client) bool { return c.Options().Addr == ofSentinel }
 
 // Node is one voting Redis deployment.
 type Node struct {
 	Name   string
-	rdb    redis.UniversalClient // its requests go through kept, its subscriptions don't
+	rdb    redis.UniversalClient // its requests use the connections of kept, its subscriptions don't
 	kept   kept
 	sender *transport.Sender
 
-	counts   transport.Joint[string, int]       // subscribers, by channel
-	requests transport.Joint[message, struct{}] // of candidates
+	counts   transport.Coalescer[string, int]       // counts the subscribers of channels
+	requests transport.Coalescer[message, struct{}] // publishes requests to candidates (Nodes.Request)
 }
 
-// Client sends requests over connections of our own. It is not the caller's to close.
+// Client returns the client for requests, which uses our own connections. Callers must not close it.
 func (n *Node) Client() redis.UniversalClient { return n.rdb }
 
-// kept are the connections of a node for requests, by server: of a Cluster's client one
-// pool for each of its servers.
+// kept holds the connections of a node for requests: one pool, or for a Cluster one pool per
+// server.
 type kept struct {
 	mu    sync.Mutex
 	pools []*conns.Pool
 }
 
-// by has the requests of a client go out over connections that are made outside of
-// their time.
+// by makes a client send its requests over a pool of connections, which are made outside
+// of the requests' time.
 func (k *kept) by(c *redis.Client, ofCluster bool) *redis.Client {
 	p := conns.New(c.Options(), BySentinel(c))
 	c.AddHook(conns.Hook{Pool: p, OwnPipelines: ofCluster})
@@ -90,7 +89,7 @@ func (k *kept) close() {
 	}
 }
 
-// Nodes is the set of all voters, shared by any number of elections. Safe for
+// Nodes is the set of all nodes, shared by any number of elections. It is safe for
 // concurrent use.
 type Nodes struct {
 	list    []*Node
@@ -100,12 +99,12 @@ type Nodes struct {
 	life    context.Context // ends with Close
 	close   context.CancelFunc
 
-	rounds sync.Pool // posted rounds that have ended, to be used again
+	rounds sync.Pool // posted rounds that have ended, for reuse
 }
 
-// Open derives connections of our own from each client, so that neither a slow
-// default nor an exhausted pool of the application can cost a leadership. It
-// does no I/O. The clients stay the caller's and may be closed.
+// Open derives our own connections from each client, so that neither a slow default
+// nor an exhausted pool of the application can end a term. It does no I/O. The
+// caller keeps the clients and may close them.
 func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	var problems []error
 	if n := len(clients); n == 0 {
@@ -139,16 +138,16 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	return ns, nil
 }
 
-// Len is the number of nodes, Majority how many of them decide.
+// Len returns the number of nodes.
 func (ns *Nodes) Len() int { return len(ns.list) }
 
-// Majority is how many nodes must agree.
+// Majority returns how many nodes must agree.
 func (ns *Nodes) Majority() int { return len(ns.list)/2 + 1 }
 
-// All are the nodes, in their order.
+// All returns the nodes, in their order.
 func (ns *Nodes) All() []*Node { return ns.list }
 
-// Names lists the nodes as they are called in errors and logs.
+// Names returns the names of the nodes in errors and logs.
 func (ns *Nodes) Names() []string {
 	names := make([]string, len(ns.list))
 	for i, n := range ns.list {
@@ -157,27 +156,28 @@ func (ns *Nodes) Names() []string {
 	return names
 }
 
-// Life ends with Close.
+// Life returns a context that ends with Close.
 func (ns *Nodes) Life() context.Context { return ns.life }
 
-// Close ends the connections. Safe to call twice.
+// Close closes the connections. It is safe to call twice.
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		ns.close()
 		for _, n := range ns.list {
-			_ = n.rdb.Close() // no new server of a Cluster from here on
+			_ = n.rdb.Close() // from here on a Cluster client adds no further pool
 			n.kept.close()
 		}
 	})
 }
 
-// Subscription is a connection to a node that waits for messages, of no channel yet.
-// It is the caller's to close.
+// Subscription returns a subscription to a node, without any channel yet. The caller
+// must close it.
 func (ns *Nodes) Subscription(node int) *redis.PubSub {
 	return ns.list[node].rdb.Subscribe(context.Background())
 }
 
-// channelPattern is a channel as an ACL grants it: where answers arrive is random.
+// channelPattern returns the pattern with which an ACL grants a channel: the names of channels for
+// answers end in random letters.
 func channelPattern(channel string) string {
 	election, kind, _ := strings.Cut(channel, "}:")
 	if kind, _, answers := strings.Cut(kind, ":"); answers {
@@ -186,7 +186,8 @@ func channelPattern(channel string) string {
 	return channel
 }
 
-// SubscriptionError is why a node does not send the messages of a channel.
+// SubscriptionError returns err, why a node does not send the messages of a channel, with the node's
+// name and the right that was missing.
 func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 	return ns.NodeError(node, rediserr.Needs(err, "+subscribe &"+channelPattern(channel)))
 }
@@ -228,15 +229,16 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	return n, nil
 }
 
-// noMaintenance also names an endpoint type: until 9.23 go-redis looks up the host's
-// name for it, which waits for DNS before the first request, although it is disabled.
+// noMaintenance disables maintenance notifications. It also sets an endpoint type:
+// without one, go-redis before 9.23 looks up the host name although the feature is
+// disabled, and so waits for DNS before the first request.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 }
 
-// own makes options fit for an election: no hidden retries (a claim whose reply
-// was lost must not be sent again behind our back), time-outs that are obeyed,
-// and no chatter on connecting.
+// own adapts options to an election: no hidden retries (go-redis must not repeat a
+// claim whose reply was lost), time-outs that are obeyed, and no extra commands on
+// connecting.
 func own(o *redis.Options) {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.DialTimeout = within(o.DialTimeout)
@@ -252,8 +254,8 @@ func own(o *redis.Options) {
 }
 
 func ownCluster(o *redis.ClusterOptions) {
-	// A Cluster client needs its redirects to find the slot; they are answers
-	// of a node that did not execute the command.
+	// A Cluster client needs redirects to find the slot. A server that redirects
+	// has not executed the command.
 	o.MaxRetries, o.DialerRetries = -1, 1
 	if o.MaxRedirects == 0 {
 		o.MaxRedirects = 3
@@ -277,7 +279,7 @@ func within(d time.Duration) time.Duration {
 	return d
 }
 
-// NodeError is an error of a node, with its name; nil stays nil.
+// NodeError returns err as the error of a node, with the node's name; nil stays nil.
 func (ns *Nodes) NodeError(i int, err error) error {
 	if err == nil {
 		return nil

@@ -10,41 +10,42 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
-// nodeQueue holds the requests of one elector to one node: one in flight, in order.
-// So a release follows the end of the renewal before it, and never overtakes it.
+// nodeQueue orders the requests of one elector to one node: one is in flight at a time. So
+// a release follows the end of the renewal before it, and never overtakes it.
 type nodeQueue struct {
-	turn chan struct{}
+	turn chan struct{} // holds an element while a request has its turn
 
-	mu           sync.Mutex
-	counter      uint64 // the highest counter that this node has shown to the current term
-	unresponsive bool   // the last request got no answer
+	mu           sync.Mutex // guards all below
+	counter      uint64     // the highest counter that this node has shown to the current term
+	unresponsive bool       // the last request got no answer
 	identity     identity
-	shown        shown  // what renewals say of the node
-	rival        *rival // who held this node's lock at the last renewal, if not we; nil: no candidate
-	gone         bool   // at the last renewal it was free, and its counter beyond ours
-	highest      string // what the version's key held at the last claim that was lost
-	abandoned    uint64 // highest seq whose grant must be given back; 0 none waiting
+	shown        shown  // the arguments of renewals that describe the node
+	rival        *rival // the other candidate that held the lock at the last renewal; nil: none
+	gone         bool   // at the last renewal the lock was free, and the counter higher than ours
+	highest      string // the value of the version's key at the last lost claim
+	abandoned    uint64 // the highest seq whose grant must be given back; 0: none
 }
 
-// shown is what a renewal says of its node, as the script's arguments. They are made anew only when they change: a
-// process with ten thousand elections renews four thousand times a second.
+// shown holds those arguments of a renewal that describe its node. To save allocations they are
+// replaced only when they change: a process with ten thousand elections renews four thousand times a
+// second.
 type shown struct {
-	counter  any // that it has shown
-	identity any // that it has
-	offer    any // of an identity; nil: none that no node may have taken
+	counter  any // the node's counter, as far as it was shown
+	identity any // the node's identity
+	offer    any // an identity that the node may take; nil: the next request needs a new one
 }
 
 // identity is what an elector knows of a node.
 type identity struct {
 	id    string
-	since time.Time // when the node first answered with it
-	asked time.Time // when the request was sent that it answered last
+	since time.Time // when the node first answered with id
+	asked time.Time // when the last request was sent that the node answered
 }
 
 func newNodeQueue() *nodeQueue { return &nodeQueue{turn: make(chan struct{}, 1)} }
 
-// run waits for its turn and calls f with the context of a request, which bounds the time from
-// then on to its answer. f is dropped, and false returned, when ctx ended before its turn.
+// run waits for a turn and calls f with a context that bounds the time from then on to the
+// request's answer. If ctx ends before, run returns false without calling f.
 func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context.Context)) bool {
 	select {
 	case q.turn <- struct{}{}:
@@ -56,18 +57,18 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context
 		}
 	}
 	defer func() { <-q.turn }()
-	// Nothing is sent after ctx's end (a term's deadline), but once it was sent
-	// it is not cancelled early either: an answer is worth having.
+	// Nothing is sent after the end of ctx (a term's deadline). A request that was
+	// sent is not cancelled then, since its answer is still useful.
 	if ctx.Err() != nil {
 		return false
 	}
-	call, cancel := conns.Until(ctx, (transport.Connecting+1)*limit)
+	call, cancel := conns.Until(ctx, (transport.ConnectLimits+1)*limit)
 	defer cancel()
 	f(call)
 	return true
 }
 
-// take takes the turn if it is free, and gives it back.
+// take takes the turn if it is free; give gives it back.
 func (q *nodeQueue) take() bool {
 	select {
 	case q.turn <- struct{}{}:
@@ -79,7 +80,7 @@ func (q *nodeQueue) take() bool {
 
 func (q *nodeQueue) give() { <-q.turn }
 
-// note takes the outcome of a request: the answer, or that the node is not responding.
+// note records the outcome of a request: the answer, or that the node is not responding.
 func (q *nodeQueue) note(a protocol.Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +110,7 @@ func (q *nodeQueue) lastCounter() uint64 {
 	return q.counter
 }
 
-// show is what a renewal that is sent now says of the node.
+// show returns the arguments that describe the node in a renewal that is sent now.
 func (q *nodeQueue) show() shown {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,8 +133,9 @@ func (q *nodeQueue) forget() {
 	q.mu.Unlock()
 }
 
-// versions are what a claim names for a candidate of that version: what it was shown and may
-// follow, and what is to be kept once it leads.
+// versions returns what a claim of a candidate of that version names: the value of the version's
+// key that the node has shown, if the candidate may lead after it, and the value to store once
+// the candidate leads.
 func (q *nodeQueue) versions(version string) (shown, next string) {
 	if version == "" {
 		return "", ""
@@ -146,7 +148,8 @@ func (q *nodeQueue) versions(version string) (shown, next string) {
 	return "", version
 }
 
-// judge notes what a claim was shown. It reports whether a candidate of that version must not lead.
+// judge records the version's key in the answer to a lost claim. It reports whether a candidate of
+// that version must not lead.
 func (q *nodeQueue) judge(a protocol.Answer, version string) bool {
 	if version == "" || a.Status == protocol.Unknown || a.Status == protocol.Won {
 		return false
@@ -158,9 +161,9 @@ func (q *nodeQueue) judge(a protocol.Answer, version string) bool {
 	return !ok
 }
 
-// abandon notes that the grants of attempts up to seq must be given back; it
-// reports whether the caller has to do it (false: one that waits for its turn
-// already will). It keeps the way to a hung node from piling up.
+// abandon records that the grants of attempts up to seq must be given back. It
+// reports whether the caller must send the release; false: a release that is
+// already waiting for its turn includes it. So no releases pile up at a hung node.
 func (q *nodeQueue) abandon(seq uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,13 +180,13 @@ func (q *nodeQueue) takeAbandoned() uint64 {
 	return seq
 }
 
-// meet notes a node's answer to a request of that time. It reports whether the identity
-// has been known for long.
+// meet records the identity in a node's answer to a request that was sent at that time. It
+// reports whether the node has had that identity for long (protocol.Settled).
 func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if id == "" || q.shown.offer == id {
-		q.shown.offer = nil // nothing is known of it, or it was taken: a node that forgets it must not get it again
+		q.shown.offer = nil // the node took it, or may have: once it forgets it, it must not get it again
 	}
 	if id == "" {
 		return false
@@ -194,13 +197,13 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	}
 	q.identity.asked = sent
 	since := q.identity.since
-	// Also by the wall clock, which continues while the machine sleeps; and never by a
-	// step of it alone.
+	// By both clocks: a step of the wall clock alone must not settle an identity.
 	return min(now.Sub(since), now.Sub(since.Round(0))) >= protocol.Settled(lease)
 }
 
-// known is the node's identity, empty when it has not been confirmed lately: a node
-// that was taken out of service must not count for ever.
+// known returns the node's identity, or "" if the node has not confirmed it lately: a
+// node that was taken out of service must not count for ever. The wall clock counts as
+// well, since it continues while the machine sleeps.
 func (q *nodeQueue) known(now time.Time, lease time.Duration) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,13 +214,13 @@ func (q *nodeQueue) known(now time.Time, lease time.Duration) string {
 	return q.identity.id
 }
 
-// rival is who held a node against the newest term.
+// rival is an attempt of another candidate that holds a node's lock during our newest term.
 type rival struct {
 	attempt, holder string
 	since, last     time.Time
 }
 
-// next is what an answer makes of what was known.
+// next returns the rival that a renewal's answer shows, or nil; r is the one from before.
 func (r *rival) next(a protocol.Answer) *rival {
 	if a.Status != protocol.Taken || a.Holder == "" {
 		return nil

@@ -88,7 +88,7 @@ func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
 func TestShortRequestsPutOffNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(12)
-		late := all.voters[0].cfg.CallTimeout / transport.Overdue
+		late := all.voters[0].cfg.CallTimeout / transport.OverdueDivisor
 		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 			if calls[0].Keys[0] == all.voters[0].cfg.Keys.Lock {
 				time.Sleep(time.Minute)
@@ -193,7 +193,7 @@ func TestStuckGathererHoldsUpNoOther(t *testing.T) {
 		for _, i := range []int{1, 2} {
 			began := time.Now()
 			all.renewed([]Tally{all.voters[i].Renew(testLease, all.tokens[i], protocol.Heir{}, fit)})
-			if took := time.Since(began); took > all.voters[i].cfg.CallTimeout/transport.Overdue+2*trip {
+			if took := time.Since(began); took > all.voters[i].cfg.CallTimeout/transport.OverdueDivisor+2*trip {
 				t.Errorf("the renewal of election %d took %v", i, took)
 			}
 		}

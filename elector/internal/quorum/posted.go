@@ -10,28 +10,29 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
-// broadcast is what the requests of one round have in common that no goroutine waits for.
+// broadcast is what the requests of one round share if no goroutine waits for them.
 type broadcast struct {
 	*broadcastKind
 
 	v    *Voter
 	keys []string
-	same []any         // the arguments, but for those that each request has of its own
-	left time.Duration // nothing is sent after that
-	fit  func() bool   // asked when a node's turn comes: false: nothing is sent any more
+	same []any         // the arguments, except those that differ by node
+	left time.Duration // from the round's start; nothing is sent after that
+	fit  func() bool   // called when a request is sent; false: it is dropped
 }
 
-// broadcastKind is what all errands by one script have in common.
+// broadcastKind is what all broadcasts of one script share.
 type broadcastKind struct {
 	script protocol.ElectionScript
 	yes    protocol.Status             // the answer that a majority has to give
-	usual  protocol.Status             // the answer that nearly all get: nothing is logged then
-	claims bool                        // the answers of all nodes are wanted, not only those that decide
-	fill   func(p *posted, args []any) // puts those in that each request has of its own
+	usual  protocol.Status             // the answer of nearly all requests: nothing is logged for it
+	claims bool                        // a claim: the answers of all nodes are wanted
+	fill   func(p *posted, args []any) // sets the arguments that differ by node
 }
 
-// postedRound is the round of a broadcast, with its requests. Nearly all are used again: a process with ten thousand elections
-// makes four thousand a second, and memory that it has not used for long is the slowest part of each.
+// postedRound is the round of a broadcast, with its requests. Nearly all are reused: a process with
+// ten thousand elections makes four thousand a second, and access to memory that is no longer cached
+// would be the slowest part of each.
 type postedRound struct {
 	round
 
@@ -39,13 +40,14 @@ type postedRound struct {
 	posts     []posted // by node
 	ended     func(Tally)
 	onDecided func([]protocol.Answer)
-	// uses is how often it is used still: by the call of each request, and by its end. An end that is out of the ordinary,
-	// and a call that is left behind, stay for ever: then it is not used again.
+	// uses counts what still uses the round: for each request its call (until CallEnded) and its
+	// outcome (until Then). A request with an unusual outcome or a goroutine of its own, or whose
+	// time is over before its call ends, never releases its uses: such a round is not reused.
 	uses atomic.Int32
 }
 
-// start sends a broadcast to all nodes. It does not block. ended gets the outcome, once, on the goroutine of the call, which serves other elections too; it
-// must not keep the answers.
+// start sends a broadcast to all nodes. It does not block. ended gets the outcome, once, on a
+// goroutine that serves other elections too; it must not keep the answers.
 func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	r, again := ns.rounds.Get().(*postedRound)
 	if !again {
@@ -62,16 +64,16 @@ func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	for node := range r.posts {
 		p := &r.posts[node]
 		*p = posted{broadcast: e, node: node, round: r}
-		p.Of(e.keys, p)
+		p.Init(e.keys, p)
 	}
 	for node := range r.posts {
 		r.posts[node].send()
 	}
 }
 
-// release is the end of one of its uses.
+// release ends one use of the round, and the last one makes it available for reuse.
 func (r *postedRound) release() {
-	if r.uses.Add(-1) == 0 && r.timer == nil { // a timer that was stopped may run still
+	if r.uses.Add(-1) == 0 && r.timer == nil { // even a stopped timer may still be running
 		r.nodes.rounds.Put(r)
 	}
 }
@@ -83,16 +85,16 @@ type posted struct {
 
 	node  int
 	round *postedRound
-	own   [protocol.MaxArity]any // its arguments
+	own   [protocol.MaxArity]any // the arguments
 }
 
 // send is callLate for a round that no goroutine waits for. Only a request that has to wait for its
-// turn has a goroutine of its own.
+// turn, or can't be posted, gets a goroutine of its own.
 func (p *posted) send() {
 	v := p.v
 	q, snd := v.queues[p.node], v.nodes.list[p.node].sender
 	v.background.begin()
-	if !snd.Posts() || !q.take() {
+	if !snd.CanPost() || !q.take() {
 		go func() {
 			defer v.background.end()
 			ctx, cancel := conns.Until(context.Background(), p.left)
@@ -101,13 +103,13 @@ func (p *posted) send() {
 		}()
 		return
 	}
-	snd.Post(p.script, v.cfg.CallTimeout, p.round.started, min(p.left, (transport.Connecting+1)*v.cfg.CallTimeout), &p.Request)
+	snd.Post(p.script, v.cfg.CallTimeout, p.round.started, min(p.left, (transport.ConnectLimits+1)*v.cfg.CallTimeout), &p.Request)
 }
 
-// Args are made when it is sent.
+// Args makes the arguments when the request is sent; nil: it is no longer wanted.
 func (p *posted) Args() []any {
 	if !p.fit() {
-		p.round.end() // none waits for the others, a hung one perhaps: a release may be next
+		p.round.end() // don't wait for other nodes, which may hang: a release may be next
 		return nil
 	}
 	args := p.own[:len(p.same)]
@@ -116,8 +118,8 @@ func (p *posted) Args() []any {
 	return args
 }
 
-// Then takes its outcome.
-func (p *posted) Then(o transport.Outcome) {
+// Done takes the outcome.
+func (p *posted) Done(o transport.Outcome) {
 	v, q := p.v, p.v.queues[p.node]
 	o.Answer.Settled = q.meet(o.Answer.ID, o.Sent, v.cfg.Lease)
 	ordinary := o.Answer.Status == p.usual && !q.isUnresponsive()
@@ -125,7 +127,7 @@ func (p *posted) Then(o transport.Outcome) {
 	if ordinary {
 		p.end(o)
 		p.round.release()
-	} else { // what is logged then must not hold up the others that the call was for
+	} else { // logging it must not delay the other elections of the call
 		go p.end(o)
 	}
 }
@@ -135,7 +137,7 @@ func (p *posted) end(o transport.Outcome) {
 	p.round.record(p.node, p.judged(p.v.answered(p.node, o, time.Since(p.round.started) < p.left)))
 }
 
-// judged is the answer, with what this candidate's version makes of it.
+// judged sets Outdated in the answer to a claim, by this candidate's version.
 func (p *posted) judged(a protocol.Answer) protocol.Answer {
 	if p.claims {
 		a.Outdated = p.v.queues[p.node].judge(a, p.v.cfg.Version)
@@ -143,5 +145,5 @@ func (p *posted) judged(a protocol.Answer) protocol.Answer {
 	return a
 }
 
-// Carried is the end of the call that it travelled in.
-func (p *posted) Carried() { p.round.release() }
+// CallEnded takes the end of the call.
+func (p *posted) CallEnded() { p.round.release() }

@@ -13,22 +13,22 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// All that concerns redsync is here. A claim on several nodes is decided by it, through its documented
-// extension point: a Pool and Conn for each node. What it would send to a node is not sent.
-// Its first operation on a node is that node's vote, by a script of ours, and a second one is
-// its clean-up after a claim that failed, which needs no network: Claim gives back what may
-// have been granted, when all have answered. Renewals and releases need no decision of
-// redsync: what counts is which node answered what (Tally), and so they spare its goroutines.
+// All code that concerns redsync is here. redsync decides claims on several nodes, through its
+// documented extension point: a Pool and a Conn for each node. Its own commands are not sent. Its
+// first operation on a node runs that node's vote, by a script of ours. A second operation is its
+// clean-up after a failed claim, which needs no network: Claim gives back what may have been granted
+// once all nodes have answered. Renewals and releases need no decision by redsync: which node answered
+// what (Tally) decides, which saves redsync's goroutines.
 //
 // So an operation is recognized by its place in the round, whatever script a version of
-// redsync has for it; redsyncWorks holds that against the version that is linked.
+// redsync uses for it; redsyncWorks checks this against the version that is linked.
 
-// redlock is redsync's mutex of one attempt.
+// redlock is redsync's mutex for one attempt.
 type redlock struct {
 	mutex interface{ TryLockContext(context.Context) error }
 }
 
-// newRedlock is one attempt, to be tried once: retrying is the state machine's business.
+// newRedlock returns the mutex of an attempt, which redsync tries once: the state machine retries.
 func newRedlock(nodes int, key, value string, expiry time.Duration) redlock {
 	var pools []rsredis.Pool
 	for i := range nodes {
@@ -39,7 +39,7 @@ func newRedlock(nodes int, key, value string, expiry time.Duration) redlock {
 		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))}
 }
 
-// claim votes on all nodes. The error means that no majority granted it.
+// claim makes all nodes vote. The error means that no majority granted the claim.
 func (l redlock) claim(ctx context.Context, r *round) error {
 	return l.mutex.TryLockContext(r.in(ctx))
 }
@@ -52,7 +52,7 @@ type redsyncRound struct {
 	voted map[int]bool
 }
 
-// first reports whether a node has not voted in this round yet.
+// first reports whether the node has not voted in this round yet, and marks it as having voted.
 func (r *redsyncRound) first(node int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,14 +63,14 @@ func (r *redsyncRound) first(node int) bool {
 
 type roundKey struct{}
 
-// in hands the round down to our connections: a straggler of an earlier call of the same
-// mutex then still finds its own round.
+// in returns a context that passes the round to our connections: a late operation of an
+// earlier attempt then still finds its own round.
 func (r *round) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, roundKey{}, &redsyncRound{round: r, voted: map[int]bool{}})
 }
 
-// pool is one node. It keeps nothing: the round that a call belongs to comes with its
-// context.
+// pool stands for one node. It has no state: the context of a call carries the round that
+// the call belongs to.
 type pool struct{ node int }
 
 // Get returns the connection of the round that ctx carries. It does no I/O.
@@ -99,10 +99,10 @@ func (c conn) operate() (ok bool, err error) {
 	return a.Status == protocol.Won, nil
 }
 
-// SetNX is redsync's claim.
+// SetNX takes redsync's claim.
 func (c conn) SetNX(string, string, time.Duration) (bool, error) { return c.operate() }
 
-// Eval is its clean-up.
+// Eval takes redsync's clean-up.
 func (c conn) Eval(*rsredis.Script, ...any) (any, error) {
 	ok, err := c.operate()
 	if err != nil {
@@ -122,13 +122,13 @@ func (conn) ScriptLoad(*rsredis.Script) error   { return errNotUsed }
 func (conn) PTTL(string) (time.Duration, error) { return 0, errNotUsed }
 func (conn) Close() error                       { return nil }
 
-// checkRedsync finds out once whether the version of redsync that is linked works.
+// checkRedsync checks once whether the version of redsync that is linked works.
 var checkRedsync = sync.OnceValue(func() error {
 	return redsyncWorks(func() redlock { return newRedlock(3, "key", "value", time.Minute) })
 })
 
-// redsyncWorks has attempts claim, without any network: each must query every node exactly
-// once, and succeed or fail as the votes say.
+// redsyncWorks makes attempts claim, without any network: each must query every node exactly
+// once, and succeed or fail according to the votes.
 func redsyncWorks(attempt func() redlock) error {
 	const nodes = 3
 	through := func(what string, answer protocol.Status, run func(*round) error) error {
@@ -146,7 +146,7 @@ func redsyncWorks(attempt func() redlock) error {
 		timer := time.NewTimer(time.Second)
 		defer timer.Stop()
 		select {
-		case <-r.complete: // redsync does not wait for the last one once a majority has answered
+		case <-r.complete: // redsync does not wait for the last node once a majority has answered
 		case <-timer.C:
 		}
 		mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Release is the giving back of one term. It may be tried until it is definite: it
-// names the attempt that won the term, so one that comes late, or twice, finds a
-// newer lock to be none of its business.
+// Release releases the locks of one term. It can be tried until it is definite: its
+// requests name the attempt that won the term, so a late or repeated one does not
+// touch a newer lock.
 type Release struct {
 	v        *Voter
 	seq      uint64
@@ -21,12 +21,12 @@ type Release struct {
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	mu    sync.Mutex
-	done  map[int]protocol.Answer // the nodes where it is definite
-	asked map[int]bool            // the nodes that have left a request unanswered
+	done  map[int]protocol.Answer // the answers of the nodes where it is definite
+	asked map[int]bool            // the nodes that did not answer a request
 }
 
-// Releasing ends the attempt that won the term; Try sends the release. A later Claim
-// does not change it.
+// Releasing ends the attempt that won the term and returns its Release, which Try
+// sends. A later Claim does not change the Release.
 func (v *Voter) Releasing(token uint64, heir protocol.Heir) *Release {
 	v.alive.Store(0)
 	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]protocol.Answer{}, asked: map[int]bool{}}
@@ -36,10 +36,10 @@ func (v *Voter) Releasing(token uint64, heir protocol.Heir) *Release {
 	return r
 }
 
-// NewVoterOf is a Voter that does no more than release the term which another process has won
-// by that attempt. It does not know what this process's renewals were shown: one that is still under way may
-// find a node whose counter is beyond the token free, and hold that for a lease. These are
-// never a majority.
+// NewVoterOf returns a Voter that can only release the term that another process has won by that
+// attempt. It does not know which counters the renewals of that process were shown: a renewal that
+// is still under way may plant the lock again on a node whose counter is higher than the token, and
+// hold that node for a lease. Such nodes are never a majority.
 func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	v := NewVoter(ns, cfg)
 	v.seq, v.onlyHeld = attempt, true
@@ -50,11 +50,11 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	return v
 }
 
-// Try gives the term back on the nodes where that is not definite yet, and reports it to
-// their front rows. It waits for a majority, and a little for the others, whose turn may
-// come later; each request waits for its turn for limit at most, and for its answer for
-// the call time-out. It depends on no context: a dead one must not leave a lock behind.
-// One Try at a time.
+// Try releases the lock on the nodes where that is not definite yet, and notifies their front
+// rows. It blocks until it is known whether a majority has released; the requests to the other
+// nodes continue. Each request waits at most limit for its turn, and at most the call time-out for its
+// answer. Try takes no context: a cancelled one must not leave a lock behind. It must not be
+// called concurrently.
 func (r *Release) Try(limit time.Duration) Tally {
 	k, v := r.v.cfg.Keys, r.v
 	rd := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Released, func(node int) protocol.Answer {
@@ -63,8 +63,8 @@ func (r *Release) Try(limit time.Duration) Tally {
 		}
 		ctx, cancel := conns.Until(context.Background(), limit)
 		defer cancel()
-		a := v.callLate(ctx, node, protocol.ReleaseScript, k.ForRelease(), func() []any {
-			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
+		a := v.callLate(ctx, node, protocol.ReleaseScript, k.ReleaseKeys(), func() []any {
+			if _, ok := r.definite(node); ok { // meanwhile, by the request before this one
 				return nil
 			}
 			return protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], r.v.onlyHeld)
@@ -93,15 +93,15 @@ func (r *Release) note(node int, a protocol.Answer) {
 	r.done[node] = a
 }
 
-// Left is on how many nodes the lock may still be this term's.
+// Left returns on how many nodes the lock may still be this term's.
 func (r *Release) Left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.v.nodes.Len() - len(r.done)
 }
 
-// Released reports whether a node held the lock for this term, and gave it back; or may have: its
-// answer was lost, and the lock is gone.
+// Released reports whether a node held the lock for this term and released it, or may have: an
+// answer of the node was lost, and the lock is gone.
 func (r *Release) Released() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,6 +113,6 @@ func (r *Release) Released() bool {
 	return false
 }
 
-// Definite reports whether a majority of the nodes holds the lock no more for this term:
-// others can be elected.
+// Definite reports whether a majority of the nodes no longer holds the lock for this term, so
+// that another candidate can be elected.
 func (r *Release) Definite() bool { return r.v.nodes.Len()-r.Left() >= r.v.nodes.Majority() }

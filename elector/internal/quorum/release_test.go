@@ -38,13 +38,13 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 			t.Errorf("the counter is %s, was %s; %d locks", now, closed, p.locks())
 		}
 		k := p.keys
-		if got := p.run(0, protocol.RenewScript, k.ForRenew(),
+		if got := p.run(0, protocol.RenewScript, k.RenewKeys(),
 			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, protocol.NewIdentity(), ""); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
 		late := func() protocol.Answer {
-			return p.run(0, protocol.ReleaseScript, k.ForRelease(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false)...)
+			return p.run(0, protocol.ReleaseScript, k.ReleaseKeys(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false)...)
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {

@@ -15,28 +15,28 @@ import (
 
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
-	// Event is what goes to the events channel and to the history. late is false the first
-	// time: a report that is made again has how long ago that was.
+	// Event returns what goes to the events channel and to the history. If late, the event
+	// includes how long ago it happened.
 	Event func(late bool) []byte
-	Front string // goes to the wake channel first, unless empty
+	Front string // is published on the wake channel first, unless empty
 }
 
-// maxUnrecorded is how many reports are kept for a node that does not take them: the
+// maxUnrecorded is how many reports are kept for a node that does not record them: the
 // terms of a few minutes of flapping.
 const maxUnrecorded = 16
 
-// unrecordedWait is the longest time between two attempts to have a node record what it
+// unrecordedWait is the maximum time between two attempts to record on a node what it
 // has refused: its memory may be full for days.
 const unrecordedWait = time.Minute
 
-// lateAfter is for how long a report may wait to be sent without being late. Readers of the history compare when a node received
-// the reports of several terms.
+// lateAfter is how long a report may wait to be sent before it counts as late. Readers of the history
+// compare when a node received the reports of several terms.
 const lateAfter = 100 * time.Millisecond
 
-// recorder has one node publish and record reports, in their order. What the node did not
-// record is kept, and recorded when it answers again: a process that lives through an
-// outage of Redis can record why its term ended, and without that the history calls the term
-// vanished, as if the process had been killed.
+// recorder makes one node publish and record reports, in order. Reports that the node did not record
+// are kept, and recorded when the node answers again: so a process that survives an outage of Redis
+// can record why its term ended. Without that record the history would show the term as vanished,
+// as if the process had been killed.
 type recorder struct {
 	sender     *transport.Sender
 	keys       *protocol.Keys
@@ -45,39 +45,38 @@ type recorder struct {
 	background *flights
 
 	waits  atomic.Bool // unrecorded is not empty: checked after each answer of the node
-	denies atomic.Bool // the node answered the last attempt, and did not record: for want of a right, or of memory
+	denies atomic.Bool // the node answered the last attempt without recording: no right, or no memory
 
-	mu         sync.Mutex    // of all below
+	mu         sync.Mutex    // guards all below
 	turns      []turn        // the first is under way
-	repeated   []Report      // of that one, where it repeats some: those that are not recorded yet
+	repeated   []Report      // if that one repeats reports: those that it has yet to record
 	unrecorded []Report      // oldest first
-	repeating  bool          // one of the turns is to record them
-	wait       time.Duration // between such attempts; doubles with each
-	next       time.Time     // when the next one may be made
+	repeating  bool          // one of the turns repeats the unrecorded reports
+	wait       time.Duration // between attempts to repeat them; doubles with each
+	next       time.Time     // the earliest time of the next such attempt
 }
 
-// turn is what a recorder does behind what came before it: to have a report published and recorded, or to have those recorded that
-// the node did not.
+// turn is one step of a recorder, after the steps before it: to publish and record a report, or to
+// repeat (record only) those that the node has not recorded.
 type turn struct {
 	report  Report
 	repeats bool
 	since   time.Time
 }
 
-// announce publishes a report and has it recorded, behind those before it. It does not wait
-// for that.
+// announce makes the node publish and record a report, after those before it. It does not block.
 func (rec *recorder) announce(r Report) { rec.queue(turn{report: r, since: time.Now()}) }
 
-// again is called when the node has answered: it repeats the reports that the node has not
-// recorded yet. They are not published again: what they report is known to the candidates,
-// and must not wake them.
+// again is called when the node has answered a request. It repeats the reports that the node has not
+// recorded yet. They are not published again: the candidates know what they report, and must not be
+// woken by it.
 func (rec *recorder) again() {
 	if rec.waits.Load() && rec.begin() {
 		rec.queue(turn{repeats: true})
 	}
 }
 
-// queue has a turn follow those before it, each of which is bounded by the time of its requests.
+// queue adds a turn after those before it. Each turn lasts as long as its requests may take.
 func (rec *recorder) queue(t turn) {
 	rec.background.begin()
 	rec.mu.Lock()
@@ -89,32 +88,33 @@ func (rec *recorder) queue(t turn) {
 	}
 }
 
-// start is that of the first turn.
+// start begins the first turn.
 func (rec *recorder) start() {
 	rec.mu.Lock()
 	t := rec.turns[0]
 	if t.repeats {
 		rec.repeated = rec.unrecorded
 		rec.set(nil)
-		t.report = rec.repeated[0] // only a turn to repeat takes some away, and there is one at a time
+		t.report = rec.repeated[0] // not empty: only a repeating turn empties unrecorded, and there is one at a time
 	}
 	rec.mu.Unlock()
 	rec.send(t)
 }
 
-// send requests that of the node, once, together with what other elections report. It does not wait for that.
+// send sends the turn's report to the node, once, together with reports of other elections. It does
+// not block.
 func (rec *recorder) send(t turn) {
-	now, within := time.Now(), (transport.Connecting+1)*rec.limit
+	now, within := time.Now(), (transport.ConnectLimits+1)*rec.limit
 	a := &recording{rec: rec, turn: t}
-	if rec.sender.Posts() {
-		a.Of(rec.keys.ForAnnounce(), a)
+	if rec.sender.CanPost() {
+		a.Init(rec.keys.AnnounceKeys(), a)
 		rec.sender.Post(protocol.AnnounceScript, rec.limit, now, within, &a.Request)
 		return
 	}
 	go func() {
 		ctx, cancel := conns.Until(context.Background(), within)
 		defer cancel()
-		a.Then(rec.sender.Send(protocol.AnnounceScript, rec.limit, transport.NewRequest(ctx, rec.keys.ForAnnounce(), a.Args)))
+		a.Done(rec.sender.Send(protocol.AnnounceScript, rec.limit, transport.NewRequest(ctx, rec.keys.AnnounceKeys(), a.Args)))
 	}()
 }
 
@@ -128,7 +128,7 @@ type recording struct {
 	none string
 }
 
-// Args are made when it is sent: what is late reports by how much.
+// Args makes the arguments when the request is sent, so that a late event includes how late it is.
 func (a *recording) Args() []any {
 	events, front := &a.rec.keys.Events, &a.report.Front
 	if a.repeats {
@@ -138,22 +138,23 @@ func (a *recording) Args() []any {
 	return a.own[:]
 }
 
-// Then takes its outcome.
-func (a *recording) Then(o transport.Outcome) {
+// Done takes the outcome.
+func (a *recording) Done(o transport.Outcome) {
 	rec, err := a.rec, a.rec.denial(o.Answer.Err)
 	rec.denies.Store(err != nil)
 	if err == nil {
 		rec.ended(o.Answer.Status == protocol.Recorded)
 		return
 	}
-	go func() { // what is logged then must not hold up the others that the call was for
+	go func() { // logging it must not delay the other elections of the call
 		rec.refused(err)
 		rec.ended(false)
 	}()
 }
 
-// denial is why the node does not record, if another attempt would not change that; nil: it may. A node that lets the
-// user run scripts, and not name the history's key to them, refuses the whole call.
+// denial returns why the node refuses to record, so that another attempt would be useless for now;
+// nil: it does not refuse. If the user may run scripts but not access the history's key, the node
+// refuses the whole call.
 func (rec *recorder) denial(err error) error {
 	why := rediserr.Refusal("")
 	switch {
@@ -167,11 +168,11 @@ func (rec *recorder) denial(err error) error {
 	return rediserr.Needs(err, "~"+rec.keys.History)
 }
 
-// Carried is nothing to it: it is not used again.
-func (*recording) Carried() {}
+// CallEnded does nothing: a recording is not reused.
+func (*recording) CallEnded() {}
 
-// ended is the end of the attempt that is under way, and where that was its last one, of the turn. recorded: the node took the
-// report into its history.
+// ended ends the request under way, and the turn, unless the turn has more reports to repeat. recorded
+// reports whether the node has recorded the report.
 func (rec *recorder) ended(recorded bool) {
 	rec.mu.Lock()
 	t := rec.turns[0]
@@ -201,10 +202,12 @@ func (rec *recorder) ended(recorded bool) {
 	rec.background.end()
 }
 
-// keep adds a report to those that the node has not recorded; of too many the newest stay. The caller holds mu.
+// keep adds a report to those that the node has not recorded, of which only the newest maxUnrecorded
+// are kept. The caller holds mu.
 func (rec *recorder) keep(r Report) { rec.set(append(rec.unrecorded, r)) }
 
-// begin reports whether it is time to record them.
+// begin reports whether it is time to repeat the unrecorded reports. If so, the caller must queue
+// that turn.
 func (rec *recorder) begin() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -215,8 +218,8 @@ func (rec *recorder) begin() bool {
 	return true
 }
 
-// settled reports whether another attempt would change nothing by now: all is recorded, or the
-// node has refused it, which takes an operator.
+// settled reports whether another attempt would be useless now: all is recorded, or the node has
+// refused it, which only an operator can change.
 func (rec *recorder) settled() bool {
 	rec.mu.Lock()
 	busy := len(rec.turns) > 0
@@ -224,7 +227,7 @@ func (rec *recorder) settled() bool {
 	return !busy && (!rec.waits.Load() || rec.denies.Load())
 }
 
-// end puts back what could not be recorded. The caller holds mu.
+// end ends a repeating turn and puts back the reports that could not be recorded. The caller holds mu.
 func (rec *recorder) end(left []Report) {
 	rec.repeating = false
 	if len(left) == 0 {

@@ -167,7 +167,7 @@ func TestStuckReportsDelayNothingElse(t *testing.T) {
 		}
 		all.waitIdle()
 		// It is bounded by the time that a request has to be sent, and that of its answer.
-		if took, limit := time.Since(began), (transport.Connecting+2)*all.voters[0].cfg.CallTimeout; took > limit {
+		if took, limit := time.Since(began), (transport.ConnectLimits+2)*all.voters[0].cfg.CallTimeout; took > limit {
 			t.Errorf("they were given up after %v, want %v at most", took, limit)
 		}
 	})
@@ -198,7 +198,7 @@ func TestReportsStandBehindOtherRequests(t *testing.T) {
 					count(-1)
 					return false
 				})
-				for i := range transport.Abreast + 1 { // the last one waits
+				for i := range transport.MaxParallel + 1 { // the last one waits
 					if behind {
 						go all.voters[i].Releasing(all.tokens[i], protocol.Heir{}).Try(testLease)
 						time.Sleep(trip / 2)

@@ -9,36 +9,37 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// round is one request to all nodes. Once a majority has answered, the others get a short
-// time, then the round has ended: they count as unknown, and finish in the background.
+// round is one request to all nodes. Once a majority has answered, the other nodes get a short
+// time. Then the round ends: their answers count as unknown, and their requests finish in the
+// background.
 //
-// The answers come by record. poll and vote fetch them with ask, and wait. A posted round (posted.go)
-// has no ask: its requests call record, and no goroutine waits.
+// record takes the answers. poll and vote get them from ask, which blocks. A posted round
+// (posted.go) has no ask: its requests call record, and no goroutine waits.
 type round struct {
 	ask      func(node int) protocol.Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
 	yes      protocol.Status // the answer that a majority has to give
 	started  time.Time
-	every    bool // it is decided only when all that are expected to have answered, or it has ended
+	every    bool // decided only when all expected nodes have answered, or the round has ended
 
 	mu       sync.Mutex
 	answers  []protocol.Answer
 	agreed   int           // nodes that answered yes
 	definite int           // nodes that answered
-	missing  int           // nodes that are expected to answer and have not
-	ignored  map[int]bool  // nodes that are not expected to: their last request failed
-	complete chan struct{} // closed when all that were expected have answered; nil without ask
-	over     chan struct{} // closed when it has ended; nil without ask
+	missing  int           // expected nodes whose request has not ended
+	ignored  map[int]bool  // nodes that are not expected to answer: their last request failed
+	complete chan struct{} // closed when missing is 0; nil without ask
+	over     chan struct{} // closed when the round has ended; nil without ask
 	closed   bool
 	timer    *time.Timer
 
 	// decided is called once, when it is known whether a majority answers yes, or when the round has
-	// ended. Nil: it was, or no one wants to know.
+	// ended. Nil: it was called, or nothing wants to know.
 	decided func([]protocol.Answer)
 }
 
-// WaitFactor is how many times the majority's time the others get, at least
-// MinExtraWait: timers are no finer.
+// WaitFactor is how long the other nodes get once a majority has answered, in multiples of the
+// majority's time. They get at least MinExtraWait, since timers are no finer.
 const (
 	WaitFactor   = 4
 	MinExtraWait = time.Millisecond
@@ -46,15 +47,15 @@ const (
 
 var errOverruled = errors.New("no answer before the round ended")
 
-// newRound is one whose answers ask brings.
+// newRound returns a round that gets its answers from ask.
 func newRound(n, majority int, yes protocol.Status, ask func(int) protocol.Answer) *round {
 	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{}), answers: make([]protocol.Answer, n)}
 	r.begin(time.Now(), majority, yes)
 	return r
 }
 
-// post begins one that no goroutine waits for: its requests call record. A round may be used again when none of its requests is
-// under way.
+// post begins a round that no goroutine waits for: its requests call record. A round may be reused
+// when none of its requests is under way.
 func (r *round) post(at time.Time, n, majority int, yes protocol.Status, decided func([]protocol.Answer)) {
 	answers := r.answers
 	if len(answers) != n {
@@ -71,9 +72,9 @@ func (r *round) begin(at time.Time, majority int, yes protocol.Status) {
 	}
 }
 
-// vote asks one node and waits until it answered or the round has ended.
+// vote queries one node and waits until the node has answered or the round has ended.
 func (r *round) vote(node int) protocol.Answer {
-	if len(r.answers) == 1 { // there is no other to wait for
+	if len(r.answers) == 1 { // no other node can end the round
 		r.record(node, r.ask(node))
 		return r.now()[node]
 	}
@@ -95,7 +96,8 @@ func (r *round) vote(node int) protocol.Answer {
 	return a
 }
 
-// poll asks all nodes, and waits until it is known whether a majority answers yes, or until the round has ended.
+// poll queries all nodes and waits until it is known whether a majority answers yes, or until the
+// round has ended.
 func (r *round) poll() {
 	if len(r.answers) == 1 {
 		r.record(0, r.ask(0))
@@ -133,7 +135,7 @@ func (r *round) record(node int, a protocol.Answer) {
 	decide()
 }
 
-// end is that of the round: every vote that still waits returns "unknown".
+// end ends the round: every vote that still waits returns Unknown.
 func (r *round) end() {
 	r.mu.Lock()
 	if r.timer != nil {
@@ -150,7 +152,8 @@ func (r *round) end() {
 	decide()
 }
 
-// decide returns what reports the outcome once it is known, to be called without mu. The caller holds mu.
+// decide returns a function that reports the outcome if it is known, to be called without mu. The
+// caller holds mu.
 func (r *round) decide(known bool) func() {
 	decided := r.decided
 	if !known || decided == nil {
@@ -158,14 +161,14 @@ func (r *round) decide(known bool) func() {
 	}
 	r.decided = nil
 	answers := r.answers
-	if r.missing > 0 { // others may come still
+	if r.missing > 0 { // record may still change them
 		answers = slices.Clone(answers)
 	}
 	return func() { decided(answers) }
 }
 
-// ignore takes a node that did not answer its last request out of those that
-// awaitExpected waits for. Before the first vote only.
+// ignore excludes a node that did not answer its last request from those that
+// awaitExpected waits for. It must be called before the first vote.
 func (r *round) ignore(node int) {
 	if r.ignored == nil {
 		r.ignored = map[int]bool{}
@@ -176,9 +179,9 @@ func (r *round) ignore(node int) {
 	}
 }
 
-// awaitExpected waits until all nodes that are expected to have answered, or until
-// their time is over: a majority decides who may lead, but one node may know
-// why no candidate should.
+// awaitExpected waits until all expected nodes have answered, or the round has ended:
+// a majority decides which candidate may lead, but a single node may know why none
+// should.
 func (r *round) awaitExpected() {
 	select {
 	case <-r.complete:
@@ -186,7 +189,7 @@ func (r *round) awaitExpected() {
 	}
 }
 
-// now is what is known at this moment.
+// now returns a copy of the answers so far.
 func (r *round) now() []protocol.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()

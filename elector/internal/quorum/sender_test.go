@@ -103,7 +103,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 		for _, c := range calls {
 			sum += c
 		}
-		if sum != 50 || calls[0] != 1 || len(calls) > 1+transport.Abreast {
+		if sum != 50 || calls[0] != 1 || len(calls) > 1+transport.MaxParallel {
 			t.Errorf("%d releases came in calls for %v elections, want one and a few", sum, calls)
 		}
 		if took := time.Since(began); took > 2*trip {
@@ -115,7 +115,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 // Two elections that are handed over together need one round trip each, not one after the other.
 func TestFewReleasesWaitForNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		all := p.process(transport.Abreast)
+		all := p.process(transport.MaxParallel)
 		began := time.Now()
 		all.release(0)
 		if took := time.Since(began); took != trip {
@@ -163,7 +163,7 @@ func TestLoneRequestWaitsForItsConnection(t *testing.T) {
 						return v.Renew(testLease, all.tokens[0], protocol.Heir{}, fits).Answers[0].Status
 					},
 					func() protocol.Status { // a release, which gathers no others
-						r := transport.NewRequest(t.Context(), v.cfg.Keys.ForRelease(), func() []any {
+						r := transport.NewRequest(t.Context(), v.cfg.Keys.ReleaseKeys(), func() []any {
 							if !fits() {
 								return nil
 							}
@@ -206,7 +206,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 		all.busy()
 		began := time.Now()
 		all.renewed(all.renew(testLease, nil))
-		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/transport.Overdue+2*trip {
+		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/transport.OverdueDivisor+2*trip {
 			t.Errorf("it took %v, a time-out is %v", took, limit) // of the first, which waits for its own
 		}
 		began = time.Now()
@@ -230,7 +230,7 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 		all.busy()
 		began := time.Now()
 		tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit)
-		if took := time.Since(began); !tally.Majority(protocol.Renewed) || took > limit/transport.Overdue+2*trip {
+		if took := time.Since(began); !tally.Majority(protocol.Renewed) || took > limit/transport.OverdueDivisor+2*trip {
 			t.Errorf("after %v: %+v", took, tally.Answers)
 		}
 	})

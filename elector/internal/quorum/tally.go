@@ -17,13 +17,13 @@ type Tally struct {
 	nodes   *Nodes
 }
 
-// Clone is for callers that keep the answers: the memory of those of a posted round is used again.
+// Clone copies the answers, for callers that keep them: a posted round reuses their memory.
 func (t Tally) Clone() Tally {
 	t.Answers = slices.Clone(t.Answers)
 	return t
 }
 
-// Count is how many nodes gave one of the answers.
+// Count returns how many nodes gave one of these answers.
 func (t Tally) Count(statuses ...protocol.Status) int {
 	n := 0
 	for _, a := range t.Answers {
@@ -36,16 +36,16 @@ func (t Tally) Count(statuses ...protocol.Status) int {
 	return n
 }
 
-// Majority reports whether enough nodes gave one of the answers to decide.
+// Majority reports whether a majority gave one of these answers.
 func (t Tally) Majority(statuses ...protocol.Status) bool {
 	return t.Count(statuses...) >= t.nodes.Majority()
 }
 
-// Answered reports whether a majority has answered, whatever the answers are.
+// Answered reports whether a majority has answered, with whatever answer.
 func (t Tally) Answered() bool { return len(t.Answers)-t.Count(protocol.Unknown) >= t.nodes.Majority() }
 
-// Judged reports whether a claim was lost for a version that the candidate had not been shown, and may
-// follow: another claim names it.
+// Judged reports whether a claim was lost only because the candidate had not been shown the highest
+// version, after which it may lead: it can claim again, and name that version.
 func (t Tally) Judged() bool {
 	open := t.Count(protocol.Won)
 	for _, a := range t.Answers {
@@ -56,8 +56,8 @@ func (t Tally) Judged() bool {
 	return t.Count(protocol.NewerVersion) > 0 && open >= t.nodes.Majority()
 }
 
-// Outdated reports whether nodes refuse the sender for its version, and with those that did not answer so
-// many that no majority is left. The value is what most of them keep.
+// Outdated reports whether nodes refuse the sender for its version, and the others that answered are
+// no majority. The value is the one that most of the refusing nodes keep.
 func (t Tally) Outdated() (highest protocol.Highest, ok bool) {
 	count, most := map[string]int{}, ""
 	n := 0
@@ -74,7 +74,7 @@ func (t Tally) Outdated() (highest protocol.Highest, ok bool) {
 	return highest, n > 0 && n+t.Count(protocol.Unknown) > len(t.Answers)-t.nodes.Majority()
 }
 
-// ForeignVersion is what the version's key of a node holds that no candidate wrote, for people; empty: nothing.
+// ForeignVersion returns the value of a node's version key, quoted, if no candidate wrote it; else "".
 func (t Tally) ForeignVersion() string {
 	for _, a := range t.Answers {
 		if _, ok := protocol.ParseHighest(a.Highest); a.Highest != "" && !ok {
@@ -84,8 +84,8 @@ func (t Tally) ForeignVersion() string {
 	return ""
 }
 
-// Written reports whether a renewal brought its lock value to a majority. One that refuses the
-// new value may renew the lease all the same.
+// Written reports whether a renewal wrote its lock value to a majority. A node that refuses the new
+// value may still renew the lease.
 func (t Tally) Written() bool {
 	n := 0
 	for _, a := range t.Answers {
@@ -96,7 +96,7 @@ func (t Tally) Written() bool {
 	return n >= t.nodes.Majority()
 }
 
-// Named is how many nodes name the sender as the one that goes first.
+// Named returns how many nodes name the sender as the candidate that goes first.
 func (t Tally) Named() int {
 	n := 0
 	for _, a := range t.Answers {
@@ -107,7 +107,7 @@ func (t Tally) Named() int {
 	return n
 }
 
-// Holders are the lock values that stood in the way.
+// Holders returns the lock values that refused the sender.
 func (t Tally) Holders() []string {
 	var all []string
 	for _, a := range t.Answers {
@@ -118,7 +118,7 @@ func (t Tally) Holders() []string {
 	return all
 }
 
-// Errors are those of the nodes that gave no answer, each naming its node.
+// Errors returns the errors of the nodes that gave no answer, each with the node's name.
 func (t Tally) Errors() []error {
 	var all []error
 	for i, a := range t.Answers {
@@ -131,17 +131,16 @@ func (t Tally) Errors() []error {
 	return all
 }
 
-// notHeldError is of a node that has lost a lock, or holds another one. It is an answer of the
-// node.
+// notHeldError is the error of a node that has lost a lock, or holds another candidate's.
 type notHeldError struct{}
 
 func (notHeldError) Error() string { return "the node no longer holds the lock" }
 
-// RedisError makes it a redis.Error.
+// RedisError makes it a redis.Error: the node has answered.
 func (notHeldError) RedisError() {}
 
-// NotConfirmed are the reasons why nodes did not confirm a renewal, each with its node: an
-// error, no answer in time, or that the lock is gone.
+// NotConfirmed returns the reasons why nodes did not confirm a renewal, each with the node's
+// name: an error, no answer in time, or that the lock is gone.
 func (t Tally) NotConfirmed() []error {
 	var all []error
 	for i, a := range t.Answers {
@@ -158,7 +157,7 @@ func (t Tally) NotConfirmed() []error {
 	return all
 }
 
-// Tally is what a round comes to in which these nodes gave these answers.
+// Tally returns the outcome of a round in which these nodes gave these answers.
 func (ns *Nodes) Tally(answers []protocol.Answer, rtt time.Duration) Tally {
 	return Tally{Answers: answers, RTT: rtt, nodes: ns}
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
-// VoterConfig is what a Voter needs to know of its elector.
+// VoterConfig configures a Voter.
 type VoterConfig struct {
 	Keys        protocol.Keys
 	Candidate   string
 	Incarnation string
 	Version     string        // semantic: no node elects it once a newer one has led; empty: any may lead
-	Advertise   func() string // where this candidate can be reached, at each claim and renewal
+	Advertise   func() string // this candidate's address; called for each claim and renewal
 	Lease       time.Duration
-	CallTimeout time.Duration // bound of one request to one node
-	// RequestEnded, if set, is called with the outcome of each request to a node, also of those
+	CallTimeout time.Duration // bounds one request to one node
+	// RequestEnded, if set, is called with the outcome of each request to a node, including those
 	// that a round did not wait for. It is called on many goroutines.
 	RequestEnded func(node int, took time.Duration, err error)
 	// Unrecorded, if set, is called with the reason when a node's history did not take an
-	// event, on many goroutines.
+	// event. It is called on many goroutines.
 	Unrecorded func(error)
 }
 
-// Voter casts the votes of one elector. It belongs to one goroutine at a time (the state machine's, or that of a renewal or a
-// claim that is due while the state machine waits), but for Go, WaitIdle, Announce, AwaitRecorded and Identities, which are
-// safe for concurrent use.
+// Voter claims, renews, releases and announces for one elector. It belongs to one goroutine at a
+// time: the state machine's, or that of a due renewal or claim while the state machine waits. Only
+// Go, WaitIdle, Announce, AwaitRecorded and Identities are safe for concurrent use.
 type Voter struct {
 	nodes  *Nodes
 	cfg    VoterConfig
@@ -36,31 +36,31 @@ type Voter struct {
 
 	seq   uint64
 	alive atomic.Uint64      // the attempt that runs or serves its term; 0: none
-	lock  protocol.LockValue // of the newest attempt; with its token once that is agreed on
-	named []string           // the identities that it names, by node; nil: not looked at
+	lock  protocol.LockValue // of the newest attempt; includes its token once that is agreed on
+	named []string           // the identities in lock, by node; nil: not set yet
 	term  renewed            // of the newest renewal
-	met   time.Time          // when the nodes were queried for their identities alone
-	// introduced: a majority has shown whether the groups of shards exist that the election's name is one of.
+	met   time.Time          // when Meet last queried the nodes for their identities
+	// introduced: a majority has shown which of the groups that Meet was given exist.
 	introduced bool
 
 	recorders []*recorder // by node
 
-	onlyHeld protocol.OnlyHeld // of its releases; it never changes
+	onlyHeld protocol.OnlyIfHeld // for its releases; never changes
 
 	background flights
 }
 
-// renewed is what the renewals of a term have in common while its lock value stays the same: a process with ten thousand
-// elections does little but renew.
+// renewed holds what the renewals of a term share while its lock value stays the same. It saves
+// allocations: a process with ten thousand elections does little but renew.
 type renewed struct {
 	token uint64
 	heir  protocol.Heir
 
 	keys []string
-	args []any // but for the counter and the identity, which each request has of its own; nil: to be made
+	args []any // except the counter and the identities, which differ by node; nil: must be made
 }
 
-// NewVoter does no I/O.
+// NewVoter returns a Voter for these nodes. It does no I/O.
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	v := &Voter{nodes: ns, cfg: cfg}
 	for i := range ns.list {
@@ -80,12 +80,12 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 // Go runs fn on a goroutine that WaitIdle waits for.
 func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 
-// WaitIdle waits until no request is under way any more, at most for d.
+// WaitIdle blocks until no request is under way, for at most d.
 func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 
 func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }
 
-// identities are what this voter's lock names.
+// identities returns the identities of the nodes, for the lock value.
 func (v *Voter) identities() protocol.Identities {
 	all := make([]string, len(v.queues))
 	for i, q := range v.queues {
@@ -94,16 +94,16 @@ func (v *Voter) identities() protocol.Identities {
 	return protocol.IdentitiesOf(all)
 }
 
-// Attempt is the newest one. It belongs to the goroutine of Claim.
+// Attempt returns the number of the newest attempt. Only the goroutine of Claim may call it.
 func (v *Voter) Attempt() uint64 { return v.seq }
 
-// Advertised is the address in the newest attempt's lock, as the last Claim or renewal sent
-// it. It belongs to the goroutine of those.
+// Advertised returns the address in the lock value that the last Claim or renewal sent. Only
+// the goroutine of those may call it.
 func (v *Voter) Advertised() string { return v.lock.Advertise }
 
-// Regainable reports whether a node has answered a renewal, also after its round was over,
-// that it is free and that its counter is beyond the term's. It takes the next renewal
-// if no candidate claims it before that.
+// Regainable reports whether a node has answered the last renewal, even after the round was
+// over, that its lock is free and its counter higher than the term's. Such a node accepts the
+// next renewal if no candidate claims it before that.
 func (v *Voter) Regainable() bool {
 	for _, q := range v.queues {
 		q.mu.Lock()
@@ -116,8 +116,8 @@ func (v *Voter) Regainable() bool {
 	return false
 }
 
-// Abandon gives back, in the background and without a report, whatever the last
-// attempt was granted.
+// Abandon gives back whatever the last attempt was granted, in the background and
+// without notifying any candidate.
 func (v *Voter) Abandon() {
 	v.alive.Store(0)
 	for i := range v.queues {
@@ -125,8 +125,8 @@ func (v *Voter) Abandon() {
 	}
 }
 
-// release runs the release that notifies no candidate behind what is in flight to that node. It
-// outlives the caller's context: a dead context must not leave a lock behind.
+// release gives back a node's lock without notifying any candidate, after the requests that are
+// under way to that node. It takes no context: a cancelled one must not leave a lock behind.
 func (v *Voter) release(node int, seq uint64) {
 	q := v.queues[node]
 	if !q.abandon(seq) {
@@ -140,7 +140,7 @@ func (v *Voter) release(node int, seq uint64) {
 			k := v.cfg.Keys
 			args := protocol.ReleaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false)
 			v.nodes.list[node].sender.Send(protocol.ReleaseScript, v.cfg.CallTimeout,
-				transport.NewRequest(ctx, k.ForRelease(), func() []any { return args }))
+				transport.NewRequest(ctx, k.ReleaseKeys(), func() []any { return args }))
 		})
 		if !done {
 			q.takeAbandoned()
@@ -148,7 +148,8 @@ func (v *Voter) release(node int, seq uint64) {
 	})
 }
 
-// ignoreUnresponsive has a round that wants the answers of all nodes not wait for those that did not answer last.
+// ignoreUnresponsive makes a round that wants the answers of all nodes not wait for those that did not
+// answer their last request.
 func (v *Voter) ignoreUnresponsive(r *round) {
 	for i, q := range v.queues {
 		if q.isUnresponsive() {
@@ -157,9 +158,9 @@ func (v *Voter) ignoreUnresponsive(r *round) {
 	}
 }
 
-// whileAlive are the arguments of a request that is not sent any more once its attempt
-// is over: behind a hung node they would pile up, and be sent one after the other, each
-// for a whole call time-out, when they are not wanted any more.
+// whileAlive returns a function that makes the arguments of a request, or nil once the attempt
+// is over. Requests to a hung node would otherwise pile up, and be sent one after the other,
+// each for a whole call time-out, although no longer wanted.
 func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 	return func() []any {
 		if v.alive.Load() != seq {
@@ -169,8 +170,9 @@ func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 	}
 }
 
-// callLate runs a script on one node, in that node's order, with arguments made when
-// it is sent; nil means that nothing is sent any more.
+// callLate runs a script on one node, after the earlier requests to that node. args makes
+// the arguments as late as possible, when the request is sent; if it returns nil, nothing
+// is sent.
 func (v *Voter) callLate(ctx context.Context, node int, s protocol.ElectionScript, keys []string, args func() []any) protocol.Answer {
 	v.background.begin()
 	defer v.background.end()
@@ -182,13 +184,14 @@ func (v *Voter) callLate(ctx context.Context, node int, s protocol.ElectionScrip
 	return v.answered(node, o, ctx.Err() == nil)
 }
 
-// answered takes how a request ended. One whose time was over is not reported.
+// answered notes the outcome of a request and returns the answer. RequestEnded is called only for a
+// request that ended in time.
 func (v *Voter) answered(node int, o transport.Outcome, inTime bool) protocol.Answer {
 	if o.Dropped {
 		return o.Answer
 	}
 	v.queues[node].note(o.Answer)
-	o.Answer.Err = v.cfg.Keys.Needs(o.Answer.Err)
+	o.Answer.Err = v.cfg.Keys.ExplainDenied(o.Answer.Err)
 	if o.Answer.Status != protocol.Unknown {
 		v.recorders[node].again()
 	}

@@ -200,7 +200,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		b.WaitIdle(time.Minute)
 		b.wins(1)
 		k := p.keys
-		if got := p.run(0, protocol.ReleaseScript, k.ForRelease(),
+		if got := p.run(0, protocol.ReleaseScript, k.ReleaseKeys(),
 			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}

@@ -1,5 +1,5 @@
-// Package rediserr explains what a Redis server refused: which error waiting does not cure, which right is missing,
-// and what to do about it.
+// Package rediserr explains the errors of Redis servers: which of them waiting will not fix, which
+// right is missing, and what to do about it.
 package rediserr
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
-// NodeError is what one node answered instead of a vote, with what to do about
-// it where that is known.
+// NodeError is the error of one node. Its text includes what to do about it, if that
+// is known.
 type NodeError struct {
 	Node string
-	User string // the node's name of the one who asked, where it refused that for want of a right
+	User string // the Redis user, if the node refused the request for want of a right
 	Err  error
 }
 
 func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 
-// Problem is the error without the node.
+// Problem returns the error's text without the node.
 func (e *NodeError) Problem() string {
 	if a := e.Advice(); a != "" {
 		return e.Answer() + " (" + a + ")"
@@ -34,7 +34,7 @@ func (e *NodeError) Problem() string {
 	return e.Answer()
 }
 
-// Advice is what to do about it, empty when that is not known.
+// Advice returns what to do about the error, or "" if that is not known.
 func (e *NodeError) Advice() string {
 	if a := Advice(e.Err); a != lacksRight {
 		return a
@@ -42,10 +42,10 @@ func (e *NodeError) Advice() string {
 	return Grant(e.User, e.Err)
 }
 
-// Answer is what the node answered, or why it did not.
+// Answer returns what the node answered, or why there was no answer.
 func (e *NodeError) Answer() string {
 	msg := withoutPosition(e.Err.Error())
-	if _, after, found := strings.Cut(msg, e.Node+": "); found && connectionError.MatchString(msg) { // it is named already
+	if _, after, found := strings.Cut(msg, e.Node+": "); found && connectionError.MatchString(msg) { // it names the node already
 		msg = after
 	}
 	if timedOut(e.Err) {
@@ -54,7 +54,7 @@ func (e *NodeError) Answer() string {
 	return msg
 }
 
-// connectionError begins the errors of a connection, which name its ends.
+// connectionError matches the begin of a connection's errors, which name its addresses.
 var connectionError = regexp.MustCompile(`^(dial|read|write) (tcp|unix) `)
 
 const noAnswer = "no answer in time"
@@ -64,8 +64,8 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Cause is why a node did not answer, in a few words, without its address: that of the
-// operating system, where the request or the connection failed.
+// Cause returns in a few words why a node did not answer, without its address: the error of
+// the operating system, if it reported one.
 func Cause(err error) string {
 	var system *os.SyscallError
 	var code syscall.Errno
@@ -84,7 +84,7 @@ func Cause(err error) string {
 	return err.Error()
 }
 
-// position is where in a script of ours a command failed: it means nothing to an operator.
+// position matches the position in a script at which a command failed, which does not help operators.
 var position = regexp.MustCompile(`(ERR )?user_script:\d+: |,? ?(script: [0-9a-f]{40})?,? on @?user_script:\d+\.?`)
 
 func withoutPosition(msg string) string {
@@ -99,44 +99,45 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // ErrSameServer means that one server answered under two of the addresses.
 var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs its own Redis")
 
-// foreignKey begins what is reported of a key that holds no value of ours, by the scripts
-// and by reads alike; the key's name follows.
+// foreignKey begins the errors about a key whose value is not ours, both of the scripts and of
+// reads; the key's name follows.
 const foreignKey = "MANDATE key "
 
-// foreignError is what a read found under a key, in the words of the scripts. Like theirs
-// it is an answer of the node.
+// foreignError is such an error of a read. Like that of a script, it counts as an answer of the
+// node.
 type foreignError struct{ key, holds string }
 
-// ForeignKey is the error of a key that holds what none of ours does. Below a NodeError it is shown with what to do.
+// ForeignKey returns the error of a key whose value is not ours. In a NodeError it is shown with what
+// to do about it.
 func ForeignKey(key, holds string) error { return &foreignError{key, holds} }
 
 func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.holds }
 
-// RedisError makes it a redis.Error.
+// RedisError makes it a redis.Error: the node has answered.
 func (*foreignError) RedisError() {}
 
-// Refusal is why a script could not do its work for one election, in the words of the server.
+// Refusal is the server's error because of which a script could not do its work for one election.
 type Refusal string
 
 func (e Refusal) Error() string { return string(e) }
 
-// RedisError makes it a redis.Error.
+// RedisError makes it a redis.Error: the node has answered.
 func (Refusal) RedisError() {}
 
-// Answered reports whether an error is one that a node answered with: it is up and can be reached.
+// Answered reports whether an error is an answer of a node, which therefore is up and reachable.
 func Answered(err error) bool {
 	var answer redis.Error
 	var turned conns.TurnedAway
 	return errors.As(err, &answer) || errors.As(err, &turned)
 }
 
-// inspect is how to find out what a foreign key holds.
+// inspect returns how to find out what a foreign key holds.
 func inspect(msg string) string {
 	key, _, _ := strings.Cut(strings.TrimPrefix(msg, foreignKey), " ")
 	return fmt.Sprintf("see what it holds with redis-cli TYPE %s, and GET %s if that is a string; ", key, key)
 }
 
-// remedies of troubles that waiting does not cure.
+// remedies lists the errors that waiting will not fix, by prefix, with what to do about each.
 var remedies = []struct{ prefix, advice string }{
 	{"ERR Protocol error: unauthenticated", "give the password: redis://user:password@host"},
 	{"NOAUTH", "give the password: redis://user:password@host"},
@@ -150,24 +151,24 @@ var remedies = []struct{ prefix, advice string }{
 	{"ERR unknown command", "this server is no Redis that can run scripts"},
 }
 
-// Permanent reports whether waiting will not fix err: an operator has to change the
-// configuration.
+// Permanent reports whether waiting will not fix err, so that an operator has to change
+// the configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
-// RefusedSubscribe reports whether a node will send no messages, however long they are waited for. A
-// refused UNSUBSCRIBE costs a message at most.
+// RefusedSubscribe reports whether err means that a node will never send messages. A refused
+// UNSUBSCRIBE does not: it costs a message at most.
 func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedUnsubscribe(err) }
 
-// refusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
-// command in quotes.
+// refusedUnsubscribe reports whether a Redis refused UNSUBSCRIBE: its error has the command
+// in quotes.
 func refusedUnsubscribe(err error) bool {
 	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
 }
 
-// WrongType reports whether a Redis found a key to be of another type than it must be.
+// WrongType reports whether a Redis refused a request because a key is of another type.
 func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
-// Advice is what to do about err; empty when it is not known.
+// Advice returns what to do about err, or "" if that is not known.
 func Advice(err error) string {
 	if Denied(err) {
 		return lacksRight

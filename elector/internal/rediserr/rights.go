@@ -12,8 +12,8 @@ import (
 
 const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
 
-// denials begin the errors of a server that refuses a request for want of a right; the last two are of a command inside of
-// a script, up to Redis 7.0 and from 7.2 on.
+// denials are the prefixes of the errors with which a server refuses a request for want of a right. The
+// last two are for a command in a script: up to Redis 7.0, and from 7.2 on.
 var denials = []string{"NOPERM", "ERR The user executing the script can't", "ERR ACL failure in script"}
 
 // Denied reports whether a Redis refused a request for want of a right.
@@ -27,7 +27,7 @@ func Denied(err error) bool {
 	return false
 }
 
-// missing is a request that a Redis refused for want of rights, in the words of an ACL.
+// missing is the error of a request that a Redis refused for want of these rights, in ACL syntax.
 type missing struct {
 	rights string
 	err    error
@@ -36,7 +36,8 @@ type missing struct {
 func (e *missing) Error() string { return "needs " + e.rights + ": " + e.err.Error() }
 func (e *missing) Unwrap() error { return e.err }
 
-// Needs names the rights that a request lacked: the server names the command at most.
+// Needs adds to err the rights that the request needs, if it was refused for want of one. The server
+// names at most the command.
 func Needs(err error, rights string) error {
 	if !Denied(err) {
 		return err
@@ -44,26 +45,27 @@ func Needs(err error, rights string) error {
 	return &missing{rights, err}
 }
 
-// Named reports whether an error names the right already.
+// Named reports whether Needs has already added the rights to err.
 func Named(err error) bool {
 	var e *missing
 	return errors.As(err, &e)
 }
 
-// NamesCommand reports whether a server has named the command that it refused.
+// NamesCommand reports whether the server's error names the command that it refused.
 func NamesCommand(err error) bool { return deniedCommand.MatchString(err.Error()) }
 
-// deniedCommand is the command that a server may not run, as it names it: 'pubsub|numsub', for example.
+// deniedCommand matches a refused command in a server's error, such as 'pubsub|numsub'.
 var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
 
-// Grant is what gives a user the right that a request lacked: as far as that is known, the line for the server.
+// Grant returns how to give a user the right that a request lacked: the ACL command for the server, as
+// far as user and right are known.
 func Grant(user string, err error) string {
 	const all = "docs/redis.md lists what each user needs"
 	var e *missing
 	rights := ""
 	if errors.As(err, &e) {
 		rights = e.rights
-		if strings.Contains(rights, " ") { // a selector: the command is not granted together with what else the user may name
+		if strings.Contains(rights, " ") { // a selector: grants the command for this key or channel, not for the user's others
 			rights = "(" + rights + ")"
 		}
 	} else if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil {
@@ -80,8 +82,8 @@ func Grant(user string, err error) string {
 	return fmt.Sprintf("the Redis user %s lacks a right, grant it: ACL SETUSER %s %s; %s", user, user, rights, all)
 }
 
-// GrantAll is the line for a server that gives a user all commands that it was refused (each with why). Empty: one of them was not
-// refused for want of a right, or the user is not known.
+// GrantAll returns the ACL command that gives a user all refused commands, each given as "COMMAND:
+// reason". Empty: one of them was not refused for want of a right, or the user is not known.
 func GrantAll(user string, refused []string) string {
 	line := "ACL SETUSER " + user
 	for _, r := range refused {
@@ -101,8 +103,9 @@ func GrantAll(user string, refused []string) string {
 	return line
 }
 
-// UserOf is whom a node takes a client for, empty when only the embedding program knows. It does not ask that:
-// a program may ask a server, and requests of others wait here.
+// UserOf returns the Redis user of a client, or "" if only the embedding program knows it, by a
+// credentials provider. UserOf does not call that provider: it may query a server, and requests of
+// other elections wait meanwhile.
 func UserOf(c redis.UniversalClient) string {
 	user, configured := "", false
 	switch c := c.(type) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Cordon records a cordon on every node, over the one that is there, and announces it.
+// Cordon writes a cordon to every node, replacing any cordon of the same id, and announces it.
 func Cordon(ctx context.Context, ns *quorum.Nodes, prefix string, c protocol.Cordon, limit time.Duration) []error {
 	value, err := json.Marshal(c)
 	if err != nil { // strings, and a time of this century
@@ -28,7 +28,7 @@ func Cordon(ctx context.Context, ns *quorum.Nodes, prefix string, c protocol.Cor
 	})
 }
 
-// Uncordon ends a cordon; ended reports whether a node had it.
+// Uncordon ends a cordon on every node; ended reports whether a node had it.
 func Uncordon(ctx context.Context, ns *quorum.Nodes, prefix, id string, limit time.Duration) (ended bool, errs []error) {
 	var removed atomic.Int64
 	key := protocol.CordonsKey(prefix)

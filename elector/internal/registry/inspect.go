@@ -16,16 +16,16 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Facts are what one node reports of itself. Each part has its own error: a Redis
-// of which one question is refused is still worth asking the others.
+// Facts is what Inspect has found out about one node. Each part has its own error: a
+// Redis that refuses one query may still answer the others.
 type Facts struct {
 	Node    string
 	Cluster bool // reached as a Redis Cluster; the facts are those of the election's master
-	Failing bool // reached through Sentinel
+	Failing bool // reached through Sentinel: it can fail over
 
 	Ping    error
 	RTT     time.Duration // the median of a few
-	Skew    time.Duration // of its clock, against ours
+	Skew    time.Duration // of the node's clock against ours; positive: it is ahead
 	SkewErr error
 
 	Info    map[string]string // of server, memory, persistence, replication, cluster
@@ -33,12 +33,12 @@ type Facts struct {
 	Conf    map[string]string // the settings that matter here
 	ConfErr error
 
-	Refused   []string // commands, each with why
-	Grant     string   // the line for the server that grants them; empty: not known
+	Refused   []string // refused commands, each as "COMMAND: reason"
+	Grant     string   // the command for the server that grants them; empty: not known
 	EvalErr   error
-	LooksOnly bool // the user may read elections, and neither run scripts nor write
+	LooksOnly bool // the user may read elections, but neither run scripts nor write
 
-	Delivery   time.Duration // from publishing to receiving it
+	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
 
 	Cordons CordonFacts
@@ -46,15 +46,15 @@ type Facts struct {
 	View View // of the election, when one was named
 }
 
-// settings that Inspect reads.
+// settings are the server settings that Inspect reads.
 var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "timeout"}
 
 // pings is how many round trips Inspect measures.
 const pings = 5
 
-// Inspect queries every node for what an election depends on, each at most for the
-// limit. It writes two keys beside those of the election, and removes them; for a user who
-// may run no scripts, one that expires.
+// Inspect queries every node for what an election depends on, for at most limit. It writes
+// two keys next to those of the election and removes them; for a user who may not run
+// scripts, it writes one that expires.
 func Inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []Facts {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -107,8 +107,8 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 	f.checkReceiving(ctx, rdb, check)
 }
 
-// measure takes the median, so that one busy moment is no finding, and the clock
-// from the quickest answer, where it is known best.
+// measure sets RTT to the median, so that one busy moment does not distort it, and Skew
+// from the fastest answer, which is the most exact.
 func (f *Facts) measure(ctx context.Context, c redis.UniversalClient) {
 	var took []time.Duration
 	for range pings {
@@ -169,7 +169,7 @@ func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 	return all, nil
 }
 
-// checkReceiving publishes to itself.
+// checkReceiving publishes a message and waits until it receives it.
 func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
 	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
@@ -196,7 +196,7 @@ func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, c
 	}
 }
 
-// Slot is where Redis Cluster puts a key: by what stands in its first braces.
+// Slot returns the slot in which Redis Cluster puts a key: it hashes what is in the first braces.
 func Slot(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

@@ -14,14 +14,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Pause makes every node refuse claims, for d, or until Resume when d is 0. A pause by
-// another operator stays, unless replace is set: that node's error is a PausedError. If one
-// refuses so and no majority takes this pause, it is taken back: else two operators at once
-// could pause the election together, while both get the answer that they did not. Where it has
-// replaced this operator's own, it stays: an attempt to change a pause must not end it.
+// Pause makes every node refuse claims, for d, or until Resume if d is 0. Unless replace is set,
+// a pause by another operator stays, and that node's error is a protocol.PausedError. If a node
+// refuses like this and no majority takes the new pause, the new pause is removed again: otherwise
+// two operators could pause the election together while both get the answer that they did not. On nodes
+// where it has replaced the same operator's earlier pause it stays: an attempt to change a pause
+// must not end it.
 func Pause(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, note protocol.PauseNote, d time.Duration, replace bool, limit time.Duration) []error {
 	value := note.Encode()
-	var mine sync.Map // the nodes where it has replaced this operator's own
+	var mine sync.Map // the nodes where it has replaced this operator's own pause
 	errs := ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return pauseNode(ctx, c, k, note.By, value, d, replace, func() { mine.Store(c, true) })
 	})
@@ -41,7 +42,7 @@ func Pause(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, note protocol
 	var wg sync.WaitGroup
 	for i, err := range errs {
 		if _, own := mine.Load(ns.All()[i].Client()); err == nil && !own {
-			wg.Go(func() { _ = takeBack(ctx, ns.All()[i].Client(), k, value, limit) }) // of a minority it pauses nothing
+			wg.Go(func() { _ = takeBack(ctx, ns.All()[i].Client(), k, value, limit) }) // if that fails: a minority pauses nothing
 		}
 	}
 	wg.Wait()
@@ -50,7 +51,7 @@ func Pause(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, note protocol
 
 func pauseNode(ctx context.Context, c redis.UniversalClient, k protocol.Keys, by, value string, d time.Duration, replace bool, replacesOwn func()) error {
 	if !replace {
-		// One step: two operators at once must not replace each other's.
+		// One step: two operators at the same time must not replace each other's pause.
 		err := c.SetArgs(ctx, k.Pause, value, redis.SetArgs{Mode: "NX", TTL: d}).Err()
 		if !errors.Is(err, redis.Nil) {
 			return rediserr.Needs(err, "+set ~"+k.Pause)
@@ -62,7 +63,7 @@ func pauseNode(ctx context.Context, c redis.UniversalClient, k protocol.Keys, by
 		if was := protocol.ParsePauseNote(old); old != "" && was.By != by {
 			return &protocol.PausedError{Note: was}
 		}
-		if old != "" && old != value { // else this one is it: its reply was lost
+		if old != "" && old != value { // else it is this pause, whose first reply was lost
 			replacesOwn()
 		}
 	}
@@ -78,7 +79,7 @@ func takeBack(ctx context.Context, c redis.UniversalClient, k protocol.Keys, val
 	return c.Del(ctx, k.Pause).Err()
 }
 
-// Resume ends a pause; ended reports whether a node had one.
+// Resume ends a pause on every node; ended reports whether a node had one.
 func Resume(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) (ended bool, errs []error) {
 	var removed atomic.Int64
 	errs = ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
@@ -89,8 +90,8 @@ func Resume(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.D
 	return removed.Load() > 0, errs
 }
 
-// Record appends an operator's action to the history of every node. An operator's Redis user
-// may not run scripts.
+// Record appends an operator's action to the history of every node. It uses no script, since an
+// operator's Redis user may lack the right to run one.
 func Record(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, event []byte, limit time.Duration) []error {
 	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return rediserr.Needs(c.XAdd(ctx, &redis.XAddArgs{

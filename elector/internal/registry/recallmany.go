@@ -14,30 +14,31 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Past is what one node has recorded of one election, and who leads there now.
+// Past is what one node has recorded of one election, with its present holder.
 type Past struct {
 	View
 
 	Entries []Entry // newest first
-	Cut     bool    // there may be older ones than were asked for
+	Cut     bool    // there may be older entries than were requested
 }
 
 const (
-	// pipelined is how many elections are read in one round trip at most, and
-	// pipelinedEntries how many entries of their histories: thousands of elections must
+	// pipelined is the maximum number of elections that are read in one round trip, and
+	// pipelinedEntries that of entries of their histories: thousands of elections must
 	// neither cost a round trip each nor one answer of a hundred megabytes.
 	pipelined        = 100
 	pipelinedEntries = 10_000
-	// entriesBefore is how many entries from before a moment are read: the begin of the term
-	// that led then, and what arrived late.
+	// entriesBefore is how many entries from before since are read: the begin of the term
+	// at that time, and what arrived late.
 	entriesBefore = 8
 )
 
 // RecallMany reads the newest entries of the histories of many elections, back to since
-// (the zero time: any), and who leads them. It reads all nodes at once, each in pipelines of
-// a bounded size, and waits for each answer at most for the limit; a node that fails is not
-// read further, and its elections have that error. Once a majority has been read, the others
-// get as long again as that took, a few times over. What it returns is by election and node.
+// (the zero time: any), and their holders. It reads all nodes at once, each in pipelines of a
+// bounded size, and waits at most limit for each answer. A node that fails is not read
+// further, and its remaining elections have that error. Once a majority has been read, the
+// other nodes get quorum.WaitFactor times as long as that took, but at least minReadWait. The
+// result is by election and node.
 func RecallMany(ctx context.Context, ns *quorum.Nodes, keys []protocol.Keys, count int, since time.Time, limit time.Duration) [][]Past {
 	type read struct {
 		node int
@@ -47,7 +48,7 @@ func RecallMany(ctx context.Context, ns *quorum.Nodes, keys []protocol.Keys, cou
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
-	answers := make(chan read, ns.Len()) // a late one finds room, and no reader
+	answers := make(chan read, ns.Len()) // buffered: nothing reads a late answer
 	all := make([][]Past, len(keys))
 	for i := range all {
 		all[i] = make([]Past, ns.Len())
@@ -89,7 +90,8 @@ func RecallMany(ctx context.Context, ns *quorum.Nodes, keys []protocol.Keys, cou
 	return all
 }
 
-// recallMany reads all from one node. Of those behind an error nothing is known.
+// recallMany reads all elections from one node. If a part fails, the elections from there on have
+// that error.
 func recallMany(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count int, since time.Time, limit time.Duration) ([]Past, error) {
 	all := make([]Past, len(keys))
 	step := max(1, min(pipelined, pipelinedEntries/max(1, count)))
@@ -105,8 +107,8 @@ func recallMany(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count
 	return all, nil
 }
 
-// recallPart reads one pipeline. The error is one of the node; what is wrong with a single
-// election, as a key that another program wrote, is that election's.
+// recallPart reads one pipeline. The returned error is the node's; an error of a single election,
+// such as a key that another program wrote, goes into that election's Past.
 func recallPart(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count int, since time.Time, limit time.Duration, all []Past) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -123,7 +125,7 @@ func recallPart(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count
 	}
 	for i, k := range keys {
 		c := &sent[i]
-		c.before = p.Get(ctx, k.Lock) // and again behind the history: a leader must not look vanished that began meanwhile
+		c.before = p.Get(ctx, k.Lock) // read again after the history: a leader that began meanwhile must not look vanished
 		c.fence, c.pauseLeft, c.pause = p.Get(ctx, k.Fence), p.PTTL(ctx, k.Pause), p.Get(ctx, k.Pause)
 		c.recent = p.XRevRangeN(ctx, k.History, "+", from, int64(count))
 		if !since.IsZero() {
@@ -138,7 +140,7 @@ func recallPart(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count
 		c := &sent[i]
 		var past Past
 		if past.Known = c.fence.Err() == nil; past.Known {
-			past.Fence, _ = strconv.ParseUint(c.fence.Val(), 10, 64) // a foreign value counts for nothing
+			past.Fence, _ = strconv.ParseUint(c.fence.Val(), 10, 64) // a foreign value counts as 0
 		}
 		past.Holder = c.lock.Val()
 		if past.Holder == "" {
@@ -150,7 +152,7 @@ func recallPart(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count
 		past.Paused, past.Pause, past.PauseLeft = c.pause.Val() != "", c.pause.Val(), positive(c.pauseLeft)
 		past.Err = cmp.Or(lockError(c.lock.Err(), k), rediserr.Needs(c.recent.Err(), "+xrevrange %R~"+k.History))
 		past.Entries, past.Cut = entriesIn(c.recent.Val()), len(c.recent.Val()) >= count
-		if c.older != nil && !past.Cut { // else they would hide that some between are missing
+		if c.older != nil && !past.Cut { // else they would hide that entries in between are missing
 			past.Cut = len(c.older.Val()) >= entriesBefore
 			past.Entries = append(past.Entries, entriesIn(c.older.Val())...)
 		}
@@ -159,8 +161,8 @@ func recallPart(ctx context.Context, n *quorum.Node, keys []protocol.Keys, count
 	return nil
 }
 
-// lockError is why it is not known who holds a lock: a key that is not there, or is another
-// program's, is no reason.
+// lockError returns why the holder of a lock is not known. A key that does not exist, or is another
+// program's, is no error.
 func lockError(err error, k protocol.Keys) error {
 	if errors.Is(err, redis.Nil) || otherType(err) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// SetHighest has every node keep it.
+// SetHighest sets the value of the version's key on every node.
 func SetHighest(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, h protocol.Highest, limit time.Duration) []error {
 	value := h.Encode()
 	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {

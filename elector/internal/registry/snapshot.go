@@ -19,31 +19,31 @@ import (
 // View is what one node knows of an election.
 type View struct {
 	Node      string
-	Err       error         // set: nothing below is known
-	Holder    string        // the lock value of the candidate that holds it
-	Foreign   string        // what the lock key holds when no candidate wrote it, for people
+	Err       error         // not nil: nothing below is known
+	Holder    string        // the lock value of the candidate that holds the lock
+	Foreign   string        // describes the value of the lock key if no candidate wrote it
 	Left      time.Duration // of the lock; 0: it has no end
 	Fence     uint64
 	Known     bool          // the node has a counter
-	Newcomer  time.Duration // for this long the node will not vote
+	Newcomer  time.Duration // the node abstains for this long
 	Paused    bool
 	Pause     string        // the note of the pause
-	PauseLeft time.Duration // 0: it has no end
-	Next      string        // incarnation that goes first after a release
-	Version   string        // what the version's key holds: see ParseHighest
+	PauseLeft time.Duration // 0: the pause has no end
+	Next      string        // the incarnation that goes first after a release, or a Reservation
+	Version   string        // the value of the version's key: see protocol.ParseHighest
 	ID        string        // the node's identity; empty: it has none yet
 	RTT       time.Duration
 }
 
-// snapshotTries bounds how often a node is read anew because its lock changed
-// hands while it was read.
+// snapshotTries is how often a node is read at most if its lock changes hands during
+// each read.
 const snapshotTries = 3
 
 // snapshot reads what a node knows of an election, by GET and PTTL in one round
-// trip: a script would need rights of its own (EVAL may write), and who only looks
-// should need none but to read. A pipeline is not atomic, so the lock is read
-// before and after its remaining time. A lock's value never comes back once another
-// has taken its place: when both agree, the time belongs to it.
+// trip: a script would need rights of its own (EVAL may write), and a user that only
+// looks should need only rights to read. A pipeline is not atomic, so the lock is read
+// before and after its remaining time. A lock value never returns once another has
+// replaced it: if both reads agree, the time belongs to that value.
 func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error) {
 	for range snapshotTries {
 		p := n.Client().Pipeline()
@@ -64,7 +64,7 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 			ID: protocol.ParseIdentity(id.Val()), Version: text(version),
 		}
 		if v.Foreign != "" {
-			v.Holder = "" // never to be taken for a candidate
+			v.Holder = "" // it must never be mistaken for a candidate
 		}
 		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
 			var err error
@@ -77,7 +77,7 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 	return View{}, fmt.Errorf("the lock changed hands during each of %d reads", snapshotTries)
 }
 
-// text is what a key holds; one of another type holds nothing that a candidate wrote.
+// text returns the value of a key, or a description if it is of another type than a string.
 func text(key *redis.StringCmd) string {
 	if otherType(key.Err()) {
 		return anotherType
@@ -87,13 +87,13 @@ func text(key *redis.StringCmd) string {
 
 const anotherType = "a value of another type than a string"
 
-// foreignLock describes what a lock key holds that no candidate wrote: another
-// program's value, or one that was set by hand. Empty: nothing, or a lock.
+// foreignLock describes the value of a lock key that no candidate wrote: another
+// program's, or one that was set by hand. Empty: there is no value, or it is a lock.
 func foreignLock(lock *redis.StringCmd) string {
 	switch {
 	case errors.Is(lock.Err(), redis.Nil):
 		return ""
-	case lock.Err() != nil: // of the errors only this one is let through
+	case lock.Err() != nil: // of another type; any other error is in View.Err
 		return anotherType
 	}
 	if _, err := protocol.ParseLockValue(lock.Val()); err == nil {
@@ -102,9 +102,9 @@ func foreignLock(lock *redis.StringCmd) string {
 	return fmt.Sprintf("the value %s", protocol.Quoted(lock.Val()))
 }
 
-// execute sends a pipeline, and returns what went wrong, but for keys that are not
-// there. A key of another type is named, as the scripts do it, unless it is one of
-// those whose caller handles it itself.
+// execute sends a pipeline and returns the first error, except for keys that do not
+// exist. A key of another type is named in the error, as by the scripts, unless its
+// command is in handled.
 func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) error {
 	cmds, failed := p.Exec(ctx)
 	for _, cmd := range cmds {
@@ -123,11 +123,11 @@ func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) err
 	if errors.Is(failed, redis.Nil) || otherType(failed) {
 		return nil
 	}
-	return failed // no command was sent: a connection could not be made
+	return failed // nothing was sent: no connection could be made
 }
 
 func otherType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// positive is what is left; Redis answers below zero for a key that is not there, or
-// has no end.
+// positive returns the remaining time, or 0: Redis answers a negative number for a key that
+// does not exist or has no end.
 func positive(pttl *redis.DurationCmd) time.Duration { return max(0, pttl.Val()) }

@@ -24,15 +24,15 @@ type Entry struct {
 	Event string
 }
 
-// Recall reads the newest entries of the history stream from every node, newest
-// first, and waits for each of them at most for the limit. The streams differ:
-// reports are best effort, and a node may have been away.
+// Recall reads the newest count entries of the history stream from every node,
+// newest first, and waits at most limit for each. The streams differ: reports are
+// best effort, and a node may have been down.
 func Recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
 	return recall(ctx, ns, k, count, limit, limit)
 }
 
-// RecallMajority is Recall for those who can't wait for a node that hangs: once a majority
-// has answered, the others get as long again as that took, a few times over.
+// RecallMajority is Recall for callers that can't wait for a node that hangs: once a majority has
+// answered, the other nodes get quorum.WaitFactor times as long as that took.
 func RecallMajority(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
 	return recall(ctx, ns, k, count, limit, quorum.MinExtraWait)
 }
@@ -44,11 +44,11 @@ func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64,
 		err     error
 	}
 	sent := time.Now()
-	answers := make(chan recalled, ns.Len()) // a late one finds room, and no reader
+	answers := make(chan recalled, ns.Len()) // buffered: nothing reads a late answer
 	found, errs := make([][]Entry, ns.Len()), make([]error, ns.Len())
 	for i, n := range ns.All() {
 		errs[i] = ns.NodeError(i, context.DeadlineExceeded)
-		go func() { // not cancelled when it is late: that would cost a connection each time
+		go func() { // not cancelled when recall returns: that would cost a connection each time
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			entries, err := newest(ctx, n, k, count)
@@ -77,11 +77,11 @@ func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64,
 	return found, errs
 }
 
-// Find looks for an entry among the newest of the history streams. It asks all
-// nodes at once, so that a hung one does not hide what another one knows, and
-// waits until one has it, all have answered, or ctx ends.
+// Find looks for a wanted entry among the newest count of each history stream. It
+// queries all nodes at once, so that a hung node does not hide what another one
+// knows, and blocks until one has the entry, all have answered, or ctx ends.
 func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
-	answers := make(chan []Entry, ns.Len()) // a late one finds room, and no reader
+	answers := make(chan []Entry, ns.Len()) // buffered: nothing reads a late answer
 	for _, n := range ns.All() {
 		go func() {
 			entries, _ := newest(ctx, n, k, count) // another node may have it
@@ -118,15 +118,15 @@ func entriesIn(found []redis.XMessage) (entries []Entry) {
 }
 
 // scanCount is how many keys Redis looks at per request: enough to get through
-// a large key space, little enough not to hold up a server that others use.
+// a large key space, few enough not to block other users of the server.
 const scanCount = 1000
 
-// Elections lists the elections of a prefix that the nodes know, each once and in order: used
-// are those that have a lock, a pause or candidates, which receive roll calls (one whose
-// candidates have never been able to campaign has no key); idle are all others that have a
-// counter. It looks at every channel and every key of every node until the limit. Of more than
-// most it leaves out idle ones: keys that are not used any more must not hide a leader. An error
-// of a node reports that its elections are missing, all or some.
+// Elections lists the elections of a prefix that the nodes know, each once and in order. used are
+// those with a lock, a pause, or candidates, which are found by their subscriptions to roll calls
+// (an election whose candidates were never able to campaign has no key). idle are all others with a
+// counter. Elections looks at every channel and every key of every node, for at most limit. If there
+// are more than most elections, it leaves out idle ones: keys that are no longer used must not hide
+// a leader. An error of a node means that some or all of its elections are missing.
 func Elections(ctx context.Context, ns *quorum.Nodes, prefix string, most int, limit time.Duration) (used, idle []string, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -156,21 +156,21 @@ func Elections(ctx context.Context, ns *quorum.Nodes, prefix string, most int, l
 }
 
 type survey struct {
-	prefix string // of their keys and channels
-	most   int    // of each kind
+	prefix string // of the elections' keys and channels
+	most   int    // the maximum number of used, and of idle, elections
 
 	mu         sync.Mutex
 	used, idle map[string]bool // no name is in both
 }
 
-// look tries both ways: what one cannot show, the other may. It adds to left how many idle
-// elections found no room.
+// look scans the keys of a server, then its channels. It adds to left the number of idle elections
+// that exceed the maximum.
 func (s *survey) look(ctx context.Context, c redis.UniversalClient, left *int) error {
 	return cmp.Or(s.scan(ctx, c, left), s.campaigned(ctx, c))
 }
 
-// campaigned notes the elections that have candidates: those on whose channel a client
-// receives roll calls. The server knows its subscribers, so no message is believed.
+// campaigned notes the elections that have candidates: those for whose roll calls there is a
+// subscriber. The server's own list of subscribers can't be forged, unlike a message.
 func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error {
 	channels, err := c.PubSubChannels(ctx, literal(s.prefix)+"*"+protocol.CloseTag+protocol.RollName).Result()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *survey) scan(ctx context.Context, c redis.UniversalClient, left *int) e
 	}
 }
 
-// noteUsed takes the elections of keys or channels of these kinds.
+// noteUsed records as used the elections of keys or channels of these kinds.
 func (s *survey) noteUsed(names []string, kinds ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *survey) noteUsed(names []string, kinds ...string) error {
 	return nil
 }
 
-// noteIdle takes the elections of counters: in use is what shows up otherwise, too.
+// noteIdle records as idle the elections of counters that are not known to be used.
 func (s *survey) noteIdle(keys []string, left *int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,14 +232,14 @@ func (s *survey) noteIdle(keys []string, left *int) {
 	}
 }
 
-// named is the election of a key or a channel, if that is of one of these kinds. One that is
-// none of ours must not keep who reads all elections from reading any.
+// named returns the election of a key or a channel if that is of one of these kinds. It rejects
+// invalid names: a key that is not ours must not prevent reading all other elections.
 func (s *survey) named(full string, kinds ...string) (name string, is bool) {
 	name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), protocol.CloseTag)
 	return name, slices.Contains(kinds, kind) && protocol.CheckWord("Election", name, protocol.MaxName, "{}") == nil
 }
 
-// literal takes the meaning from the characters of a Redis pattern.
+// literal escapes the special characters of a Redis pattern.
 func literal(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -1,8 +1,9 @@
-// Package registry reads and changes what the nodes keep of elections beside the votes: who leads, the history,
-// pauses, cordons, and which elections there are. It is how operators, status and doctor see and steer an election;
-// no candidacy is needed, and nothing here decides who leads.
+// Package registry reads and changes what the nodes keep of elections, without voting: the leader, the
+// history, pauses, cordons, and the list of elections. Operators, status and doctor use it. It needs
+// no candidate, and nothing in it decides who leads.
 //
-// Its functions query all nodes at once, on their shared connections, and wait for each of them at most for the limit.
+// Its functions query all nodes at once, on the shared connections of quorum.Nodes, and wait at most
+// limit for each node.
 package registry
 
 import (
@@ -13,20 +14,20 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// minReadWait is what the others get at least once a majority agrees: enough for
-// a node that is merely far away, little enough that what was read is not old.
+// minReadWait is the minimum time that the other nodes get once a majority agrees:
+// enough for a node that is only far away, short enough that the answers are not old.
 const minReadWait = 250 * time.Millisecond
 
-// Read queries all nodes for what they know, and waits for each of them at most for
-// the limit. Once a majority agrees on holder and pause, so that no other answer
-// can change who leads, the others get a short time only: one hung node would
-// make the answer old. What is left of anything is as of the return. It writes
-// nothing, needs no right to, and waits in no queue.
+// Read queries all nodes for their view of an election, and waits at most limit for
+// each. Once a majority agrees on holder and pause, so that no other answer can change
+// the leader, the other nodes get only a short time: waiting for one that hangs would
+// make the views old. Remaining times are as of the return. Read writes nothing, needs
+// no right to write, and waits in no queue.
 func Read(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []View {
 	return read(ctx, ns, k, limit, minReadWait)
 }
 
-// timedView is a node's View and when it came.
+// timedView is a node's View and when it arrived.
 type timedView struct {
 	View
 
@@ -38,7 +39,7 @@ func read(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit, atLeast
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sent := time.Now()
-	answers := make(chan timedView, ns.Len()) // a late one finds room, and no reader
+	answers := make(chan timedView, ns.Len()) // buffered: nothing reads a late answer
 	seen := make([]timedView, ns.Len())
 	for i, n := range ns.All() {
 		seen[i] = timedView{View: View{Node: n.Name, Err: ns.NodeError(i, context.DeadlineExceeded)}, node: i}
@@ -62,7 +63,7 @@ func read(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit, atLeast
 	return views
 }
 
-// gather notes the answers until all are there, or until enough are.
+// gather collects the answers until all have arrived, or until the time that enough starts is over.
 func gather(seen []timedView, answers <-chan timedView, enough func() <-chan time.Time) {
 	var over <-chan time.Time
 	for range seen {
@@ -72,7 +73,7 @@ func gather(seen []timedView, answers <-chan timedView, enough func() <-chan tim
 				over = enough()
 			}
 		case <-over:
-			// What has come in time counts also when it is read late, on a busy machine.
+			// Answers that arrived in time count even if a busy machine reads them late.
 			for {
 				select {
 				case s := <-answers:
@@ -85,7 +86,7 @@ func gather(seen []timedView, answers <-chan timedView, enough func() <-chan tim
 	}
 }
 
-// agree reports whether a majority agrees on who holds the lock, and on a pause.
+// agree reports whether a majority agrees on the holder of the lock and on whether there is a pause.
 func agree(seen []timedView, majority int) bool {
 	type opinion struct {
 		attempt string
@@ -105,7 +106,7 @@ func agree(seen []timedView, majority int) bool {
 	return false
 }
 
-// now takes the time that has passed since the answer off what was left then.
+// now returns the View with its remaining times reduced by the time since the answer.
 func (s timedView) now(sent time.Time) View {
 	v := s.View
 	if s.at.IsZero() {
@@ -114,7 +115,7 @@ func (s timedView) now(sent time.Time) View {
 	}
 	age := time.Since(s.at)
 	v.Left, v.Newcomer = max(0, v.Left-age), max(0, v.Newcomer-age)
-	if v.PauseLeft > 0 { // 0 would mean that it has no end
+	if v.PauseLeft > 0 { // 0 would mean that the pause has no end
 		v.PauseLeft = max(time.Millisecond, v.PauseLeft-age)
 	}
 	return v

@@ -1,4 +1,4 @@
-// Package setting says what is wrong with one setting of a configuration.
+// Package setting has the error type for one setting of a configuration.
 package setting
 
 import "fmt"
@@ -9,16 +9,16 @@ type Error struct {
 	rest error
 }
 
-// Errorf makes an Error; format is what follows the name: " is empty", ": no such file".
+// Errorf returns an Error. format is what follows the name in the sentence: " is empty", ": no such file".
 func Errorf(name, format string, args ...any) *Error {
 	return &Error{Name: name, rest: fmt.Errorf(format, args...)}
 }
 
-// Error is the sentence.
+// Error returns the sentence.
 func (e *Error) Error() string { return e.Of(e.Name) }
 
-// Of is the sentence with another name of the setting, such as that of a flag; one that
-// has none stays as it is.
+// Of returns the sentence with another name of the setting, such as that of a flag. A sentence
+// without a name stays as it is.
 func (e *Error) Of(name string) string {
 	if e.Name == "" {
 		return e.rest.Error()

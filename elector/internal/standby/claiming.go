@@ -6,25 +6,26 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Due is called when the alarm goes off. true: the caller is to claim at once, in place of the goroutine that campaigns, and to report
-// what that has shown, by Held or Shown; or to call Wake if it can't.
+// Due is called when the alarm goes off. When it returns true, the caller must claim at once, in
+// place of the goroutine that campaigns, and pass the result to Held or Shown; or call Wake if it
+// can't claim.
 func (w *Waiter) Due() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case !w.waiting || w.claimDue || w.woken || time.Now().Before(w.due):
-		return false // it was set again meanwhile, or Wait returns already
-	case w.d.woken: // by a message: it may well be won
+		return false // the alarm was set again meanwhile, or Wait is returning already
+	case w.d.woken: // a message caused this claim, which may well win: the campaigning goroutine makes it
 		w.wake()
 		return false
 	}
 	w.claimDue = true
-	w.d.notices = notices{} // the claim asks Redis itself
+	w.d.notices = notices{} // the claim reads the state from Redis
 	return true
 }
 
-// Held takes a claim that has met the same leader as the one before. false: it changes more than the time of the next one, so
-// the caller has to call Shown.
+// Held processes a claim that met the same leader as the claim before. When it returns false, the
+// result changes more than the time of the next claim, and the caller must call Shown.
 func (w *Waiter) Held(t quorum.Tally) bool {
 	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()
@@ -36,7 +37,7 @@ func (w *Waiter) Held(t quorum.Tally) bool {
 		return false
 	}
 	w.claimDue = false
-	if !w.waiting { // it waits for this
+	if !w.waiting { // end waits for this claim
 		w.signal()
 		return true
 	}
@@ -48,7 +49,7 @@ func (w *Waiter) Held(t quorum.Tally) bool {
 	return true
 }
 
-// Shown has Wait return the votes of a claim. It keeps them.
+// Shown makes Wait return the votes of a claim. The Waiter keeps t: the caller must not change it.
 func (w *Waiter) Shown(t *quorum.Tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,5 +57,5 @@ func (w *Waiter) Shown(t *quorum.Tally) {
 	w.wake()
 }
 
-// Wake has Wait return without a claim.
+// Wake makes Wait return nil: no claim was made.
 func (w *Waiter) Wake() { w.Shown(nil) }

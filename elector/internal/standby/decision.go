@@ -14,82 +14,82 @@ const (
 	FrontRowLead = 2 * time.Millisecond
 
 	claimSpacing = time.Millisecond // between two claims of the front row, at least
-	// A key lives until the millisecond after its time to live. The first to claim comes a
-	// little early: at the worst it is refused once more.
+	// A Redis key exists until the millisecond after its TTL, so the first candidate claims a
+	// little early: at worst its claim is refused once more.
 	afterLease    = 200 * time.Microsecond
-	frontRowAhead = 5 * time.Millisecond   // what the others leave to the front row, at least
-	perFollower   = 100 * time.Microsecond // by which the others spread
-	// A message takes longer to reach the last of a thousand than the front row takes to claim: that a new leader leads
-	// must have reached them before they claim.
+	frontRowAhead = 5 * time.Millisecond   // head start of the front row over all other followers, at least
+	perFollower   = 100 * time.Microsecond // the other followers' claims are spread over this time for each of them
+	// A message takes longer to reach the last of a thousand subscribers than the front row takes
+	// to claim: the news of a new leader must reach the other followers before they claim.
 	perSubscriber = 20 * time.Microsecond
 )
 
-// Settings are what the decision depends on beside answers and messages.
+// Settings are the constants of the decision.
 type Settings struct {
 	Incarnation string
 	Nodes       int
 	Lease       time.Duration
-	RetryEvery  time.Duration // between two requests that messages can cause, at least
-	ReservedFor time.Duration // how long the others wait for an heir
+	RetryEvery  time.Duration // between two claims that messages can cause, at least
+	ReservedFor time.Duration // how long the other candidates wait for an heir
 }
 
 func (s Settings) majority() int { return s.Nodes/2 + 1 }
 
-// decision is when to claim. It is pure: the nodes' answers, messages and the time come
-// as arguments; chance alone is its own.
+// decision computes when to claim. It is pure, apart from random jitter: the nodes' answers,
+// messages and the time come as arguments.
 type decision struct {
 	Settings
 
 	notices     notices
 	inRow       bool // in the front row
-	outdated    bool // a newer version has led: no place in it
+	outdated    bool // a newer version has led, so this candidate does not join the front row
 	backoff     time.Duration
 	at          time.Time // when to claim, if no message comes
 	here        neighbours
-	waiters     int // in the front row, as the nodes reported last
-	listening   int // in all, the same
-	rtt         time.Duration
-	holder      string    // the attempt that held a majority at the last claim
-	first       bool      // a majority of the nodes names us as the first to try after it
-	token       uint64    // its term's token
-	ignoreUntil time.Time // no message makes us claim before this: the last one was false
-	woken       bool      // the next claim is made because of a message
+	waiters     int           // followers in the front row, as the nodes last reported
+	listening   int           // all followers, likewise
+	rtt         time.Duration // round trip of the last claim
+	holder      string        // the attempt that held a majority at the last claim
+	first       bool          // a majority of the nodes names this candidate as the first to claim after that holder
+	token       uint64        // of that holder's term
+	ignoreUntil time.Time     // no message causes a claim before this time, because the last one was false
+	woken       bool          // a message causes the next claim
 }
 
 // neighbours are the followers of the election that share this process's subscription. A
-// node counts them as one: each of a thousand would take the front row for empty, and they
-// would all claim at once.
+// node counts them as one: without this correction a thousand of them would each find the
+// front row empty, and would all claim at once.
 type neighbours struct {
 	waiters   int // in the front row
 	listening int // in all
 }
 
-// and adds those that a node counts to those here.
+// and adds the followers that a node counts to those of this process.
 func (n neighbours) and(waiters, listening int) (int, int) {
 	return waiters + max(0, n.waiters-1), listening + max(0, n.listening-1)
 }
 
-// lost plans when to claim again from what the last claim has shown.
+// lost plans when to claim again from the answers to the last claim.
 func (d *decision) lost(t quorum.Tally, now time.Time) {
 	d.rtt = t.RTT
 	in, _ := protocol.HolderOf(t.Holders(), d.majority())
 	holder := in.Attempt
 	_, d.outdated = t.Outdated()
 	if d.woken && holder != "" && holder == d.holder {
-		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not drive this candidate
+		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
 	d.holder, d.token, d.woken = holder, in.Token, false
 	d.plan(t, now)
 }
 
-// held is lost where the claim has met the holder of before, and travelled with many others: how long that took says
-// nothing of the nodes.
+// held is lost for a claim that met the same holder as before. Such a claim travels in one batch
+// with many others, so a longer round trip says nothing about the nodes.
 func (d *decision) held(t quorum.Tally, now time.Time) {
 	d.rtt = min(d.rtt, t.RTT)
 	d.plan(t, now)
 }
 
-// plan plans the next claim by whose leases the last one has met.
+// plan plans the next claim by the leases that the last one met.
 func (d *decision) plan(t quorum.Tally, now time.Time) {
 	d.count(t)
 	d.first = t.Named() >= d.majority()
@@ -98,7 +98,7 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 	holder := d.holder
 	left, ok := opensAt(t, d.majority())
 	switch {
-	case !ok: // too few answered: again soon, then less and less often
+	case !ok: // too few nodes answered: try again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
 	case left == 0 || holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion) == 0: // a split vote
@@ -110,21 +110,21 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 	}
 }
 
-// spread spreads the claims at a lease's end, by how many listen.
+// spread returns how long after a lease's end to claim. It spreads the claims by the number of followers.
 func (d *decision) spread() time.Duration {
 	if d.first {
 		return afterLease
 	}
 	if d.inRow || d.listening <= protocol.FrontRow {
 		if d.Nodes == 1 && d.waiters <= 3 {
-			return claimSpacing // a few at once do no harm where votes can't split
+			return claimSpacing // on one node votes can't split: a few claims at once do no harm
 		}
 		return claimSpacing + upTo(claimSpacing*time.Duration(max(0, d.waiters-1))/2)
 	}
 	return claimSpacing + d.behindRow()
 }
 
-// behindRow is how long after the front row to claim.
+// behindRow returns how long after the front row to claim.
 func (d *decision) behindRow() time.Duration {
 	all := max(1, d.listening)
 	return max(frontRowAhead, time.Duration(all)*perSubscriber) + upTo(time.Duration(all)*perFollower)
@@ -140,15 +140,15 @@ func (d *decision) count(t quorum.Tally) {
 	}
 }
 
-// spreadOfAll is when to claim after what all followers learn at once.
+// spreadOfAll returns how long to wait before a claim whose cause all followers learn of at once.
 func (d *decision) spreadOfAll() time.Duration {
 	return upTo(time.Duration(d.listening) * perFollower)
 }
 
-// refused puts off the claim of a candidate that could win and must not lead: the
-// majority that grants it each time would else be claimed and given back without a
-// pause. It comes again when the lock that is in its way would lapse, at the latest
-// within a lease: that lock may be released where this candidate is not notified.
+// refused postpones the claim of a candidate that could win but must not lead: otherwise it
+// would claim and release the majority that grants it again and again, without a pause. The
+// candidate claims again when the lock in its way would lapse, and within a lease at the
+// latest: that lock may be released by a process whose messages do not reach this candidate.
 func (d *decision) refused(t quorum.Tally, now time.Time) {
 	pause := d.Lease/2 + upTo(d.Lease/4)
 	for _, a := range t.Answers {
@@ -162,9 +162,9 @@ func (d *decision) refused(t quorum.Tally, now time.Time) {
 	}
 }
 
-// postpone puts the planned claim off when a new leader was announced, for all but the
-// front row: otherwise all that wait for the end of the same lease would claim just when
-// one has won. The front row claims as planned, so that a forged announcement delays no
+// postpone postpones the planned claim when a new leader was announced, unless this follower is
+// in the front row: otherwise all followers that wait for the end of the same lease would claim
+// just when one has won. The front row claims as planned, so that a forged announcement delays no
 // election; the others claim once within the new lease.
 func (d *decision) postpone(now time.Time) {
 	if n := &d.notices; n.elected > d.token && !d.inRow && !n.postponed {
@@ -173,8 +173,8 @@ func (d *decision) postpone(now time.Time) {
 	}
 }
 
-// next is when to claim after what was received: never later than planned, but for
-// what postpone does.
+// next returns when to claim, given the messages received: never later than planned, unless
+// postpone postpones the claim.
 func (d *decision) next(now time.Time) time.Time {
 	n, majority := &d.notices, d.majority()
 	inRow := d.inRow && len(n.wake) >= majority
@@ -187,15 +187,16 @@ func (d *decision) next(now time.Time) time.Time {
 	case len(reports) < majority:
 		d.postpone(now)
 		if n.resubscribed && d.holder != "" {
-			// What was published before the subscription stood was missed: ask once.
+			// Messages published before the node confirmed the subscription were missed: claim once.
 			n.resubscribed = false
 			d.at = earlier(d.at, now.Add(upTo(d.RetryEvery)))
 		}
 		return d.at
 	case n.replaced(reports, majority):
-		// The front row asks all the same, when a true winner has settled: else one
-		// forged message would cost a lease without a leader. All others leave it to them.
-		n.claimAt = time.Time{} // that release is over: at the next one all who remembered it would claim at once
+		// The front row claims nevertheless, after a real winner has had the time to lead: otherwise
+		// one forged message would cost a lease without a leader. All other followers leave this
+		// claim to the front row.
+		n.claimAt = time.Time{} // of a release that is over: at the next one all followers that kept it would claim at once
 		if !inRow && !d.isHeir(reports, majority) {
 			d.postpone(now)
 			return d.at
@@ -206,7 +207,7 @@ func (d *decision) next(now time.Time) time.Time {
 		d.woken = true
 		return earlier(d.at, later(d.ignoreUntil, n.confirmAt))
 	}
-	// More messages can't put it off.
+	// A further message can bring the claim forward, but can't postpone it.
 	if at := now.Add(d.delay(inRow, reports, majority)); n.claimAt.IsZero() || at.Before(n.claimAt) {
 		n.claimAt = at
 	}
@@ -218,15 +219,16 @@ func (d *decision) next(now time.Time) time.Time {
 	return earlier(d.at, later(d.ignoreUntil, at))
 }
 
-// confirmIn is when the front row asks whether a leader that was announced is there:
-// after all turns, each at its own time.
+// confirmIn returns after what time a follower in the front row claims to check whether an
+// announced leader exists: after all claims of the front row, and at a random time of its own.
 func (d *decision) confirmIn() time.Duration {
 	row := 2 * d.unit() * time.Duration(max(1, d.waiters))
 	return row + upTo(row)
 }
 
-// unit is the time between two claims of the front row. Where votes can't split, claims that overtake each other do no
-// harm: there it does not depend on a round trip that was slow once, a lease ago.
+// unit returns the time between two claims of the front row. On one node votes can't split, and
+// claims that overtake each other do no harm: there unit does not depend on the last round trip,
+// which may have been slow once, a lease ago.
 func (d *decision) unit() time.Duration {
 	if d.Nodes == 1 {
 		return claimSpacing
@@ -234,15 +236,15 @@ func (d *decision) unit() time.Duration {
 	return max(claimSpacing, 2*d.rtt)
 }
 
-// delay is how long after a release to claim. In the front row whom a majority
-// of the nodes named goes at once, the others in random slots behind.
+// delay returns how long after a release to claim. In the front row, the candidate that a
+// majority of the nodes named claims at once, and the others at random times after it.
 func (d *decision) delay(inRow bool, reports map[int]protocol.WakeMessage, majority int) time.Duration {
 	switch {
 	case d.isHeir(reports, majority):
 		return 0
 	case !inRow:
-		// Not in the front row; or in it, and a part of what was published there came
-		// before the claim that is just over.
+		// Not in the front row; or in it, but some reports on the wake channel arrived before
+		// the claim that has just ended, and were dropped.
 		return d.behindRow()
 	}
 	unit, row := d.unit(), max(1, d.waiters)
@@ -257,7 +259,7 @@ func (d *decision) delay(inRow bool, reports map[int]protocol.WakeMessage, major
 			return unit + upTo(unit*time.Duration(row))
 		}
 	}
-	if d.Nodes == 1 { // two at once, too
+	if d.Nodes == 1 { // two candidates may claim at once: votes can't split
 		return unit * time.Duration(rand.N(row+1)/2)
 	}
 	return unit * time.Duration(rand.N(row))
@@ -282,7 +284,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// upTo is a random duration below d.
+// upTo returns a random duration below d; 0 if d is not positive.
 func upTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

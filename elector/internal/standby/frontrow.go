@@ -6,7 +6,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// change is what to do about the front row.
+// change is a change of a follower's membership in the front row.
 type change int
 
 const (
@@ -15,9 +15,10 @@ const (
 	leave
 )
 
-// changeRow joins the front row while it has room, and leaves it when too many joined
-// at once. Whom the nodes have named as the first to try belongs there: to them the followers of one process are one, so they
-// name one though that process fills the row, and a release would have the others wait for a candidate that it does not wake.
+// changeRow decides to join the front row while it has room, and to leave it when too many
+// joined at once. The candidate that the nodes named as the first to claim always joins: the nodes
+// count the followers of one process as one, so they may name one although that process fills the
+// front row, and at a release the others would wait for a candidate that was not notified.
 func (d *decision) changeRow() change {
 	switch {
 	case d.outdated:

@@ -6,19 +6,19 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// notices are what messages said since the last claim. Each may be forged, so none
-// hides another: a node's newest report counts, and an election that is announced
-// makes the front row wait a moment longer, but never drops its claim.
+// notices is the content of the messages received since the last claim. Any message may be
+// forged, so none hides another: the newest report of each node counts, and the announcement of a
+// leader makes the front row wait a moment longer, but never drops its claim.
 type notices struct {
-	wake, events map[int]protocol.WakeMessage // the newest report of a release, by node; events holds those on wake, too
-	elected      uint64                       // the highest token that was announced as elected
-	claimAt      time.Time                    // because of a release; zero: there is no reason to
-	confirmAt    time.Time                    // the same, when a new leader was announced since
-	resubscribed bool                         // something may have been missed
-	postponed    bool                         // the planned claim, because of an election
+	wake, events map[int]protocol.WakeMessage // the newest report of a release, by node; events also holds those on wake
+	elected      uint64                       // the highest token of an announced leader
+	claimAt      time.Time                    // when to claim because of a release; zero: none was reported
+	confirmAt    time.Time                    // when to claim because a new leader was announced after the release
+	resubscribed bool                         // messages may have been missed
+	postponed    bool                         // the planned claim was postponed because a leader was announced
 }
 
-// forget drops what is older than the answer of a claim: it was received while that
+// forget drops what is older than the term that a claim saw: it was received while the claim
 // was under way.
 func (n *notices) forget(token uint64) {
 	for _, reports := range []map[int]protocol.WakeMessage{n.wake, n.events} {
@@ -34,7 +34,7 @@ func (n *notices) forget(token uint64) {
 	n.claimAt, n.confirmAt = time.Time{}, time.Time{}
 }
 
-// names counts the nodes that name each candidate as the one that goes first.
+// names returns how many nodes name each candidate, or reservation, as the first to claim.
 func names(reports map[int]protocol.WakeMessage) map[string]int {
 	count := map[string]int{}
 	for _, r := range reports {

@@ -8,23 +8,23 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// endless stands for what does not end automatically.
+// endless stands for the time left of a lock or mark that does not expire.
 const endless = 1000 * time.Hour
 
-// opensAt is how long after the tally a majority of nodes could grant a claim,
-// if it is neither renewed nor released: the quorum-th smallest of what is left. ok is
-// false when too few nodes answered.
+// opensAt returns how long after the tally a majority of the nodes could grant a claim, if
+// nothing is renewed or released: the quorum-th smallest of the remaining times. ok is false
+// when too few nodes answered.
 func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	var all []time.Duration
 	for _, a := range t.Answers {
 		switch a.Status {
 		case protocol.Unknown, protocol.SameServer:
 		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion:
-			if a.Left < 0 { // it has no end
+			if a.Left < 0 { // it does not expire
 				a.Left = endless
 			}
 			all = append(all, a.Left)
-		default: // it would have granted
+		default: // the node would have granted the claim
 			all = append(all, 0)
 		}
 	}

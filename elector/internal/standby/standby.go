@@ -1,6 +1,6 @@
-// Package standby decides when a follower claims again: when the lease that it saw would
-// end, or earlier when a release is published. The decision is pure (decision.go); the
-// Waiter feeds it with answers, messages and the time, and waits.
+// Package standby decides when a follower claims again: when the lease that it last saw
+// ends, or earlier when a release is published. The decision is pure (decision.go); the
+// Waiter passes answers, messages and the time to it, and waits.
 package standby
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Subscriber is what a Waiter needs of pubsub.Bus.
+// Subscriber is the part of pubsub.Bus that a Waiter needs.
 type Subscriber interface {
 	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
 	Subscribers(channel string) int
@@ -22,52 +22,54 @@ type Subscriber interface {
 
 // Alarm goes off when a claim is due: it calls Waiter.Due, on any goroutine.
 type Alarm interface {
-	// Set has it go off in that time, and not as it was set before. With slack it may be a moment later, together with those of
-	// other elections.
+	// Set makes the alarm go off after in, and replaces any earlier setting. It may go off up to
+	// slack later, together with the alarms of other elections.
 	Set(in, slack time.Duration)
 	Stop()
 }
 
-// Config is what a Waiter is made of.
+// Config configures a Waiter.
 type Config struct {
 	Settings
 
 	Bus   Subscriber
 	Alarm Alarm
 	Keys  *protocol.Keys
-	// ParseEvent reads a message of the events channel as if it were one of the wake
-	// channel; false when it is none of this election, or reports neither an election
-	// nor the end of a term.
+	// ParseEvent converts a message of the events channel to one of the wake channel. It
+	// returns false for a message of another election, and for one that reports neither an
+	// election nor the end of a term.
 	ParseEvent func(payload string) (protocol.WakeMessage, bool)
-	// NotSubscribed is called with the reason when a node sends no messages. Waiting then
-	// goes by time alone.
+	// NotSubscribed is called with the reason when the subscription to a node fails. Without
+	// messages, only the time decides when to claim.
 	NotSubscribed func(error)
-	// Listening is called when a majority of the nodes sends what a release publishes first, or when so many refuse
-	// the subscription that none will; nil: nobody wants to know. It must not block.
+	// Listening is called when a majority of the nodes has confirmed the subscription to the wake
+	// channel, or when so many refuse a subscription that no majority can. It must not block, and
+	// may be nil.
 	Listening func()
 }
 
-// Waiter waits for the time to claim. Its methods belong to the goroutine that campaigns, but for Due, Held, Shown and Wake;
-// messages arrive on others. A message is a hint: only a claim shows what is true.
+// Waiter waits for the time to claim. Only the goroutine that campaigns calls its methods, except
+// for Due, Held, Shown and Wake; messages arrive on other goroutines. A message is a hint: only a
+// claim shows the state of the locks.
 type Waiter struct {
 	c          Config
 	stopEvents func()
 	stopWake   func()        // nil while not in the front row
-	arrived    chan struct{} // it is time, or Wait has to look
+	arrived    chan struct{} // signaled when Wait has to check woken and the notices
 
 	mu       sync.Mutex // of all below
 	d        decision
-	waiting  bool          // in Wait
-	claimDue bool          // a claim is under way that Wait has not left for
-	votes    *quorum.Tally // of such a claim, for the goroutine that campaigns; nil: none
-	woken    bool          // it has to claim
-	resumed  bool          // a pause has ended meanwhile
-	due      time.Time
-	joined   map[int]bool // the nodes that send what is published to the front row
-	refusals map[int]bool // the nodes that refuse a subscription
+	waiting  bool          // Wait is running
+	claimDue bool          // a claim that Due has permitted is under way, while Wait continues to wait
+	votes    *quorum.Tally // what that claim has shown, for Wait to return; nil: nothing to return
+	woken    bool          // Wait has to return
+	resumed  bool          // a pause ended while that claim was under way
+	due      time.Time     // what the alarm is set to
+	joined   map[int]bool  // nodes that have confirmed the subscription to the wake channel
+	refusals map[int]bool  // nodes that refuse a subscription
 }
 
-// New starts to listen for elections and releases.
+// New subscribes to elections and releases, until Close.
 func New(c Config) *Waiter {
 	w := &Waiter{c: c, arrived: make(chan struct{}, 1), d: decision{Settings: c.Settings}}
 	w.stopEvents = c.Bus.Subscribe(c.Keys.Events, w.receive)
@@ -80,7 +82,7 @@ func (w *Waiter) Close() {
 	w.LeaveFrontRow()
 }
 
-// LeaveFrontRow makes room for a candidate that can claim when a leader releases.
+// LeaveFrontRow makes room for another candidate, which can claim when a leader releases.
 func (w *Waiter) LeaveFrontRow() {
 	if w.stopWake == nil {
 		return
@@ -92,14 +94,15 @@ func (w *Waiter) LeaveFrontRow() {
 	w.d.inRow, w.joined = false, nil
 }
 
-// ForgetMessages forgets what was received: the claim asks Redis itself.
+// ForgetMessages drops all messages received so far: the claim that follows reads the state from
+// Redis.
 func (w *Waiter) ForgetMessages() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.d.notices = notices{}
 }
 
-// Lost plans the next claim from what a lost one showed, and joins or leaves the front row.
+// Lost plans the next claim from the answers to a lost one, and joins or leaves the front row.
 func (w *Waiter) Lost(t quorum.Tally) {
 	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()
@@ -121,7 +124,7 @@ func (w *Waiter) Lost(t quorum.Tally) {
 	}
 }
 
-// Refused puts off the claim of a candidate that could win and must not lead. Call it
+// Refused postpones the next claim of a candidate that could win but must not lead. Call it
 // after Lost.
 func (w *Waiter) Refused(t quorum.Tally) {
 	w.mu.Lock()
@@ -130,8 +133,9 @@ func (w *Waiter) Refused(t quorum.Tally) {
 }
 
 // Wait blocks until it is time to claim, healthChanged is closed, cordoned is signaled, or ctx
-// ends. After pauseEnded it may be time soon. It returns the votes of a claim that was made meanwhile, and has shown more than
-// that the leader leads on; nil: there is none. A claim that is under way it waits for.
+// ends. A signal on pauseEnded brings the time to claim forward. If a claim was made meanwhile (Due)
+// and showed more than that the leader remains leader, Wait returns its votes; otherwise nil. Wait
+// does not return while such a claim is under way.
 func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) *quorum.Tally {
 	w.begin()
 	for {
@@ -152,8 +156,9 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <
 	}
 }
 
-// begin sets the alarm for the time to claim if nothing is received. As those below, it is not a
-// part of Wait: ten thousand followers wait there, each on a stack of its own.
+// begin sets the alarm to the time to claim if no message arrives. Like the functions below, it is
+// separate from Wait to keep the stack of Wait small: ten thousand followers may wait there, each on
+// a stack of its own.
 func (w *Waiter) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +169,7 @@ func (w *Waiter) begin() {
 	}
 }
 
-// end is that of Wait, when no claim is under way.
+// end stops the alarm, waits for a claim that is under way, and returns what Wait returns.
 func (w *Waiter) end() *quorum.Tally {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +183,8 @@ func (w *Waiter) end() *quorum.Tally {
 	return w.votes
 }
 
-// over reports whether Wait has to return. What was received while it did not wait counts from now on.
+// over reports whether Wait has to return. It also takes messages into account that arrived while
+// Wait was not running.
 func (w *Waiter) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +211,8 @@ func (w *Waiter) resume(now time.Time) {
 	w.plan(now, earlier(w.due, now.Add(w.d.spreadOfAll())))
 }
 
-// plan sets the alarm, or has Wait return if it is time. The caller holds mu, while it waits.
+// plan sets the alarm, or makes Wait return if it is time to claim. The caller holds mu, and Wait
+// is running.
 func (w *Waiter) plan(now, at time.Time) {
 	switch {
 	case !at.After(now):
@@ -219,13 +226,13 @@ func (w *Waiter) plan(now, at time.Time) {
 func (w *Waiter) set(now, at time.Time) {
 	slack := time.Duration(0)
 	if at.Equal(w.d.at) && w.d.backoff == 0 {
-		slack = 2 * claimSpacing // a lease's end, which the leader nearly always puts off in time
+		slack = 2 * claimSpacing // the end of a lease, which the leader nearly always renews in time
 	}
 	w.due = at
 	w.c.Alarm.Set(at.Sub(now), slack)
 }
 
-// wake has Wait return. The caller holds mu.
+// wake makes Wait return. The caller holds mu.
 func (w *Waiter) wake() {
 	w.woken = true
 	w.signal()
@@ -250,21 +257,21 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	case s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake:
 		w.listen(&w.joined, s.Node, majority)
 	case s.Kind == pubsub.Failed && rediserr.RefusedSubscribe(s.Err):
-		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // no majority is left: nothing is to be waited for
+		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // with so many refusals no majority is left to wait for
 	}
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
 		return
 	}
 	switch now := time.Now(); {
-	case w.claimDue: // Held plans what follows from it
-	case w.waiting: // of a thousand followers nearly all have another one go first: they need not wake up for that
+	case w.claimDue: // Held takes the message into account
+	case w.waiting: // nearly all of a thousand followers let another one claim first: they need not wake up for that
 		w.plan(now, w.d.next(now))
 	default:
 		w.signal()
 	}
 }
 
-// listen adds a node to some, and reports when they are enough. The caller holds mu.
+// listen adds a node to nodes, and calls Listening when there are enough. The caller holds mu.
 func (w *Waiter) listen(nodes *map[int]bool, node, enough int) {
 	if w.c.Listening == nil || (*nodes)[node] {
 		return

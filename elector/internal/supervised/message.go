@@ -1,8 +1,8 @@
-// Package supervised is a process's side of its supervisor: a pipe, inherited from it, on which
-// the process reports its terms while they last. Once the process and everything that it
-// has started is gone, the supervisor releases what is left of them: no other process can know so
-// soon that it may. The messages only name what there would be to release; whether it may be
-// is decided by the end of the processes alone, so a lost message costs time and no safety.
+// Package supervised is the part of supervision in the supervised process: a pipe, inherited from the
+// supervisor, on which the process reports when its terms begin and end. Once the process, and
+// everything that it has started, is gone, the supervisor releases the terms that are left: no other
+// process can know so soon that a release is safe. The messages only name what to release; only the
+// end of the processes permits it, so a lost message costs time, but not safety.
 //
 // Nothing here starts a goroutine or blocks, and without a supervisor each call is a nil check.
 package supervised
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Variable of the environment names the pipe: <fd>:<inode>. Without the inode a process would
-// take another file of that number for it, in a program that was started with the variable but
-// without the file.
+// Variable is the environment variable that names the pipe: <fd>:<inode>. The inode lets a program
+// that was started with the variable, but without the pipe, notice that the file descriptor is that
+// of another file.
 const Variable = "MANDATE_SUPERVISOR_FD"
 
 // Message is one line on the pipe.
@@ -25,8 +25,8 @@ type Message struct {
 	Left     *Member `json:"left,omitempty"`
 }
 
-// Term is what a release needs to name exactly this one. No address of a node or password
-// is part of it.
+// Term has what a release needs to identify exactly one term. It contains no address of a node and
+// no password.
 type Term struct {
 	Prefix      string        `json:"prefix"`
 	Election    string        `json:"election"`
@@ -35,23 +35,23 @@ type Term struct {
 	Advertise   string        `json:"advertise,omitempty"`
 	Attempt     uint64        `json:"attempt"`
 	Token       uint64        `json:"token"`
-	Nodes       int           `json:"nodes"` // how many vote
+	Nodes       int           `json:"nodes"` // number of nodes that vote
 	Lease       time.Duration `json:"lease"`
 	CallTimeout time.Duration `json:"call_timeout"`
 }
 
-// Member of a group of shards.
+// Member identifies a member of a group of shards.
 type Member struct {
 	Prefix      string `json:"prefix"`
 	Group       string `json:"group"`
 	Incarnation string `json:"incarnation"`
 }
 
-// MaxLine is the longest line. A pipe takes no more in one piece, and two writers would
-// mix theirs.
+// MaxLine is the length, in bytes, of the longest line. A pipe does not write more atomically: the
+// lines of two writers would mix.
 const MaxLine = 4096
 
-// line is nil for a message that is too long.
+// line returns the message as a line; nil if it is too long.
 func (m Message) line() []byte {
 	b, err := json.Marshal(m)
 	if err != nil || len(b)+1 > MaxLine {

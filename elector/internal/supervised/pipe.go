@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Pipe leads to the supervisor. A nil one leads nowhere.
+// Pipe is the pipe to the supervisor. The methods of a nil Pipe do nothing.
 type Pipe struct {
 	fd    int
 	inode uint64
@@ -17,12 +17,13 @@ type Pipe struct {
 var inherited struct {
 	once sync.Once
 	pipe *Pipe
-	mu   sync.Mutex // of problem
+	mu   sync.Mutex // of err
 	err  error
 }
 
-// Inherit takes the pipe out of the environment, the first time that it is called: a program
-// that this process starts must neither find the variable nor keep the pipe open.
+// Inherit returns the pipe that the environment names, or nil. Its first call removes the variable
+// from the environment and makes the pipe close-on-exec: a program that this process starts must
+// neither find the variable nor keep the pipe open.
 func Inherit() *Pipe {
 	inherited.once.Do(func() {
 		value, set := os.LookupEnv(Variable)
@@ -35,8 +36,8 @@ func Inherit() *Pipe {
 	return inherited.pipe
 }
 
-// Problem is why the pipe that the environment names can't be used, the first time that it is
-// called, and nil later: it is logged once.
+// Problem returns why the pipe that the environment names can't be used. It returns the error
+// once, so that it is logged once, and nil later.
 func Problem() error {
 	inherited.mu.Lock()
 	defer inherited.mu.Unlock()
@@ -45,7 +46,7 @@ func Problem() error {
 	return err
 }
 
-// take checks that the file is the pipe which was meant.
+// take parses the variable, and checks that the file is the pipe that it names.
 func take(value string) (*Pipe, error) {
 	number, inode, ok := strings.Cut(value, ":")
 	fd, err := strconv.Atoi(number)
@@ -59,7 +60,7 @@ func take(value string) (*Pipe, error) {
 	return &Pipe{fd, ino}, nil
 }
 
-// Elected reports a term that has begun: before its work starts.
+// Elected reports a term that has begun. It is called before the work starts.
 func (p *Pipe) Elected(t Term) {
 	if p != nil {
 		m := t // a copy: without a supervisor nothing is allocated
@@ -67,7 +68,7 @@ func (p *Pipe) Elected(t Term) {
 	}
 }
 
-// Released reports that the term's lock was given back.
+// Released reports that the term's lock was released.
 func (p *Pipe) Released(t Term) {
 	if p != nil {
 		m := t
@@ -83,7 +84,7 @@ func (p *Pipe) Joined(m Member) {
 	}
 }
 
-// Left reports that it is none any more.
+// Left reports that a member has left its group.
 func (p *Pipe) Left(m Member) {
 	if p != nil {
 		left := m
@@ -91,8 +92,9 @@ func (p *Pipe) Left(m Member) {
 	}
 }
 
-// send makes one attempt: a supervisor that was stopped must not hold up a leader. A program that
-// closes all files which it has inherited may since have opened another one under the number.
+// send makes one attempt, without blocking: a supervisor that is stopped must not delay a leader. It
+// checks the pipe first, because a program that closes all inherited files may have opened another
+// file with the same descriptor since.
 func (p *Pipe) send(m Message) {
 	if line := m.line(); line != nil && check(p.fd, p.inode) == nil {
 		writeNow(p.fd, line)

@@ -15,7 +15,7 @@ func prepare(fd int, inode uint64) error {
 	return syscall.SetNonblock(fd, true)
 }
 
-// check reports whether the number is that very pipe's.
+// check returns an error unless fd is the pipe with that inode.
 func check(fd int, inode uint64) error {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {

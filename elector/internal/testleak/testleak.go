@@ -7,14 +7,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A pool of go-redis whose server did not answer tries once a second whether it
-// is back (pool.ConnPool.tryDial), and only then notices that it was closed.
+// maxWait is how long goroutines may take to end. When a server did not answer, the go-redis
+// pool dials it once a second (pool.ConnPool.tryDial), and notices only then that it was closed.
 // goleak alone waits for less than half a second.
 const maxWait = 10 * time.Second
 
-// VerifyTestMain is goleak.VerifyTestMain, for packages whose tests close
-// clients of servers that are gone: goroutines get ten seconds to end. None is
-// exempt, so a client that is never closed is found.
+// VerifyTestMain is goleak.VerifyTestMain for packages whose tests close clients of servers
+// that are gone: it gives goroutines ten seconds to end. It exempts no goroutine, so it finds
+// a client that is never closed.
 func VerifyTestMain(m goleak.TestingM) {
 	goleak.VerifyTestMain(patientMain{m})
 }

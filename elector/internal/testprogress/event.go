@@ -2,8 +2,8 @@ package main
 
 import "encoding/json"
 
-// event is one of `go doc test2json`; beside those, of a build: ImportPath and
-// Output.
+// event is an event of `go doc test2json`, or an event of a build, of which only Output is
+// read.
 type event struct {
 	Action  string
 	Package string
@@ -11,7 +11,8 @@ type event struct {
 	Output  string
 }
 
-// parse reports whether a line is an event; others are printed as they are.
+// parse parses a line. It returns false if the line is no event: such lines are printed as they
+// are.
 func parse(line []byte) (event, bool) {
 	var e event
 	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil || e.Action == "" {

@@ -1,11 +1,11 @@
-// Command testprogress prints what `go test` prints, and says what is still
-// running whenever it has been silent for a while: "go test" itself prints
-// nothing of a package before its end, which takes minutes for some.
+// Command testprogress prints what `go test` prints, and prints what is still running
+// whenever there was no output for a while: "go test" itself prints nothing about a
+// package before the package's end, which takes minutes for some.
 //
 //	go test -json ./... | testprogress
 //
-// It is a part of `make test` (.ci/gotest). Its exit code says nothing of the
-// tests: the shell takes that of go test (pipefail).
+// It is a part of `make test` (.ci/gotest). Its exit code does not depend on the
+// tests: the shell uses that of go test (pipefail).
 package main
 
 import (
@@ -27,9 +27,9 @@ func main() {
 	}
 }
 
-// follow prints the tests' output to out, and the lines about the silence to
-// silence, which may be elsewhere: a program that reads the output does not
-// expect them.
+// follow writes the tests' output to out, and what is running to silence, after each silence of
+// the length every. The two may differ, because a program that reads the output does not expect
+// these lines.
 func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
 	lines, failed := make(chan []byte), make(chan error, 1)
 	go func() {
@@ -63,7 +63,7 @@ func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
 	}
 }
 
-// read sends the lines of any length.
+// read sends the lines of in, of any length, to lines.
 func read(in io.Reader, lines chan<- []byte) error {
 	r := bufio.NewReader(in)
 	for {

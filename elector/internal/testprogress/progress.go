@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// progress knows which packages and tests run, and holds back what they print
-// until it is known whether they fail.
+// progress tracks which packages and tests are running, and holds back their output until it
+// is known whether they fail.
 type progress struct {
 	began    time.Time
 	done     int // packages
@@ -28,7 +28,7 @@ type pkg struct {
 type test struct {
 	name    string
 	began   time.Time
-	waits   bool // for its turn: it called t.Parallel
+	waits   bool // paused by t.Parallel
 	ended   bool
 	passed  bool // or was skipped
 	verdict string
@@ -37,7 +37,7 @@ type test struct {
 
 func newProgress(now time.Time) *progress { return &progress{began: now} }
 
-// line takes one line of go test's output, and returns what is to be printed now.
+// line processes one line of go test's output, and returns what to print now.
 func (p *progress) line(line []byte, now time.Time) string {
 	e, ok := parse(line)
 	switch {
@@ -45,7 +45,7 @@ func (p *progress) line(line []byte, now time.Time) string {
 		return string(line)
 	case e.Action == "build-output":
 		return e.Output
-	case e.Package == "": // build-fail: the package's own line follows
+	case e.Package == "": // a build-fail event: the package's own line follows
 		return ""
 	}
 	k := p.pkg(e.Package, now)
@@ -67,7 +67,7 @@ func (p *progress) line(line []byte, now time.Time) string {
 	}
 }
 
-// end is the last line: go test ends with it when anything failed.
+// end returns the last line: "FAIL" if anything failed, as go test prints it.
 func (p *progress) end() string {
 	if p.failed {
 		return "FAIL\n"
@@ -75,7 +75,7 @@ func (p *progress) end() string {
 	return ""
 }
 
-// pkg finds or adds one. There are few at a time.
+// pkg finds or adds a running package. Few run at the same time.
 func (p *progress) pkg(name string, now time.Time) *pkg {
 	for _, k := range p.packages {
 		if k.name == name {
@@ -88,7 +88,7 @@ func (p *progress) pkg(name string, now time.Time) *pkg {
 }
 
 func (k *pkg) test(name string, now time.Time) *test {
-	for _, t := range slices.Backward(k.tests) { // the last ones are those that run
+	for _, t := range slices.Backward(k.tests) { // running tests are among the last
 		if t.name == name {
 			return t
 		}
@@ -120,9 +120,9 @@ func (t *test) take(e event, now time.Time) {
 	}
 }
 
-// report is what go test prints about a package: its last line, and before it
-// whatever may show why it failed. A test that did not end belongs to that: it
-// panicked, or was running when the time was over.
+// report returns what go test prints about a package: its last line, and before it, if it failed,
+// all output that may show why. That includes the output of tests that did not end: they panicked,
+// or were running when the time-out passed.
 func (k *pkg) report(failed bool) string {
 	var b strings.Builder
 	if failed {
@@ -142,7 +142,7 @@ func (k *pkg) report(failed bool) string {
 	return b.String()
 }
 
-// running is the line that breaks a silence.
+// running returns the line that is printed after a silence.
 func (p *progress) running(now time.Time) string {
 	total := seconds(now.Sub(p.began))
 	if len(p.packages) == 0 {
@@ -158,11 +158,11 @@ func (p *progress) running(now time.Time) string {
 	return fmt.Sprintf("... %s, packages done %d; running: %s\n", total, p.done, strings.Join(parts, ", "))
 }
 
-// most is how many tests of a package a line names.
+// most is how many tests of a package the line names.
 const most = 3
 
-// running names the tests that run for longest. One with subtests is named by
-// those: it waits for them.
+// running returns the names of the tests that have been running for longest. It names a test's
+// running subtests instead of the test, which waits for them.
 func (k *pkg) running(now time.Time) string {
 	parent := map[string]bool{}
 	var tests []*test

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Call is one script call as a node received it. Script is its name; "read" and "looked"
-// are the first and the last command of the pipeline that reads an election.
+// Call is one script call that a node received. Script is the script's name; "read" and "looked"
+// stand for the first and the last command of the pipeline that reads an election.
 type Call struct {
 	Script string
 	Args   []string
@@ -21,7 +21,7 @@ func (c Call) From(id string) bool {
 
 // Scripts recognizes the scripts of a program. The zero value knows none.
 type Scripts struct {
-	Name   func(sent string) string // by its hash or its source; "": it is another one
+	Name   func(sent string) string // by the hash or the source of a script; "": not known
 	Source func(name string) string
 }
 

@@ -10,26 +10,27 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// before sees every command before it runs; those that scripts issue, too.
+// before is called with every command before it runs, including those that scripts issue. It
+// returns true if it has answered the command.
 func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 	n.mu.Lock()
 	answer, hook, nested := n.answer, n.hook, n.own == p
 	denial := n.denial(p, cmd, args)
 	var c Call
 	switch cmd {
-	case "HELLO": // first on a connection; a script has none
+	case "HELLO": // the first command on a client's connection; a script never sends it
 		n.clients[p] = true
 		n.asked++
-	case "PTTL": // of the lock: once in the pipeline that reads an election
+	case "PTTL": // of the lock: once in each pipeline that reads an election
 		if n.clients[p] && strings.HasSuffix(args[0], ":lock") {
 			n.asked++
 			n.calls = append(n.calls, Call{Script: "read", At: time.Now()})
 		}
 	case "GET":
-		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // last in that pipeline
+		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // the last command of that pipeline
 			c = Call{Script: "looked", At: time.Now()}
 		}
-	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // what else only our scripts use
+	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // only the project's scripts use these
 	default:
 		n.asked++
 	}
@@ -59,7 +60,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 	return false
 }
 
-// Run executes a call without sending its answer: for hooks.
+// Run executes a call and drops its answer. It is for hooks.
 func (n *Node) Run(c Call) {
 	src := n.scripts.Source(c.Script)
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
@@ -72,45 +73,46 @@ func (n *Node) Run(c Call) {
 	n.mu.Unlock()
 }
 
-// On lets a hook see every call before it runs; true: the hook has handled it.
+// On sets a hook, which is called with every call before it runs. If the hook returns true, it has
+// handled the call, which is then not run.
 func (n *Node) On(hook func(Call, *server.Peer) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hook = hook
 }
 
-// RefuseWith makes every answer an error; "" ends it.
+// RefuseWith makes the node answer every command with the error; "" ends this.
 func (n *Node) RefuseWith(err string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.answer = err
 }
 
-// Deny makes the node refuse commands, such as "xadd" or "pubsub|numsub", to all users and
-// to scripts, as the ACL of a Redis 7.0 does. None: it denies nothing any more.
+// Deny makes the node refuse commands, such as "xadd" or "pubsub|numsub", from all users and
+// from scripts, as the ACL of a Redis 7.0 does. Without commands it denies nothing any more.
 func (n *Node) Deny(commands ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.denied = commands
 }
 
-// SubscribeSlowly makes each subscribing take so long.
+// SubscribeSlowly makes each SUBSCRIBE take that long.
 func (n *Node) SubscribeSlowly(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slow = d
 }
 
-// Fill makes the node refuse new values for want of memory, as maxmemory with noeviction
-// does: it is read, and lets keys expire later or be deleted. A script that has written
-// before may go on writing.
+// Fill makes the node refuse new values because its memory is full, as maxmemory with noeviction
+// does: reads, later expiries and deletions still work. A script that has already written may
+// continue to write.
 func (n *Node) Fill(full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.full = full
 }
 
-// denial is the server's message for a command that may not be run, or not now.
+// denial returns the server's error for a command that must not run; "": it may.
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	name := strings.ToLower(cmd)
 	switch script := !n.clients[p]; {
@@ -135,7 +137,7 @@ func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	}
 }
 
-// Took returns the calls since the last take.
+// Took returns the calls since the last Took or TookOf.
 func (n *Node) Took() []Call {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +146,7 @@ func (n *Node) Took() []Call {
 	return calls
 }
 
-// TookOf counts the calls of one script since the last take, and takes all.
+// TookOf counts the calls of one script among those that Took returns.
 func (n *Node) TookOf(script string) (count int) {
 	for _, c := range n.Took() {
 		if c.Script == script {
@@ -154,14 +156,15 @@ func (n *Node) TookOf(script string) (count int) {
 	return count
 }
 
-// Requests is how many commands clients have sent.
+// Requests returns how many commands clients have sent.
 func (n *Node) Requests() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.asked
 }
 
-// LoseReply makes the node execute the next calls of a script without answering.
+// LoseReply makes the node execute the next calls of a script, and close the connection instead of
+// answering.
 func (n *Node) LoseReply(script string, times int) {
 	n.On(func(cl Call, p *server.Peer) bool {
 		if cl.Script != script || times == 0 {

@@ -2,24 +2,24 @@ package testredis
 
 import "time"
 
-// Mode is what becomes of what is on its way.
+// Mode is what happens to data on a line.
 type Mode int
 
 // The modes.
 const (
 	Pass Mode = iota
-	Hold      // it is kept on the way until the fault is over
+	Hold      // the data is held back until the fault ends
 	Drop
 )
 
-// Fault is what is wrong with a line. The zero value is none.
+// Fault is a fault of a line. The zero value is no fault.
 type Fault struct {
-	Up, Down     Mode          // requests, answers
-	Refuse       bool          // new connections
-	LoseMessages bool          // nothing published arrives
-	Unreachable  bool          // new connections, by a router's word
-	Delay        time.Duration // of each way
-	Far          bool          // the delay is also that of dialling and greeting, but for subscriptions
+	Up, Down     Mode          // of requests, of answers
+	Refuse       bool          // new connections are refused
+	LoseMessages bool          // published messages are dropped
+	Unreachable  bool          // new connections fail because the host is unreachable
+	Delay        time.Duration // in each direction
+	Far          bool          // dialling and greeting are delayed, too, except for subscriptions
 }
 
 // The faults of most tests.

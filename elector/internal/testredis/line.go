@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// pipe is one connection, with a queue each way, so that no goroutine ever blocks in a
-// write: a node that writes to a frozen client must not stand still for it.
+// pipe is one connection, with a queue in each direction, so that no goroutine ever blocks in
+// a write: a node that writes to a frozen client must not block.
 type pipe struct {
 	client     string
-	fault      func() (Fault, <-chan struct{}) // of the client's lines, until the channel closes
+	fault      func() (Fault, <-chan struct{}) // the fault of the client's lines, until the channel is closed
 	near       net.Conn                        // the client's side
-	server     net.Conn                        // the node's
+	server     net.Conn                        // the node's side
 	subscribed atomic.Bool
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
-	far        bool        // dialling and greeting took their time
+	far        bool        // dialling and greeting are delayed
 	dead       chan struct{}
 	once       sync.Once
 }
 
-// run carries both directions, until one of the sides hangs up.
+// run carries data in both directions, until both have ended.
 func (p *pipe) run() {
 	var both sync.WaitGroup
 	both.Go(func() { p.flow(p.near, p.server, true) })
@@ -41,7 +41,7 @@ func (p *pipe) close() {
 	})
 }
 
-// greets reports whether a request belongs to the making of a connection.
+// greets reports whether a request is one of those that go-redis sends to make a connection.
 func greets(request []byte) bool {
 	request = bytes.ToLower(request)
 	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {
@@ -52,7 +52,7 @@ func greets(request []byte) bool {
 	return false
 }
 
-// subscribing reports whether it is called by go-redis' PubSub.
+// subscribing reports whether go-redis' PubSub is among its callers.
 func subscribing() bool {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
@@ -65,7 +65,7 @@ func subscribing() bool {
 	return false
 }
 
-// Wire is what every way takes.
+// Wire is the minimum delay in each direction.
 const Wire = 100 * time.Microsecond
 
 type chunk struct {
@@ -73,8 +73,8 @@ type chunk struct {
 	at   time.Time
 }
 
-// flow carries one direction. What was sent before the sender hung up still
-// arrives, also late: as a slow server would execute it.
+// flow carries data in one direction. Data that was sent before the sender closed its side still
+// arrives, even after a delay: a slow server would execute it, too.
 func (p *pipe) flow(from, to net.Conn, up bool) {
 	var mu sync.Mutex
 	var queue []chunk
@@ -149,7 +149,7 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// admit waits as the line's fault demands, and reports whether to deliver.
+// admit blocks for as long as the line's fault requires, and reports whether to deliver the data.
 func (p *pipe) admit(c chunk, up bool) bool {
 	for {
 		f, changed := p.fault()

@@ -18,33 +18,33 @@ type peer = *server.Peer
 type Node struct {
 	Addr    string
 	scripts Scripts
-	running *sync.WaitGroup // the lines
+	running *sync.WaitGroup // counts the goroutines of the lines
 
 	mu      sync.Mutex // guards all below
 	m       *miniredis.Miniredis
-	faults  map[string]Fault // by client; "" is all others
-	changed chan struct{}
+	faults  map[string]Fault // by client; "" is for all others
+	changed chan struct{}    // closed, and replaced, when a fault changes
 	pipes   map[*pipe]bool
-	calls   []Call
-	asked   int           // requests of any kind, without what scripts do
-	answer  string        // an error that stands for every answer
+	calls   []Call        // since the last Took
+	asked   int           // number of commands that clients have sent, without those of scripts
+	answer  string        // the error that answers every command; "": none
 	denied  []string      // commands that no user may run
 	full    bool          // no memory for new values
-	slow    time.Duration // that each subscribing takes
+	slow    time.Duration // that each SUBSCRIBE takes
 	wrote   bool          // the script that runs has written
 	hook    func(Call, *server.Peer) (handled bool)
-	own     peer          // of a call that runs behind a hook's back
-	clients map[peer]bool // connections, which scripts are not
+	own     peer          // on which Run executes a call without the hook
+	clients map[peer]bool // connections of clients; a peer of a script is none
 }
 
-// Server is the miniredis; another one after RestartEmpty.
+// Server returns the miniredis; RestartEmpty replaces it.
 func (n *Node) Server() *miniredis.Miniredis {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.m
 }
 
-// Set puts a fault on the lines of the named clients, or on all.
+// Set sets the fault of the lines of the named clients, or of all lines.
 func (n *Node) Set(f Fault, clients ...string) {
 	n.mu.Lock()
 	if len(clients) == 0 {
@@ -77,7 +77,7 @@ func (n *Node) fault(client string) (Fault, <-chan struct{}) {
 	return f, n.changed
 }
 
-// Reset breaks the connections of a client, or all.
+// Reset closes the connections of a client, or all if client is "".
 func (n *Node) Reset(client string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,11 +88,10 @@ func (n *Node) Reset(client string) {
 	}
 }
 
-// dial connects at once or fails at once, and the making of a connection (HELLO,
-// AUTH) takes no time whatever the fault: go-redis' PubSub dials and greets with
-// its mutex held, and a bubble's clock stands still while another goroutine waits
-// for a mutex. Real servers (the Real tests) hang in these places too. Connections for
-// requests can be made far away.
+// dial connects or fails at once, and the commands that make a connection (HELLO, AUTH) take
+// no time, whatever the fault: go-redis' PubSub dials and greets with its mutex held, and a
+// bubble's clock stands still while another goroutine waits for a mutex. (In the Real tests servers
+// hang there, too.) With Fault.Far, connections for requests take time to make.
 func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
 	f, _ := n.fault(client)
 	far := f.Far && !subscribing()

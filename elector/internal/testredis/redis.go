@@ -1,7 +1,7 @@
-// Package testredis is Redis nodes in the memory of a synctest bubble, for the tests of
-// this project: between each client and each node is a line with faults, and each node
-// records the script calls that it receives. It knows no elector: package testcluster adds
-// the candidates.
+// Package testredis runs Redis nodes in memory, in a synctest bubble, for the tests of this
+// project. Each client has a line to each node, on which a test can set faults, and each node
+// records the script calls that it receives. The package does not depend on package elector:
+// package testcluster adds the candidates.
 package testredis
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Set is some nodes, and the lines to them.
+// Set is a set of nodes, and the lines to them.
 type Set struct {
 	T       *testing.T
 	Nodes   []*Node
 	scripts Scripts
-	running sync.WaitGroup // the lines
+	running sync.WaitGroup // counts the goroutines of the lines
 }
 
-// Bubble runs f with n nodes in a bubble of its own, and waits for what f left in the
-// background: it ends by its own bounds.
+// Bubble runs f with n nodes in a bubble of its own. It then waits for the goroutines that f left
+// in the background, which end by their own time-outs.
 func Bubble(t *testing.T, n int, scripts Scripts, f func(t *testing.T, s *Set)) {
 	t.Helper()
 	defer oneP()()
@@ -49,15 +49,14 @@ func (s *Set) close() {
 	synctest.Wait()
 }
 
-// NewNode starts an empty node that belongs to no quorum yet. Put it among the Nodes, or
-// close its server.
+// NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.
 func (s *Set) NewNode(addr string) *Node {
 	n := &Node{Addr: addr, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
 	n.start()
 	return n
 }
 
-// Client is a client of a node, on lines that bear the name.
+// Client returns a client of a node. Faults are set on its lines by name.
 func (s *Set) Client(name string, node int, change ...func(*redis.Options)) *redis.Client {
 	n := s.Nodes[node]
 	o := &redis.Options{
@@ -70,7 +69,7 @@ func (s *Set) Client(name string, node int, change ...func(*redis.Options)) *red
 	return redis.NewClient(o)
 }
 
-// Each puts a fault on the lines of the named clients, or on all, to all nodes.
+// Each sets the fault of the lines of the named clients, or of all lines, to all nodes.
 func (s *Set) Each(f Fault, clients ...string) {
 	for _, n := range s.Nodes {
 		n.Set(f, clients...)
@@ -84,7 +83,7 @@ func (s *Set) Heal() {
 	}
 }
 
-// Holding is how many nodes have a key.
+// Holding returns how many nodes have a key.
 func (s *Set) Holding(key string) (count int) {
 	for _, n := range s.Nodes {
 		if n.Server().Exists(key) {

@@ -5,7 +5,7 @@ import "github.com/alicebob/miniredis/v2"
 func (n *Node) start() {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
-	if conn, err := m.Dial(); err == nil { // starts it, without a listener
+	if conn, err := m.Dial(); err == nil { // starts the server, without a listener
 		conn.Close()
 	}
 	m.Server().SetPreHook(n.before)
@@ -14,7 +14,7 @@ func (n *Node) start() {
 	n.mu.Unlock()
 }
 
-// RestartEmpty is a restart without persistence.
+// RestartEmpty restarts the node without its data, and closes all connections.
 func (n *Node) RestartEmpty() {
 	old := n.Server()
 	n.start()

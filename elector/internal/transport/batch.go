@@ -15,14 +15,14 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// wire is the way of batches to a node.
-type wire struct {
-	rdb   redis.UniversalClient
-	apart atomic.Bool // the node takes no call for keys of several elections: they are pipelined
+// nodeLink is the client of a node, with what is known of how batches can be sent to it.
+type nodeLink struct {
+	rdb          redis.UniversalClient
+	pipelineOnly atomic.Bool // the node refused keys of several elections in one call: pipeline them
 }
 
-// alone sends a request that has met no other, by the goroutine of its caller.
-func (w *wire) alone(script protocol.ElectionScript, limit time.Duration, r *Request) Outcome {
+// alone sends a request that has met no other, on the goroutine of its caller.
+func (w *nodeLink) alone(script protocol.ElectionScript, limit time.Duration, r *Request) Outcome {
 	o := NotSent()
 	if r.ctx.Err() != nil {
 		return o
@@ -43,9 +43,9 @@ func (w *wire) alone(script protocol.ElectionScript, limit time.Duration, r *Req
 	return o
 }
 
-// batch is requests of several elections that travel together, all by one script.
+// batch holds the requests of several elections that travel together, all for one script.
 type batch struct {
-	*wire
+	*nodeLink
 
 	script   protocol.ElectionScript
 	limit    time.Duration // for the answer
@@ -53,8 +53,8 @@ type batch struct {
 	requests []*Request
 }
 
-// carry sends the batch, and ends each of its requests. When there is a connection for it, those that are not
-// wanted any more leave it, and the others go.
+// carry sends the batch and ends each of its requests. If some are no longer wanted when there is a
+// connection, nothing is sent: carry drops them and tries again with the others.
 func (b *batch) carry(ctx context.Context) {
 	for {
 		b.requests = slices.DeleteFunc(b.requests, func(r *Request) bool { return !r.prepare() })
@@ -73,9 +73,10 @@ func (b *batch) commit(waited bool) bool {
 	return true
 }
 
-// call brings requests to the node. again: nothing was sent, because some are not wanted any more.
+// call sends requests to the node. again reports that requests were left unsent because some of the
+// batch are no longer wanted.
 func (b *batch) call(ctx context.Context, all []*Request) (again bool) {
-	if len(all) > 1 && (b.master != nil || b.apart.Load()) {
+	if len(all) > 1 && (b.master != nil || b.pipelineOnly.Load()) {
 		return b.pipeline(ctx, all)
 	}
 	v, err := run(ctx, b.rdb, b.script, all)
@@ -83,30 +84,30 @@ func (b *batch) call(ctx context.Context, all []*Request) (again bool) {
 	case errors.Is(err, conns.ErrUnwanted):
 		return true
 	case len(all) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT"):
-		b.apart.Store(true)
+		b.pipelineOnly.Store(true)
 		return b.pipeline(ctx, all)
-	case len(all) > 1 && rediserr.Denied(err): // to the keys of some: it has done nothing yet
+	case len(all) > 1 && rediserr.Denied(err): // for the keys of some; the call has done nothing yet
 		return b.pipeline(ctx, all)
 	}
 	for i, r := range all {
-		r.end(Outcome{Answer: protocol.ParseReply(v, err, i, len(all), r.with)})
+		r.end(Outcome{Answer: protocol.ParseReply(v, err, i, len(all), r.sentArgs)})
 	}
 	return false
 }
 
-// run makes one call for all.
+// run sends all requests in one call.
 func run(ctx context.Context, c redis.UniversalClient, script protocol.ElectionScript, all []*Request) (any, error) {
 	if len(all) == 1 {
-		return script.Run(ctx, c, all[0].keys, all[0].with...).Result()
+		return script.Run(ctx, c, all[0].keys, all[0].sentArgs...).Result()
 	}
 	return together(ctx, c, script, all)
 }
 
-// commands are those that together has sent: each is for up to a thousand arguments.
+// commands holds the argument slices of together for reuse: each has up to a thousand elements.
 var commands = sync.Pool{New: func() any { return new([]any) }}
 
-// together is Script.Run for several elections. go-redis would make each key an interface of its own; it takes pointers to
-// strings as they are.
+// together is Script.Run for several elections. Script.Run would allocate an interface for each key;
+// go-redis also takes pointers to strings, which need no allocation.
 func together(ctx context.Context, c redis.UniversalClient, s protocol.ElectionScript, all []*Request) (any, error) {
 	again := commands.Get().(*[]any)
 	command := (*again)[:0]
@@ -122,7 +123,7 @@ func together(ctx context.Context, c redis.UniversalClient, s protocol.ElectionS
 		}
 	}
 	for _, r := range all {
-		command = append(command, r.with...)
+		command = append(command, r.sentArgs...)
 	}
 	v, err := c.Do(ctx, command...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -132,8 +133,8 @@ func together(ctx context.Context, c redis.UniversalClient, s protocol.ElectionS
 	return v, err
 }
 
-// pipeline makes a call for each, in one round trip. One that the server could not run is
-// made again, alone: then go-redis sends the script itself, or follows a slot that was moved.
+// pipeline makes one call per request, all in one round trip. A call that the server could not run
+// is repeated on its own: go-redis then sends the script's source, or follows a moved slot.
 func (b *batch) pipeline(ctx context.Context, all []*Request) (again bool) {
 	var c redis.Cmdable = b.rdb
 	learn := func(error) {}
@@ -143,12 +144,12 @@ func (b *batch) pipeline(ctx context.Context, all []*Request) (again bool) {
 	p := c.Pipeline()
 	calls := make([]*redis.Cmd, len(all))
 	for i, r := range all {
-		calls[i] = b.script.EvalSha(ctx, p, r.keys, r.with...)
+		calls[i] = b.script.EvalSha(ctx, p, r.keys, r.sentArgs...)
 	}
 	if _, err := p.Exec(ctx); errors.Is(err, conns.ErrUnwanted) {
 		return true
 	}
-	var moved, unknown []*Request // unknown is the script
+	var moved, unknown []*Request // whose slot has moved; whose script the server does not know
 	for i, r := range all {
 		v, err := calls[i].Result()
 		switch {
@@ -160,7 +161,7 @@ func (b *batch) pipeline(ctx context.Context, all []*Request) (again bool) {
 			continue
 		}
 		learn(err)
-		r.end(Outcome{Answer: protocol.ParseReply(v, err, 0, 1, r.with)})
+		r.end(Outcome{Answer: protocol.ParseReply(v, err, 0, 1, r.sentArgs)})
 	}
 	for _, r := range moved {
 		if b.call(ctx, []*Request{r}) {

@@ -9,9 +9,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Post has a request carried as send does, and returns at once: its then gets the outcome, at the latest when the time of the
-// request is over and it was not sent, on the goroutine of the call that it travels in. So a process that leads ten
-// thousand elections renews them without a goroutine or a timer for each. now is a moment before.
+// Post sends the request like Send, but returns at once: its Requester's Then gets the outcome. If the
+// request is not sent within that time, counted from now, Then gets NotSent. With Post, a process
+// that leads ten thousand elections renews them without a goroutine or a timer for each.
 func (s *Sender) Post(script protocol.ElectionScript, limit time.Duration, now time.Time, within time.Duration, r *Request) {
 	r.ctx, r.until = context.Background(), now.Add(within)
 	s.mu.Lock()
@@ -19,22 +19,23 @@ func (s *Sender) Post(script protocol.ElectionScript, limit time.Duration, now t
 	q := s.queue(queueID{script: script.Script, limit: limit}, script)
 	q.waiting = append(q.waiting, r)
 	s.watch(q, now, within)
-	if s.holds == 0 || q.announces() {
+	if s.gatherers == 0 || q.announces() {
 		s.next(q)
 	}
 }
 
-// Gather has the requests that f posts to these senders travel together: they are sent when it has returned, by its own goroutine where there is
-// a call for them, and Gather returns when that has ended. A second goroutine would wait for each piece of memory that f has
-// just written: that takes longer than all else. f must not block.
+// Gather lets the requests that f posts to these senders travel together: they are sent when f has
+// returned. f must not block. Gather makes the last of the calls itself and returns when that one
+// has ended; each other call has a goroutine. On another goroutine, fetching the memory that f has
+// just written would take longer than everything else.
 func Gather(senders []*Sender, f func()) {
 	for _, s := range senders {
-		s.hold()
+		s.beginGather()
 	}
 	var calls []func()
 	defer func() {
 		for _, s := range senders {
-			calls = append(calls, s.letGo()...)
+			calls = append(calls, s.endGather()...)
 		}
 		for i, carry := range calls {
 			if i < len(calls)-1 {
@@ -47,22 +48,23 @@ func Gather(senders []*Sender, f func()) {
 	f()
 }
 
-// hold is before requests are posted that are to travel together: none of their kind is sent until as many have been letGo.
-func (s *Sender) hold() {
+// beginGather is called before requests are posted that are to travel together. Renewals and claims are not
+// sent until endGather has been called as often as beginGather, or the time of gathering is over.
+func (s *Sender) beginGather() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holds++; s.holds == 1 {
-		s.held = time.Now()
+	if s.gatherers++; s.gatherers == 1 {
+		s.gatheringSince = time.Now()
 	}
 }
 
-// letGo returns the calls for what may be sent now.
-func (s *Sender) letGo() (calls []func()) {
+// endGather ends a hold, and returns the calls for the requests that can be sent now.
+func (s *Sender) endGather() (calls []func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holds--
+	s.gatherers--
 	for _, q := range s.queues {
-		if q.announces() { // they wait for no others, only for a call to end
+		if q.announces() { // Post does not hold them; they only wait for a call to end
 			continue
 		}
 		if call := s.start(q); call != nil {
@@ -72,8 +74,9 @@ func (s *Sender) letGo() (calls []func()) {
 	return calls
 }
 
-// Posts reports whether requests can be posted: to find the server of an election in a Cluster takes I/O.
-func (s *Sender) Posts() bool {
+// CanPost reports whether requests can be posted. On a Cluster they can't: finding the server of an
+// election may take I/O.
+func (s *Sender) CanPost() bool {
 	_, cluster := s.rdb.(*redis.ClusterClient)
 	return !cluster
 }

@@ -9,67 +9,74 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Request is what one election requests of a node. Whoever carries it shares no more with those that travel with
-// it than the way: it is asked for its arguments when it is sent, and has an outcome of its own.
+// Request is one election's request to a node. It shares nothing but the call with the requests that
+// travel with it: its arguments are made when it is sent, and it has an outcome of its own.
 type Request struct {
-	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
-	keys []string
-	made func() []any  // its arguments; nil: it is not wanted any more
-	done chan struct{} // closed with its outcome, where another goroutine carries it
+	ctx      context.Context //nolint:containedctx // of its caller: nothing is sent after its end
+	keys     []string
+	makeArgs func() []any  // makes the arguments; a nil result: the request is no longer wanted
+	done     chan struct{} // closed when outcome is set, if another goroutine sends the request
 
-	// Of one that no goroutine waits for (Sender.Post).
-	requester Requester // in place of made
-	until     time.Time // its ctx has no end
+	// Only for a request that no goroutine waits for (Sender.Post).
+	requester Requester // replaces made, and gets the outcome
+	until     time.Time // the request is not sent after this; its ctx has no end
 
 	mu        sync.Mutex // guards the next two
-	withdrawn bool       // its caller has left: it has no outcome
-	committed bool       // its caller waits for its outcome
+	withdrawn bool       // taken back before it was sent: end discards its outcome
+	committed bool       // about to be sent, or ended: it can't be withdrawn
 
-	// Of the goroutine that carries it.
-	with  []any
-	sent  time.Time
-	ended bool
+	// Owned by the goroutine that sends the request.
+	sentArgs []any     // the arguments
+	sent     time.Time // just before they were made
+	ended    bool      // it has its outcome
 
-	outcome Outcome // until done is closed of that goroutine, from then on of the caller
+	outcome Outcome // owned by the sending goroutine until done is closed, then by the caller
 }
 
-// Requester is who made a request that no goroutine waits for.
+// Requester makes the arguments of a request that no goroutine waits for (Sender.Post), and gets its
+// outcome.
 type Requester interface {
-	Args() []any  // nil: it is not wanted any more
-	Then(Outcome) // once, on the goroutine of its call, which serves other elections too: it must not block
-	Carried()     // when the call that it was in has ended, unless it was withdrawn or late: nothing here uses it any more
+	// Args returns the arguments; nil: the request is no longer wanted.
+	Args() []any
+	// Done is called once, with the outcome, on a goroutine that serves other elections too (of the
+	// call, or of a timer if the request was not sent in time). It must not block.
+	Done(Outcome)
+	// CallEnded is called when the call of the request has ended, and nothing here uses the request
+	// any more. It is not called for a request whose time was over before that.
+	CallEnded()
 }
 
-// Outcome is what has come of a request.
+// Outcome is the outcome of a request.
 type Outcome struct {
 	Answer  protocol.Answer
 	Sent    time.Time
 	Took    time.Duration
-	Dropped bool // it was not wanted any more
+	Dropped bool // the request was no longer wanted
 }
 
-// NotSent is the outcome of a request whose time was over before.
+// NotSent returns the outcome of a request that was not sent in its time.
 func NotSent() Outcome {
 	return Outcome{Answer: protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded, Waiters: -1, Subscribers: -1}}
 }
 
-// NewRequest is one of a caller that waits for the outcome. args makes its arguments when it is sent; nil: it is not wanted any more.
+// NewRequest returns a request for Send, whose caller waits for the outcome. args makes the arguments
+// when the request is sent; if it returns nil, the request is no longer wanted, and dropped.
 func NewRequest(ctx context.Context, keys []string, args func() []any) *Request {
-	return &Request{ctx: ctx, keys: keys, made: args}
+	return &Request{ctx: ctx, keys: keys, makeArgs: args}
 }
 
-// Of makes it one that no goroutine waits for: by gets the outcome.
-func (r *Request) Of(keys []string, by Requester) { r.keys, r.requester = keys, by }
+// Init prepares the request for Post: by makes its arguments and gets its outcome.
+func (r *Request) Init(keys []string, by Requester) { r.keys, r.requester = keys, by }
 
-// args are made when it is sent.
+// args makes the arguments, when the request is sent.
 func (r *Request) args() []any {
 	if r.requester != nil {
 		return r.requester.Args()
 	}
-	return r.made()
+	return r.makeArgs()
 }
 
-// context ends with the time that its caller gives it.
+// context returns a context that ends when the caller's time for the request is over.
 func (r *Request) context() (context.Context, context.CancelFunc) {
 	if r.requester != nil {
 		return conns.Until(r.ctx, time.Until(r.until))
@@ -77,8 +84,8 @@ func (r *Request) context() (context.Context, context.CancelFunc) {
 	return r.ctx, func() {}
 }
 
-// wait returns the outcome; not ok when the caller's time was over before it was sent. What was sent is waited for: what comes
-// after it must not overtake it.
+// wait returns the outcome; ok is false if the caller's time was over before the request was sent.
+// It always waits for a request that was sent, so that the election's next one can't overtake it.
 func (r *Request) wait() (o Outcome, ok bool) {
 	select {
 	case <-r.done:
@@ -92,7 +99,8 @@ func (r *Request) wait() (o Outcome, ok bool) {
 	return r.outcome, true
 }
 
-// withdraw is the end of its caller's time; false when it was sent before that, or withdrawn.
+// withdraw takes the request back when its caller's time is over. It returns false if the request is
+// committed or was withdrawn before.
 func (r *Request) withdraw() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,10 +111,11 @@ func (r *Request) withdraw() bool {
 	return true
 }
 
-// late reports whether the time of a request that no goroutine waits for is over.
+// late reports whether the request was posted and its time is over.
 func (r *Request) late(now time.Time) bool { return r.requester != nil && !now.Before(r.until) }
 
-// prepare makes the arguments, and ends a request that is not wanted any more.
+// prepare makes the arguments, and reports whether the request is to be sent. It ends a request that
+// is late or no longer wanted.
 func (r *Request) prepare() (ok bool) {
 	if r.ended {
 		return false
@@ -117,7 +126,7 @@ func (r *Request) prepare() (ok bool) {
 		return false
 	}
 	r.sent = now
-	if r.with = r.args(); r.with == nil {
+	if r.sentArgs = r.args(); r.sentArgs == nil {
 		o := NotSent()
 		o.Dropped = true
 		r.end(o)
@@ -133,15 +142,16 @@ func (r *Request) uncommit() (wanted bool) {
 	return !r.withdrawn
 }
 
-// wanted is asked when there is a connection for it. Time has passed since its arguments were made if it had to wait
-// for that.
+// wanted reports whether the request is still wanted when there is a connection for it. If it had to
+// wait for the connection, time has passed since its arguments were made.
 func (r *Request) wanted(waited bool) bool {
 	return !waited || r.ctx.Err() == nil && !r.late(time.Now()) && r.args() != nil
 }
 
-// commit is the last moment before it is sent: from then on it is not withdrawn.
+// commit is called last before the request is sent, and reports whether it may be. From then on the
+// request can't be withdrawn.
 func (r *Request) commit(waited bool) (ok bool) {
-	if r.ended { // by the first of two calls for its batch
+	if r.ended { // by an earlier call for its batch, such as one before a pipeline's retries
 		return true
 	}
 	if !r.wanted(waited) {
@@ -153,7 +163,7 @@ func (r *Request) commit(waited bool) (ok bool) {
 	return r.committed
 }
 
-// end gives a request its outcome, unless its caller has stopped waiting.
+// end gives the request its outcome, unless it was withdrawn.
 func (r *Request) end(o Outcome) {
 	r.ended = true
 	if o.Sent = r.sent; !o.Sent.IsZero() {
@@ -166,7 +176,7 @@ func (r *Request) end(o Outcome) {
 	switch {
 	case withdrawn:
 	case r.requester != nil:
-		r.requester.Then(o)
+		r.requester.Done(o)
 	default:
 		r.outcome = o
 		close(r.done)

@@ -1,13 +1,14 @@
-// Package transport carries what the elections of a process request of one Redis node: those that meet travel
-// together, in one script call or, on a Cluster, in a pipeline; one that meets no other goes alone, without delay.
+// Package transport sends the requests of all elections of a process to one Redis node. Requests
+// that are due at the same time travel together, in one script call or, on a Cluster, in one
+// pipeline. A request that meets no other is sent alone, without delay.
 //
-// Requests share the way and nothing else: each is asked for its arguments, and so for its election's health, when
-// it is sent, and each has an answer or an error of its own.
+// The requests of a batch share nothing but the call. The arguments of each are made when it is
+// sent, which includes the check of its election's health, and each has its own answer or error.
 //
-//	Sender    queues by script and time-out, and the calls that are under way (sender.go, post.go)
-//	Request   what one election requests, and its outcome (request.go)
+//	Sender    queues by script and time-out, and the calls under way (queue.go, sender.go, post.go)
+//	Request   the request of one election, and its outcome (request.go)
 //	batch     one call for up to MaxBatch elections (batch.go)
-//	Joint     the same for plain commands that an operator has made for many elections (joint.go)
+//	Coalescer the same for plain commands, which operators need for many elections (coalescer.go)
 package transport
 
 import (
@@ -23,111 +24,51 @@ import (
 )
 
 const (
-	// MaxBatch is how many elections one call is for at most: it holds up every other client of the
-	// node for as long as it runs, about half a millisecond.
+	// MaxBatch is the maximum number of elections in one call. While such a call runs, about half
+	// a millisecond, every other client of the node waits.
 	MaxBatch = 64
-	// Abreast is how many calls of releases, or of claims, are under way at a time: as many as there are connections ready for. Were
-	// it one, all but the first of the elections that a process hands over together would wait for a round trip without a leader.
-	Abreast = 2
-	// maxCalls is how many full calls of a queue are under way at a time: to a node that is far
-	// away the elections of thousands must not go one call after the other.
+	// MaxParallel is how many calls of releases, or of claims, may be under way at a time: as many as
+	// there are connections ready. With a single call, a process that hands over many elections at
+	// once would leave all but the first of them without a leader for another round trip.
+	MaxParallel = 2
+	// maxCalls is how many full calls of a queue may be under way at a time. Thousands of
+	// elections must not be sent to a distant node one call after the other.
 	maxCalls = 8
-	// Overdue is the part of its time-out after which no caller waits for a call any more: its
-	// connection may be dead, and the next call takes another one.
-	Overdue = 8
-	// Connecting is how many times the limit of a request it may wait for its connection,
-	// which is made in the background meanwhile, and ready for the next one if it is late for
-	// this.
-	Connecting = 2
-	// gathering is how long a renewal lets others join it at most.
+	// OverdueDivisor divides a call's time-out: after that fraction of it, waiting requests no longer wait
+	// for the call to end. Its connection may be dead, and the next call takes another one.
+	OverdueDivisor = 8
+	// ConnectLimits is how long a request may wait for its connection, in multiples of its limit. The
+	// connection is made in the background; if it is too late for this request, the next one
+	// finds it ready.
+	ConnectLimits = 2
+	// gathering bounds how long a call waits for more requests to join it.
 	gathering = time.Millisecond
-	// idle is how many times in a row nothing may join a call until it goes: what hands elections over together passes
-	// through several goroutines for each of them.
-	idle = 4
+	// maxIdleYields is how many yields in a row must bring no further request before a call is sent. A
+	// handover of many elections passes through several goroutines for each of them.
+	maxIdleYields = 4
 )
 
-// Sender carries what the elections of a process request of one node. Requests that come while a call
-// is under way (of releases and claims: a few calls) wait, and travel together in the next one, as the commits of a database share a
-// write to its log. One that meets no other is sent at once, by its own goroutine. Each election
-// has at most two requests here: one from its nodeQueue, and one report.
+// Sender sends the requests of a process's elections to one node. Requests that arrive while a call
+// is under way (for releases and claims: MaxParallel calls) wait, and travel together in the next one,
+// as the commits of a database share one write to its log (group commit). A request that meets no
+// other is sent at once, on the goroutine of its caller. Each election has at most two requests in
+// a Sender: one from its node queue (package quorum), and one report.
 type Sender struct {
-	wire
+	nodeLink
 
-	mu     sync.Mutex // guards all below, and the queues
-	queues map[queueID]*scriptQueue
-	holds  int       // how many goroutines are about to post more renewals, or claims
-	held   time.Time // since when there are any
+	mu             sync.Mutex // guards all below, and the queues
+	queues         map[queueID]*scriptQueue
+	gatherers      int       // goroutines that are about to post more renewals or claims (Gather)
+	gatheringSince time.Time // since when gatherers is above 0
 }
 
-// NewSender makes the sender of a node, which does no I/O until something is sent.
+// NewSender returns the sender of a node. It does no I/O until a request is sent.
 func NewSender(rdb redis.UniversalClient) *Sender {
-	return &Sender{wire: wire{rdb: rdb}, queues: map[queueID]*scriptQueue{}}
+	return &Sender{nodeLink: nodeLink{rdb: rdb}, queues: map[queueID]*scriptQueue{}}
 }
 
-// queueID distinguishes what can't travel together. A release must not wait behind renewals,
-// nor a request with little time behind one with much.
-type queueID struct {
-	script *redis.Script
-	limit  time.Duration // for the answer
-	master *redis.Client // of the elections' slots, where the node is a Cluster
-}
-
-// scriptQueue is the requests of one kind. It is guarded by the sender's mutex.
-type scriptQueue struct {
-	id      queueID
-	script  protocol.ElectionScript
-	waiting []*Request // in the order in which they came
-	calls   []*call
-	alarm   *time.Timer // looks after what is late; nil: nothing can be
-	rings   time.Time   // when it goes off
-}
-
-// call is one that is under way, or about to be.
-type call struct {
-	since   time.Time
-	overdue bool       // none waits for it any more
-	posted  []*Request // those in it that no goroutine waits for
-}
-
-// busy is how many calls are under way that are not overdue.
-func (q *scriptQueue) busy() int {
-	n := 0
-	for _, c := range q.calls {
-		if !c.overdue {
-			n++
-		}
-	}
-	return n
-}
-
-func (q *scriptQueue) renews() bool    { return q.id.script == protocol.RenewScript.Script }
-func (q *scriptQueue) announces() bool { return q.id.script == protocol.AnnounceScript.Script }
-
-// mayWait reports whether those that wait are posted with others: nothing that a goroutine waits for, as it claims after a release,
-// is put off for that, nor a report.
-func (q *scriptQueue) mayWait() bool {
-	return !q.announces() && !slices.ContainsFunc(q.waiting, func(r *Request) bool { return r.requester == nil })
-}
-
-// waitsForOthers reports whether a call lets others join it before it goes: renewals, and what has met others.
-func (q *scriptQueue) waitsForOthers() bool { return q.renews() || len(q.calls) > 0 }
-
-func (q *scriptQueue) begin() *call {
-	c := &call{since: time.Now()}
-	q.calls = append(q.calls, c)
-	return c
-}
-
-func (q *scriptQueue) take(c *call) []*Request {
-	n := min(len(q.waiting), MaxBatch)
-	all := slices.Clone(q.waiting[:n])
-	q.waiting = slices.Delete(q.waiting, 0, n)
-	c.posted = slices.DeleteFunc(slices.Clone(all), func(r *Request) bool { return r.requester == nil })
-	return all
-}
-
-// Send has the request carried to the node, and returns with its outcome: at the end of its
-// context if it was not sent before that.
+// Send sends the request to the node and returns its outcome. If the request has not been sent when
+// its context ends, Send returns then. Once it is sent, Send waits for the outcome.
 func (s *Sender) Send(script protocol.ElectionScript, limit time.Duration, r *Request) Outcome {
 	id := queueID{script: script.Script, limit: limit}
 	if c, ok := s.rdb.(*redis.ClusterClient); ok {
@@ -164,20 +105,20 @@ func (s *Sender) Send(script protocol.ElectionScript, limit time.Duration, r *Re
 	return s.wait(q, r)
 }
 
-// free reports whether a request that comes need not wait for a call to end. The caller holds mu.
+// free reports whether a request can be sent before a call under way ends. The caller holds mu.
 func (s *Sender) free(q *scriptQueue) bool {
 	busy := q.busy()
 	switch full := len(q.waiting) >= MaxBatch && busy < maxCalls; {
 	case busy == 0:
 		return true
-	case q.announces(): // one call, so that claims and releases of thousands find the node and the connections free
+	case q.announces(): // one call, to leave the node and its connections to claims and releases
 		return full && s.atRest()
 	default:
-		return full || !q.renews() && busy < Abreast
+		return full || !q.renews() && busy < MaxParallel
 	}
 }
 
-// atRest reports whether nothing waits but announcements. The caller holds mu.
+// atRest reports whether only announcements are waiting. The caller holds mu.
 func (s *Sender) atRest() bool {
 	for _, q := range s.queues {
 		if len(q.waiting) > 0 && !q.announces() {
@@ -187,7 +128,7 @@ func (s *Sender) atRest() bool {
 	return true
 }
 
-// wait is for those that another goroutine carries.
+// wait waits for the outcome of a request that another goroutine sends.
 func (s *Sender) wait(q *scriptQueue, r *Request) Outcome {
 	o, ok := r.wait()
 	if !ok {
@@ -196,7 +137,7 @@ func (s *Sender) wait(q *scriptQueue, r *Request) Outcome {
 	return o
 }
 
-// queue is that for such requests. The caller holds mu.
+// queue returns the queue with that id, and creates it if necessary. The caller holds mu.
 func (s *Sender) queue(id queueID, script protocol.ElectionScript) *scriptQueue {
 	q := s.queues[id]
 	if q == nil {
@@ -206,7 +147,7 @@ func (s *Sender) queue(id queueID, script protocol.ElectionScript) *scriptQueue 
 	return q
 }
 
-// leave is of a request whose caller has left.
+// leave removes a request whose caller has stopped waiting.
 func (s *Sender) leave(q *scriptQueue, r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,26 +157,27 @@ func (s *Sender) leave(q *scriptQueue, r *Request) {
 	}
 }
 
-// gather takes the requests that the next call is for. Renewals of one lease length are due at
-// the same moments (Nodes.Together), and elections are handed over together: so all goroutines that can run get
-// the chance to join. It costs one that is alone a fraction of a microsecond.
+// gather takes the requests of the next call out of the queue. Renewals with the same lease are due
+// at the same moments (quorum.Nodes.AlignToMoment), and many elections are handed over at once: so gather
+// first yields to all goroutines that can run and may add requests. That costs a lone request a
+// fraction of a microsecond.
 func (s *Sender) gather(q *scriptQueue, c *call) []*Request {
 	began, n, same := time.Now(), -1, 0
 	if q.renews() {
-		same = idle - 1
+		same = maxIdleYields - 1
 	}
-	for same < idle && time.Since(began) < gathering {
+	for same < maxIdleYields && time.Since(began) < gathering {
 		s.mu.Lock()
 		before := n
 		n = len(q.waiting)
 		s.mu.Unlock()
 		switch {
 		case n >= MaxBatch:
-			same = idle
+			same = maxIdleYields
 		case n == before:
 			same++
 		}
-		if same < idle {
+		if same < maxIdleYields {
 			runtime.Gosched()
 		}
 	}
@@ -246,44 +188,47 @@ func (s *Sender) gather(q *scriptQueue, c *call) []*Request {
 	return all
 }
 
-// carry makes a call. One request alone has all the time that its caller gives it, and no more.
+// carry makes a call for these requests. A single request's call lasts as long as its caller allows.
 func (s *Sender) carry(q *scriptQueue, c *call, all []*Request) {
 	defer s.end(q, c)
-	if len(all) == 0 { // another call was full, and took them
+	if len(all) == 0 { // another call took them
 		return
 	}
 	ctx, cancel := all[0].context()
 	if len(all) > 1 {
 		cancel()
-		ctx, cancel = context.WithTimeout(context.Background(), (Connecting+1)*q.id.limit)
+		ctx, cancel = context.WithTimeout(context.Background(), (ConnectLimits+1)*q.id.limit)
 	}
 	defer cancel()
-	b := batch{&s.wire, q.script, q.id.limit, q.id.master, all}
+	b := batch{&s.nodeLink, q.script, q.id.limit, q.id.master, all}
 	b.carry(ctx)
 }
 
-// next starts a call for those that wait, unless they wait for another one. The caller holds mu.
+// next starts a call for the waiting requests if one can be sent now. The caller holds mu.
 func (s *Sender) next(q *scriptQueue) {
 	if call := s.start(q); call != nil {
 		go call()
 	}
 }
 
-// start returns the call for those that wait; nil: they wait for another one, or for others to join them. The caller holds mu.
+// start returns the call for the waiting requests, or nil if they have to wait for a call under way
+// or for others to join them. The caller holds mu.
 func (s *Sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !s.free(q) || n < MaxBatch && s.holding() && q.mayWait() {
+	if n == 0 || !s.free(q) || n < MaxBatch && s.gatheringNow() && q.mayWait() {
 		return nil
 	}
 	c := q.begin()
 	return func() { s.carry(q, c, s.gather(q, c)) }
 }
 
-// holding reports whether more requests are about to come. One that posts them and is stuck must not cost the others their
-// leases. The caller holds mu.
-func (s *Sender) holding() bool { return s.holds > 0 && time.Since(s.held) < gathering }
+// gatheringNow reports whether more requests are about to be posted. It holds for a bounded time, since a
+// goroutine that is stuck while it posts must not cost others their leases. The caller holds mu.
+func (s *Sender) gatheringNow() bool {
+	return s.gatherers > 0 && time.Since(s.gatheringSince) < gathering
+}
 
-// end is that of a call.
+// end removes a call that has ended and starts the next one.
 func (s *Sender) end(q *scriptQueue, c *call) {
 	s.mu.Lock()
 	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
@@ -291,29 +236,30 @@ func (s *Sender) end(q *scriptQueue, c *call) {
 	s.tidy(q)
 	s.mu.Unlock()
 	for _, r := range c.posted {
-		r.requester.Carried()
+		r.requester.CallEnded()
 	}
 }
 
-// watch has the alarm go off now and then while the queue is in use, and within that time at the latest. The caller holds mu.
+// watch sets the queue's alarm, to go off within that time at the latest. The caller holds mu.
 func (s *Sender) watch(q *scriptQueue, now time.Time, within time.Duration) {
-	in := min(q.id.limit/Overdue, within)
+	in := min(q.id.limit/OverdueDivisor, within)
 	at := now.Add(in)
 	switch {
 	case q.alarm == nil:
-		q.alarm, q.rings = time.AfterFunc(in, func() { s.look(q) }), at
-	case at.Before(q.rings): // never later: short requests one after the other would put off the ends of all
+		q.alarm, q.rings = time.AfterFunc(in, func() { s.onAlarm(q) }), at
+	case at.Before(q.rings): // never later: a series of requests would postpone it for ever
 		q.rings = at
 		q.alarm.Reset(in)
 	}
 }
 
-// look sees to it that those who wait do not wait for a call that is overdue, and that what nobody waits for has an
-// outcome when its time is over. One timer does it for all: nearly always each is answered long before.
-func (s *Sender) look(q *scriptQueue) {
+// onAlarm runs when the alarm goes off. It marks calls as overdue, so that waiting requests no longer
+// wait for them, and ends the posted requests whose time is over. One timer for the whole queue
+// suffices: nearly every request is answered long before.
+func (s *Sender) onAlarm(q *scriptQueue) {
 	now := time.Now()
 	var late []*Request
-	next := q.id.limit / Overdue
+	next := q.id.limit / OverdueDivisor
 	due := func(r *Request) bool {
 		switch {
 		case r.requester == nil:
@@ -329,11 +275,11 @@ func (s *Sender) look(q *scriptQueue) {
 	s.mu.Lock()
 	q.waiting = slices.DeleteFunc(q.waiting, due)
 	for _, c := range q.calls {
-		c.overdue = c.overdue || now.Sub(c.since) >= q.id.limit/Overdue
+		c.overdue = c.overdue || now.Sub(c.since) >= q.id.limit/OverdueDivisor
 		c.posted = slices.DeleteFunc(c.posted, due)
 	}
 	s.next(q)
-	if q.alarm != nil { // it may have been set again meanwhile
+	if q.alarm != nil { // watch may have reset it meanwhile
 		q.alarm.Stop()
 		q.alarm = nil
 	}
@@ -342,11 +288,11 @@ func (s *Sender) look(q *scriptQueue) {
 	}
 	s.mu.Unlock()
 	for _, r := range late {
-		r.requester.Then(NotSent())
+		r.requester.Done(NotSent())
 	}
 }
 
-// tidy forgets a queue that is not in use. The caller holds mu.
+// tidy removes a queue that is not in use. The caller holds mu.
 func (s *Sender) tidy(q *scriptQueue) {
 	if len(q.waiting) > 0 || len(q.calls) > 0 {
 		return

@@ -8,18 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slotMap keeps a Cluster client's map of slots fresh. By itself go-redis reads
-// it anew when a node redirects, and once a minute: a dead master redirects
-// no client, so without this an election would ask it long after its replica was
+// slotMap keeps a Cluster client's map of slots fresh. go-redis itself reloads the
+// map only when a node redirects, and once a minute. A dead master redirects no
+// client, so without slotMap an election would query it long after its replica was
 // promoted.
 type slotMap struct{ c *redis.ClusterClient }
 
-// KeepSlotsFresh has a Cluster's client read the map anew when a request shows that it may be old.
+// KeepSlotsFresh makes a Cluster client reload its map of slots when a request shows that the map may
+// be outdated.
 func KeepSlotsFresh(c *redis.ClusterClient) { c.AddHook(slotMap{c}) }
 
-// ProcessHook asks for the map when a request got no answer, or none that a
-// healthy Cluster gives. go-redis reads it in the background, one at a time and
-// at most five times a second.
+// ProcessHook requests a reload when a request got no answer, or none that a
+// healthy Cluster gives. go-redis reloads the map in the background, one reload at
+// a time and at most five times a second.
 func (m slotMap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -32,7 +33,7 @@ func (m slotMap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (m slotMap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		m.learn(ctx, err) // that no connection could be made is no command's error
+		m.learn(ctx, err) // if no connection could be made, the commands have no error
 		for _, cmd := range cmds {
 			m.learn(ctx, cmd.Err())
 		}

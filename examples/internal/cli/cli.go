@@ -1,4 +1,4 @@
-// Package cli is what the example programs share on their command lines.
+// Package cli has what the command lines of the example programs share.
 package cli
 
 import (
@@ -14,8 +14,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// Logger logs to w from the level of --log-level on. It silences go-redis, which prints every failed dial: the
-// electors, and the loops of the examples, report what matters.
+// Logger returns a logger that writes to w from the given level on. It also silences the logger of
+// go-redis, which prints every failed dial: the electors and the loops of the examples report what
+// matters.
 func Logger(w io.Writer, level string) (*slog.Logger, error) {
 	var from slog.Level
 	if err := from.UnmarshalText([]byte(level)); err != nil {
@@ -25,7 +26,8 @@ func Logger(w io.Writer, level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: from})), nil
 }
 
-// WhileOpen is a context that ends when stdin does, too: a parent that was killed ends no child otherwise.
+// WhileOpen returns a context that also ends when stdin does. Otherwise a child would outlive a
+// parent that was killed.
 func WhileOpen(ctx context.Context, stdin io.Reader) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -35,7 +37,8 @@ func WhileOpen(ctx context.Context, stdin io.Reader) context.Context {
 	return ctx
 }
 
-// RedisURLs are those of --redis, or of MANDATE_REDIS, or that of a Redis on this machine.
+// RedisURLs returns the URLs of --redis, or else of MANDATE_REDIS, or else that of a Redis on this
+// machine.
 func RedisURLs(given []string) []string {
 	if len(given) > 0 {
 		return given

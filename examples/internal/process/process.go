@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package process runs the examples as processes, for their tests.
+// Package process runs the examples as processes for their tests.
 package process
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Process is a running example and what it logged.
+// Process is a running example and what it has logged.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 
 	mu  sync.Mutex
 	log strings.Builder
 }
 
-// Write takes what it logs.
+// Write receives the standard error of the process.
 func (p *Process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.Write(b)
 }
 
-// Logged is what it has logged so far.
+// Logged returns what the process has logged so far.
 func (p *Process) Logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,13 +51,13 @@ func Start(t *testing.T, program string, args ...string) *Process {
 		_ = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // an error: it has ended
+		_ = p.cmd.Process.Kill() // fails if the process has ended already
 		<-p.done
 	})
 	return p
 }
 
-// Says waits until it has logged all the words at least n times.
+// Says waits until the process has logged word at least n times.
 func (p *Process) Says(t *testing.T, n int, word string) {
 	t.Helper()
 	for limit := time.Now().Add(30 * time.Second); strings.Count(p.Logged(), word) < n; time.Sleep(10 * time.Millisecond) {
@@ -67,7 +67,7 @@ func (p *Process) Says(t *testing.T, n int, word string) {
 	}
 }
 
-// Stop is what a deploy does; it must end well.
+// Stop sends SIGTERM, as a deploy does, and fails the test unless the process exits with 0.
 func (p *Process) Stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -83,13 +83,13 @@ func (p *Process) Stop(t *testing.T) {
 	}
 }
 
-// ExitCode waits for its end.
+// ExitCode waits for the process to end, and returns its exit code.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Build makes the program of the test's own directory.
+// Build builds the program in the directory of the test.
 func Build(t *testing.T) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "example")
@@ -99,7 +99,7 @@ func Build(t *testing.T) (program string) {
 	return program
 }
 
-// RedisURL is that of an embedded Redis with a running clock, on loopback.
+// RedisURL returns the URL of an embedded Redis on loopback, whose leases expire by the clock.
 func RedisURL(t *testing.T) string {
 	t.Helper()
 	m := miniredis.RunT(t)

@@ -1,5 +1,5 @@
-// Package sqlite is what the examples need of SQLite beyond its driver, so that several
-// processes can share one file.
+// Package sqlite has what the examples need beyond the SQLite driver so that several processes can
+// share one file.
 package sqlite
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// DSN names the database in the file at path: readers never wait for the writer (WAL),
-// and writers wait for each other, up to 10 s, instead of failing.
+// DSN returns the data source name of the database in the file at path. Readers never wait for the
+// writer (WAL), and writers wait for each other for up to 10 s instead of failing.
 func DSN(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -21,10 +21,9 @@ func DSN(path string) string {
 	return u.String()
 }
 
-// Open calls open, which uses a database for the first time, until it fails with another
-// error than SQLITE_BUSY or ctx ends: when several processes open a new file at once, one
-// of them makes it a WAL database, and SQLite turns the others away without waiting, for
-// all its busy_timeout.
+// Open calls open, which uses a database for the first time, until it returns something other than
+// SQLITE_BUSY or ctx ends. When several processes open a new file at once, one of them makes it a
+// WAL database, and SQLite refuses the others at once, in spite of its busy_timeout.
 func Open(ctx context.Context, open func(context.Context) error) error {
 	for {
 		err := open(ctx)
@@ -39,7 +38,7 @@ func Open(ctx context.Context, open func(context.Context) error) error {
 	}
 }
 
-// busy reports whether err says SQLITE_BUSY, in one of its extended forms too.
+// busy reports whether err is SQLITE_BUSY or one of its extended codes.
 func busy(err error) bool {
 	var coded interface{ Code() int }
 	return errors.As(err, &coded) && coded.Code()&0xff == 5

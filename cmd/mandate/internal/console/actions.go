@@ -14,20 +14,20 @@ type actionRequest struct {
 	Election string `json:"election"`
 	To       string `json:"to,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	By       string `json:"by,omitempty"`     // who wants it
-	Force    bool   `json:"force,omitempty"`  // resign although no other candidate could lead
+	By       string `json:"by,omitempty"`     // the operator who requests it
+	Force    bool   `json:"force,omitempty"`  // resign even if no other candidate could lead
 	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
 	Host     string `json:"host,omitempty"`   // of a drain, instead of the election
 	PID      int    `json:"pid,omitempty"`    // on that host
 	ID       string `json:"id,omitempty"`     // of a candidate
 }
 
-// actionResult is the answer: what came of the request.
+// actionResult is the answer to a successful request.
 type actionResult struct {
 	Result string `json:"result"`
 }
 
-// An action carries out a request, and returns what came of it.
+// operatorAction performs a request, and returns its result as text.
 type operatorAction func(context.Context, *elector.Election, actionRequest) (string, error)
 
 var actions = map[string]operatorAction{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
@@ -65,7 +65,7 @@ func resume(ctx context.Context, el *elector.Election, o actionRequest) (string,
 	return result("resumed", el.Resume(ctx))
 }
 
-// result is what a majority of the nodes did, with the errors of the others.
+// result returns what a majority of the nodes did, with the errors of the others appended.
 func result(done string, err error) (string, error) {
 	switch {
 	case err == nil:

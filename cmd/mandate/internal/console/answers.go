@@ -16,7 +16,7 @@ func refuse(w http.ResponseWriter, code int, format string, args ...any) {
 
 func reply(w http.ResponseWriter, code int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // strings and numbers
+	if err != nil { // impossible for strings and numbers
 		panic("console: an answer that can't be encoded: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")

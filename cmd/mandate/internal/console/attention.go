@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// attention is which elections viewers have opened: they are read more often than those
-// that are only a row.
+// attention keeps which elections viewers have opened. Open elections are read more often than
+// those that are only a row.
 type attention struct {
 	mu      sync.Mutex
 	opened  map[string]int
-	all     int             // elections that are followed
-	idle    map[string]bool // those of them that are unused, where there are many
+	all     int             // how many elections are followed
+	idle    map[string]bool // the unused ones among them; nil if all is at most closelyUpTo
 	changed chan struct{}
 }
 
@@ -21,7 +21,7 @@ func newAttention() *attention {
 	return &attention{opened: map[string]int{}, changed: make(chan struct{})}
 }
 
-// open notes that a viewer has opened elections, until it calls closed.
+// open records that a viewer has opened elections, until closed is called.
 func (a *attention) open(elections []string) (closed func()) {
 	a.add(elections, 1)
 	return func() { a.add(elections, -1) }
@@ -38,20 +38,21 @@ func (a *attention) add(elections []string, by int) {
 	a.wake()
 }
 
-// wake is called with mu held.
+// The caller holds mu.
 func (a *attention) wake() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-// isOpen are the elections and groups that are open, and what to wait on for a change.
+// isOpen returns the elections and groups that are open, and a channel that is closed at the next
+// change.
 func (a *attention) isOpen() (names []string, changed <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Keys(a.opened)), a.changed
 }
 
-// follow notes how many elections are followed, and which of them are idle.
+// follow records how many elections are followed, and which of them are idle.
 func (a *attention) follow(all int, idle map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,20 +74,21 @@ func (a *attention) followed() int {
 	return a.all
 }
 
-// attended is how an election is read now.
+// attended describes how often an election is read at present.
 type attended struct {
 	open  bool
 	idle  bool
-	close bool          // changes are waited for; otherwise they are found at the next look
-	look  time.Duration // at least, between two looks
+	close bool          // changes are observed; otherwise they are found at the next read
+	look  time.Duration // minimum time between two reads of the status
 	roll  time.Duration
 }
 
-// What all closed rows together may cost: with 200 elections a look each second and a
-// roll call each 20 s, with 2000 one tenth of that each. Idle ones have a share of their own,
-// a quarter of that: however many there are, those in use are read as often as without them.
+// These bound the load of all closed rows together: with 200 elections each is read once a second,
+// with a roll call every 20 s, and with 2000 elections a tenth as often. Idle elections have a
+// separate share, a quarter of that, so however many there are, those in use are read as often as
+// without them.
 const (
-	readEvery   = time.Second // and more often with a lease below 4 s
+	readEvery   = time.Second // more often with a lease below 4 s
 	rollEvery   = 10 * time.Second
 	lookShare   = 5 * time.Millisecond
 	rollShare   = 100 * time.Millisecond

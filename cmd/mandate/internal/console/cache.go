@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// cache holds the newest state of everything, as viewers get it. Nothing that
-// writes to it ever waits for one that reads.
+// cache holds the newest state of everything, as it is sent to viewers. Writers never wait for
+// readers.
 type cache struct {
 	mu      sync.Mutex
-	last    uint64 // the number of the newest change; the first one is 1
+	last    uint64 // number of the newest change; the first one is 1
 	entries map[key]entry
 	changed chan struct{} // closed at the next change
 }
 
-// key is what an entry is about: an election, or the site ("").
+// key identifies an entry: a kind, and an election or the whole site ("").
 type key struct{ kind, election string }
 
 type entry struct {
@@ -24,29 +24,29 @@ type entry struct {
 	data   []byte
 }
 
-// The kinds of entries: the names of the server-sent events.
+// These are the kinds of entries, which are the names of the server-sent events.
 const (
 	kindSite   = "site"   // what is not about one election
 	kindRedis  = "redis"  // the nodes
 	kindRow    = "row"    // an election in the table
-	kindPast   = "past"   // its terms there
+	kindPast   = "past"   // the past terms of that row
 	kindStatus = "status" // who leads
 	kindRoll   = "roll"   // the candidates
 	kindTerms  = "terms"  // the history
 	kindGroup  = "group"  // a group of shards in the table
 	kindShards = "shards" // who owns its shards
-	kindGone   = "gone"   // the election is not there any more
-	kindHosts  = "hosts"  // who is a candidate where
+	kindGone   = "gone"   // the election does not exist any more
+	kindHosts  = "hosts"  // which candidates run on which host
 )
 
 func newCache() *cache {
 	return &cache{entries: map[key]entry{}, changed: make(chan struct{})}
 }
 
-// set replaces an entry; viewers receive it only if it differs.
+// set replaces an entry. It is sent to viewers only if it has changed.
 func (c *cache) set(kind, election string, v any) {
 	data, err := json.Marshal(v)
-	if err != nil { // strings and numbers
+	if err != nil { // impossible for strings and numbers
 		panic("console: an entry that can't be encoded: " + err.Error())
 	}
 	c.mu.Lock()
@@ -63,10 +63,10 @@ func (c *cache) set(kind, election string, v any) {
 	c.wake()
 }
 
-// details are the kinds that only viewers of that election get.
+// details are the kinds of entries that only viewers of that election are sent.
 var details = []string{kindStatus, kindRoll, kindTerms, kindShards}
 
-// forget takes the details of an election off.
+// forget removes the details of an election.
 func (c *cache) forget(election string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *cache) has(kind, election string) bool {
 	return ok
 }
 
-// drop takes an election off.
+// drop removes an election.
 func (c *cache) drop(election string) {
 	c.forget(election)
 	c.mu.Lock()
@@ -93,21 +93,21 @@ func (c *cache) drop(election string) {
 	c.set(kindGone, election, gone{election})
 }
 
-// clear forgets everything: without viewers it gets old.
+// clear removes all entries, which would become stale without viewers.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.entries)
 }
 
-// wake is called with the lock held.
+// The caller holds mu.
 func (c *cache) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// after is what changed after a number, as server-sent events in order; the
-// number to continue with; and what to wait on for more.
+// after returns the changes after number n as server-sent events in order, the number to continue
+// with, and a channel that is closed at the next change.
 func (c *cache) after(n uint64, wants func(key) bool) ([]byte, uint64, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

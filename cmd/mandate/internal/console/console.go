@@ -1,11 +1,10 @@
-// Package console is the page of `mandate console`: every election of a prefix,
-// live, and what an operator can do about it.
+// Package console serves the page of `mandate console`: every election of a prefix, live, with
+// buttons for operator actions.
 //
-// One watch follows the elections for all viewers, and only while there are any.
-// It keeps the newest state of everything in a cache; each viewer gets what
-// changed since it was served last, so a slow one skips what is outdated and
-// costs no memory. What comes from Redis may be hostile: it is bounded here, and
-// the page shows it as text only.
+// One watch follows the elections for all viewers, and only while there are viewers. It keeps the
+// newest state of everything in a cache. Each viewer is sent what has changed since it was last
+// served, so a slow viewer skips outdated states and costs no memory. Data from Redis may be
+// hostile: its size is bounded here, and the page shows it only as text.
 package console
 
 import (
@@ -30,29 +29,29 @@ import (
 //go:embed page
 var page embed.FS
 
-// Config says what a Console shows, and to whom.
+// Config configures what a Console shows, and who may access it.
 type Config struct {
 	Quorum *elector.Quorum
-	// Elections are those to show, or groups of shards. Default: all of the Quorum's prefix.
+	// Elections are the elections, or groups of shards, to show. Default: all of the Quorum's
+	// prefix.
 	Elections []string
-	// Token enables the buttons for anyone who knows it. At least 16 bytes. Default:
-	// the page only shows.
+	// Token enables the buttons for anyone who knows it. At least 16 bytes. Default: no buttons.
 	Token string
-	// Hosts are names under which the page may be requested, beside localhost and
-	// addresses: other names are those of a site that points its own name here,
-	// to read the page in its visitors' browsers.
+	// Hosts are the host names under which the page may be requested, besides localhost and IP
+	// addresses. Other names are refused: a hostile site could point its own name here, to read the
+	// page in its visitors' browsers (DNS rebinding).
 	Hosts []string
-	// MaxViewers are served at a time; one more is refused. Default 64: a page with an
-	// open election is two.
+	// MaxViewers is how many viewers are served at a time; further ones are refused. Default 64. A
+	// page with an open election counts as two.
 	MaxViewers int
-	// MaxElections are shown, beside the groups of shards. Default 2000.
+	// MaxElections is how many elections are shown, besides the groups of shards. Default 2000.
 	MaxElections int
-	// ReadToken is needed to see the page. At least 16 bytes. Default: anyone who
-	// reaches it sees it. It must not be Token.
+	// ReadToken is required to read the page. At least 16 bytes. Default: anyone who can reach the
+	// page may read it. It must differ from Token.
 	ReadToken string
-	// BasePath is where a proxy serves the page, such as "/mandate". Default: "/".
+	// BasePath is the path at which a proxy serves the page, such as "/mandate". Default: "/".
 	BasePath string
-	// Proxies are those whose X-Forwarded-For is believed.
+	// Proxies are the proxies whose X-Forwarded-For is trusted.
 	Proxies []netip.Prefix
 	Logger  *slog.Logger
 }
@@ -115,7 +114,7 @@ func New(cfg Config) (*Console, error) {
 func (c *Console) route(live *streams) {
 	c.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/console.html") })
 	files, err := fs.Glob(page, "page/*.*")
-	if err != nil { // of the pattern
+	if err != nil { // only for an invalid pattern
 		panic("console: " + err.Error())
 	}
 	for _, file := range files {
@@ -132,18 +131,18 @@ func (c *Console) route(live *streams) {
 	}
 }
 
-// policy leaves the page its own script and style, and nothing else: were foreign
-// text ever taken for markup, it could still neither run nor load anything.
+// policy allows the page its own script and style, and nothing else: even if text from Redis was
+// interpreted as markup, it could neither run nor load anything.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// healthy is the answer of /healthz: the console serves. It does not depend on Redis,
-// whose state the page shows: a restart would not fix that.
+// healthy is the answer of /healthz: the console serves requests. It does not depend on Redis,
+// whose state the page shows: a restart of the console would not fix Redis.
 type healthy struct {
 	Status string `json:"status"`
 }
 
-// ServeHTTP answers.
+// ServeHTTP serves the page and its API.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Security-Policy", policy)
@@ -157,8 +156,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Serve serves until ctx ends, and for at most 2 s more what is under way. It
-// closes the listener. The error is nil after ctx ended, or the listener's.
+// Serve serves until ctx ends, and then requests under way for at most 2 s more. It closes the
+// listener. It returns nil after ctx has ended, or the error of the listener.
 func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -166,7 +165,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	watch.Go(func() { c.watch.run(ctx) })
 	server := electorhttp.NewServer(c)
-	server.BaseContext = func(net.Listener) context.Context { return ctx } // streams end with it
-	server.RegisterOnShutdown(cancel)                                      // also when the listener broke
+	server.BaseContext = func(net.Listener) context.Context { return ctx } // so that streams end with ctx
+	server.RegisterOnShutdown(cancel)                                      // also when the listener has failed
 	return electorhttp.Serve(ctx, server, l)
 }

@@ -16,11 +16,11 @@ import (
 
 const (
 	drainTimeout = 10 * time.Minute // for all elections
-	drainAtATime = 8                // so many are without a leader at once, at most
+	drainAtATime = 8                // at most so many are without a leader at once
 )
 
-// drainTarget is what leads no more after a drain: the candidates of a host, of one of its
-// processes, or with an id.
+// drainTarget is what should lead nothing after a drain: the candidates of a host, of a process on
+// a host, or with an id.
 type drainTarget struct {
 	host, id string
 	pid      int
@@ -30,33 +30,33 @@ func (t drainTarget) matches(c elector.CandidateStatus) bool {
 	return (t.host == "" || c.Host == t.host) && (t.pid == 0 || c.PID == t.pid) && (t.id == "" || c.ID == t.id)
 }
 
-// handedOver is a line of the answer to a drain: what came of one election.
+// handedOver is a line of the answer to a drain: the result for one election.
 type handedOver struct {
-	Election string `json:"election,omitempty"` // empty: an error that is of none
+	Election string `json:"election,omitempty"` // empty: an error that concerns no single election
 	Result   string `json:"result,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
-// drained is the last line.
+// drained is the last line of that answer.
 type drained struct {
 	Result     string `json:"result"`
 	HandedOver int    `json:"handed_over"`
-	Failed     int    `json:"failed"` // they are led as before, or it is not known; 1: the target is not known
+	Failed     int    `json:"failed"` // still led by the target, or unknown; 1 if no candidate matches the target
 }
 
-// drain hands over what a target leads.
+// drain hands over the elections that a target leads.
 type drain struct {
 	target drainTarget
 	by     string
 
 	mu     sync.Mutex
-	chosen map[place]int // how many elections a host, a process and a candidate were handed
-	met    bool          // a candidate that matches has answered
+	chosen map[place]int // how many elections were handed to a host, a process, or a candidate; guarded by mu
+	met    bool          // a candidate that matches has answered; guarded by mu
 	report func(handedOver)
 }
 
-// drain is POST /api/drain. It hands over each election that the target leads to a candidate
-// elsewhere, and reports them one by one, a line of JSON for each.
+// drain serves POST /api/drain. It hands over each election that the target leads to a candidate
+// outside of the target, and reports each result as a line of JSON.
 func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 	req, ok := o.permitted(w, r)
 	if !ok {
@@ -79,10 +79,10 @@ func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the lines
 	control, out := http.NewResponseController(w), json.NewEncoder(w)
 	send := func(line any) {
-		_ = out.Encode(line) // the client may be gone: then the context ends
+		_ = out.Encode(line) // if the client is gone, the context ends
 		_ = control.Flush()
 	}
 	var sum drained
@@ -99,7 +99,7 @@ func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 			"by", d.by, "from", r.RemoteAddr, "reason", bounded(req.Reason), "result", one.Result, "error", one.Error)
 		send(one)
 	}
-	if listErr != nil { // a node that is away is no reason to hand over nothing
+	if listErr != nil { // hand over what is known, even if a node is unreachable
 		d.report(handedOver{Error: problemText(listErr)})
 	}
 	d.run(ctx, o.quorum, names)
@@ -108,13 +108,13 @@ func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 	case sum.HandedOver+sum.Failed > 0:
 	case d.met:
 		sum.Result = "it leads no election"
-	default: // a script that has misspelt a host must not take it for drained
+	default: // a script must not take a misspelt host for drained
 		sum.Result, sum.Failed = "no such candidate answers: the name is misspelt, or it has ended", 1
 	}
 	send(sum)
 }
 
-// drainable are the elections that are shown, with those of the shards of the groups among them.
+// drainable returns the elections that are shown, including those of the shards of groups.
 func (o *operators) drainable(ctx context.Context) ([]string, error) {
 	names, err := o.quorum.Elections(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool { return !o.shows(name) || slices.Contains(o.elections, name) })
@@ -129,7 +129,7 @@ func (d *drain) run(ctx context.Context, quorum *elector.Quorum, names []string)
 	for range min(drainAtATime, len(names)) {
 		wg.Go(func() {
 			for name := range next {
-				if el, err := quorum.Election(name); err == nil { // otherwise a key that was made by hand
+				if el, err := quorum.Election(name); err == nil { // otherwise someone has made a key with an invalid name
 					d.one(ctx, el)
 				}
 			}
@@ -140,7 +140,7 @@ func (d *drain) run(ctx context.Context, quorum *elector.Quorum, names []string)
 	}
 }
 
-// one hands one election over, if the target leads it.
+// one hands over an election if the target leads it.
 func (d *drain) one(ctx context.Context, el *elector.Election) {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
@@ -177,7 +177,7 @@ func (d *drain) one(ctx context.Context, el *elector.Election) {
 	d.report(handedOver{Election: el.Name(), Error: problemText(err)})
 }
 
-// unresponsive reports a leader that did not answer the roll call: it may be the target.
+// unresponsive reports a leader that did not answer the roll call, because it may be the target.
 func (d *drain) unresponsive(ctx context.Context, el *elector.Election, all []elector.CandidateStatus) {
 	l, err := el.Leader(ctx)
 	answered := slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Incarnation == l.Incarnation })
@@ -190,8 +190,9 @@ func (d *drain) unresponsive(ctx context.Context, el *elector.Election, all []el
 	}
 }
 
-// heir is who leads next: not a part of the target, able, of the highest priority, and among
-// those on the host, in the process, that was handed the fewest elections.
+// heir returns the candidate that should lead next. It is not a part of the target, is able to
+// lead, has the highest priority, and among such candidates is on the host, and in the process,
+// that was handed the fewest elections.
 func (d *drain) heir(leader elector.CandidateStatus, all []elector.CandidateStatus) (elector.CandidateStatus, error) {
 	others := slices.DeleteFunc(slices.Clone(all), d.target.matches)
 	able, err := elector.Leader{Incarnation: leader.Incarnation}.SuccessorsIn(others)
@@ -213,7 +214,7 @@ func (d *drain) heir(leader elector.CandidateStatus, all []elector.CandidateStat
 	return heir, nil
 }
 
-// placesOf are a candidate's host, its process, and itself.
+// placesOf returns the places of a candidate: its host, its process, and itself.
 func placesOf(c elector.CandidateStatus) [3]place {
 	return [3]place{{host: c.Host}, {host: c.Host, pid: c.PID}, {host: c.Host, pid: c.PID, id: c.ID}}
 }

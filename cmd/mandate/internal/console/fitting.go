@@ -9,12 +9,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// missedTimeout bounds the look at the histories of idle elections.
+// missedTimeout bounds the reading of the histories of idle elections.
 const missedTimeout = 2 * time.Second
 
-// fitting are as many elections as are shown, of a list in which the idle ones are the last:
-// first those in use, then those that are missed. Otherwise a thousand unused names
-// any more would push out the one that is the incident.
+// fitting returns the elections to show, at most limit of all, in which the idle ones come last. It
+// prefers those in use, then those that are missed. Otherwise a thousand unused names could hide
+// the one with the incident.
 func fitting(ctx context.Context, q *elector.Quorum, limit int, all, idle []string) []string {
 	if len(all) <= limit {
 		return all
@@ -39,12 +39,12 @@ func fitting(ctx context.Context, q *elector.Quorum, limit int, all, idle []stri
 	return slices.Concat(all[:from], rest)[:limit]
 }
 
-// missed are those among idle elections that had a leader a short time ago: all of their
+// missed returns those of the idle elections that had a leader a short time ago, so that all their
 // candidates are gone at once. What can't be read in time counts as abandoned.
 func missed(ctx context.Context, q *elector.Quorum, idle []string) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, missedTimeout)
 	defer cancel()
-	t, _ := q.Timeline(ctx, idle, 1, time.Now().Add(-vacancy.Missed)) // the error is that of each row
+	t, _ := q.Timeline(ctx, idle, 1, time.Now().Add(-vacancy.Missed)) // an error shows in each row
 	led := map[string]bool{}
 	for i := range t.Terms {
 		led[t.Terms[i].Election] = true
@@ -52,7 +52,7 @@ func missed(ctx context.Context, q *elector.Quorum, idle []string) map[string]bo
 	return led
 }
 
-// idleAmong are those of the shown elections that are idle.
+// idleAmong returns which of the shown elections are idle.
 func idleAmong(shown, idle []string) map[string]bool {
 	found := map[string]bool{}
 	for _, name := range shown {

@@ -10,12 +10,12 @@ import (
 
 const (
 	readTimeout = 1700 * time.Millisecond
-	readPause   = 100 * time.Millisecond // at least, however much happens
-	minPace     = 250 * time.Millisecond // between two looks, with a lease below 1 s
-	// The terms are read at a change, and at some looks after it: what a leader reports
-	// about the change follows the change itself.
+	readPause   = 100 * time.Millisecond // minimum pause between two reads, however many events arrive
+	minPace     = 250 * time.Millisecond // minimum time between two reads, with a lease below 1 s
+	// The terms are read at a change and at some later reads: a leader reports to the history only
+	// after the change itself.
 	recallFor   = 3
-	recallEvery = 15 // looks
+	recallEvery = 15 // reads of the status
 )
 
 // follower keeps one election's entries of the cache up to date.
@@ -26,7 +26,7 @@ type follower struct {
 	limits    limits
 	known     *known
 
-	recall int // for how many looks the terms are read
+	recall int // how many more reads of the status also read the terms
 	looks  int
 }
 
@@ -39,7 +39,7 @@ func (f *follower) run(ctx context.Context, quorum *elector.Quorum) {
 	}
 	defer f.known.hosts.drop(name)
 	el, err := quorum.Election(name)
-	if err != nil { // anyone who may write to Redis can make such a key
+	if err != nil { // anyone who may write to Redis can make a key with an invalid name
 		f.known.misnamed(err, time.Now())
 		f.cache.set(kindStatus, name, status{Election: name, Nodes: []node{}, Error: problemText(err)})
 		<-ctx.Done()
@@ -53,7 +53,7 @@ func (f *follower) run(ctx context.Context, quorum *elector.Quorum) {
 	f.follow(ctx, el, changes, &wg)
 }
 
-// follow looks at the election until ctx ends, and notifies changes of another leader.
+// follow reads the election until ctx ends, and sends to changes when the leader has changed.
 func (f *follower) follow(ctx context.Context, el *elector.Election, changes chan<- struct{}, wg *sync.WaitGroup) {
 	events := make(chan struct{}, 1)
 	unwatch := func() {}
@@ -88,7 +88,7 @@ func (f *follower) follow(ctx context.Context, el *elector.Election, changes cha
 	}
 }
 
-// wait returns when the election is to be looked at again.
+// wait returns when the election should be read again.
 func (f *follower) wait(ctx context.Context, at attended, attention <-chan struct{}, events <-chan struct{}) {
 	tick := time.NewTimer(f.pace(at))
 	defer tick.Stop()
@@ -101,7 +101,7 @@ func (f *follower) wait(ctx context.Context, at attended, attention <-chan struc
 			return
 		case <-ctx.Done():
 			return
-		case <-attention: // usually a viewer opened another one
+		case <-attention: // usually a viewer has opened another election
 			var next attended
 			next, attention = f.attention.of(f.known.election)
 			if next.open != at.open || next.close != at.close || next.idle != at.idle {
@@ -111,7 +111,7 @@ func (f *follower) wait(ctx context.Context, at attended, attention <-chan struc
 	}
 }
 
-// observe notes that something has changed: look reads what.
+// observe signals that something has changed; look then reads the state.
 func observe(ctx context.Context, el *elector.Election, events chan<- struct{}) {
 	for range el.Observe(ctx) {
 		select {
@@ -121,8 +121,8 @@ func observe(ctx context.Context, el *elector.Election, events chan<- struct{}) 
 	}
 }
 
-// pace is the time until the next look. A bar that is looked at less often than the lease
-// is renewed would jump.
+// pace returns the time until the next read. If the election was read less often than its lease is
+// renewed, the lease bar would jump.
 func (f *follower) pace(at attended) time.Duration {
 	lease := f.known.bar()
 	if lease == 0 || !at.close || at.look > readEvery {
@@ -131,8 +131,8 @@ func (f *follower) pace(at attended) time.Duration {
 	return min(readEvery, max(lease/4, minPace))
 }
 
-// look reads who leads, and the terms when they may have changed. True: there
-// is another leader, or none any more.
+// look reads the status, and the terms if they may have changed. It reports whether the leader has
+// changed, or there is none any more.
 func (f *follower) look(ctx context.Context, el *elector.Election, at attended) (changed bool) {
 	f.limits.looks.query(ctx, readTimeout, func(reading context.Context) {
 		st, err := el.Status(reading)
@@ -174,7 +174,7 @@ func (f *follower) readTerms(ctx context.Context, el *elector.Election, at atten
 				f.cache.set(kindPast, el.Name(), pastOf(el.Name(), records))
 			}
 		}
-		// What was read before stays where nothing can be read now.
+		// If nothing can be read now, keep what was read before.
 		if t := termsOf(el.Name(), records, err); at.open && (err == nil || !f.cache.has(kindTerms, el.Name())) {
 			f.cache.set(kindTerms, el.Name(), t)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// display is what the page shows, and whom it follows for that.
+// display is what the page shows.
 type display struct {
 	cache     *cache
 	nodes     *nodeCache
@@ -16,14 +16,14 @@ type display struct {
 	attention *attention
 }
 
-// shown is what the page has a row for.
+// shown lists what the page has a row for.
 type shown struct {
 	elections []string
-	groups    map[string]int // and how many shards Redis lists
+	groups    map[string]int // with the number of shards that Redis lists
 }
 
-// followers are those of the elections, of the groups, and of the shards that are open. Its
-// fields belong to the goroutine that made it.
+// followers follow the elections, the groups, and the shards that are open. The fields belong to
+// the goroutine that has created it.
 type followers struct {
 	display
 	quorum *elector.Quorum
@@ -34,7 +34,7 @@ type followers struct {
 	elections, groups, shards running
 }
 
-// running are followers by what they follow.
+// running maps what is followed to the function that stops its follower.
 type running map[string]context.CancelFunc
 
 func (r running) count() int { return len(r) }
@@ -43,10 +43,11 @@ func newFollowers(ctx context.Context, q *elector.Quorum, d display) *followers 
 	return &followers{display: d, quorum: q, ctx: ctx, size: newLimits(), elections: running{}, groups: running{}, shards: running{}}
 }
 
-// wait is for after the context has ended.
+// wait waits for all followers. The context must have ended.
 func (f *followers) wait() { f.wg.Wait() }
 
-// listed brings them in line with a list; what an incomplete one lacks may still be there.
+// listed starts and stops followers as needed for a list. If the list is incomplete it stops none,
+// because what is missing may still exist.
 func (f *followers) listed(s shown, complete bool) {
 	there := map[string]bool{}
 	for _, name := range s.elections {
@@ -69,7 +70,7 @@ func (f *followers) listed(s shown, complete bool) {
 	f.groups.stop(isGone)
 }
 
-// opened follows the shards among the elections that are open.
+// opened follows those of the open elections that are shards of a followed group.
 func (f *followers) opened(names []string) {
 	open := map[string]bool{}
 	for _, name := range names {
@@ -86,7 +87,7 @@ func (f *followers) opened(names []string) {
 func (f *followers) follower(name string, inGroup bool) *follower {
 	hosts := f.hosts
 	if inGroup {
-		hosts = newHostCache() // its group has it there
+		hosts = newHostCache() // the hosts of shards are shown by their group
 	}
 	return &follower{
 		cache: f.cache, nodes: f.nodes, attention: f.attention, limits: f.size,

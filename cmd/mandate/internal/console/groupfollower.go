@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	groupTimeout = 4 * time.Second        // two waits for a node that hangs, one after the other
-	groupShare   = 20 * time.Millisecond  // what all groups together may cost: each is one read of each node
-	groupOpen    = 500 * time.Millisecond // between two looks at one whose map is open
+	groupTimeout = 4 * time.Second        // two time-outs of a node that hangs, one after the other
+	groupShare   = 20 * time.Millisecond  // of all groups together: each read of a group is one read of each node
+	groupOpen    = 500 * time.Millisecond // between two reads of a group whose map is open
 )
 
-// groupFollower keeps one group's entries of the cache up to date. It reads a group as a whole,
-// once per look, however many shards that has.
+// groupFollower keeps one group's entries of the cache up to date. It reads the group as a whole,
+// however many shards it has.
 type groupFollower struct {
 	group     string
-	listed    int // elections of shards that Redis lists: all that is known of a group without members
+	listed    int // elections of shards that Redis lists, which is all that is known of a group without members
 	cache     *cache
 	attention *attention
 	hosts     *hostCache
 	turns     turns
 
 	seen *sightings
-	last shard.Status // the newest that was read
-	read time.Time    // when that was; zero: never
+	last shard.Status // the newest status that was read
+	read time.Time    // when last was read; zero: never
 }
 
 func (f *groupFollower) run(ctx context.Context, quorum *elector.Quorum, groups int) {
@@ -48,7 +48,7 @@ func (f *groupFollower) run(ctx context.Context, quorum *elector.Quorum, groups 
 	}
 }
 
-// wait returns when the group is to be read again.
+// wait returns when the group should be read again.
 func (f *groupFollower) wait(ctx context.Context, open bool, attention <-chan struct{}, pause time.Duration) {
 	if open {
 		pause = groupOpen
@@ -61,7 +61,7 @@ func (f *groupFollower) wait(ctx context.Context, open bool, attention <-chan st
 			return
 		case <-ctx.Done():
 			return
-		case <-attention: // usually a viewer opened another one
+		case <-attention: // usually a viewer has opened another election
 			var next attended
 			if next, attention = f.attention.of(f.group); next.open && !open {
 				return
@@ -70,7 +70,7 @@ func (f *groupFollower) wait(ctx context.Context, open bool, attention <-chan st
 	}
 }
 
-// look takes what a reading has shown. Where nothing can be read, all stays as it was.
+// look updates the entries with what was read. If nothing could be read, they keep the last status.
 func (f *groupFollower) look(st shard.Status, err error, open bool, now time.Time) {
 	row, board := groupRow{Group: f.group, State: groupUnknown, Parts: []groupPart{}}, shardMap{Group: f.group, Members: []groupMember{}, Vacant: []vacantPart{}}
 	switch {

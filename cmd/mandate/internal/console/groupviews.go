@@ -8,24 +8,24 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// The states of a group in the table.
+// These are the states of a group in the table.
 const (
 	groupOwned   = "owned"   // every shard has an owner
 	groupUnowned = "unowned" // some have none
-	groupEmpty   = "empty"   // no member lives
+	groupEmpty   = "empty"   // no member is alive
 	groupUnknown = "unknown" // nothing has been read yet
 )
 
-// What viewers get of a group: a row, and its map where that is open. Neither has the time of
-// its reading, so a group in which nothing happens is not sent again.
+// These are sent to viewers about a group: a row, and a map of its shards if that is open. Neither
+// contains the time of reading, so a group in which nothing happens is not sent again.
 type (
 	groupRow struct {
-		Group    string `json:"election"` // as the other entries have it
+		Group    string `json:"election"` // named like the key of the other entries
 		State    string `json:"state"`
 		Shards   int    `json:"shards"`
 		Unowned  int    `json:"unowned"`
 		Moving   int    `json:"moving"`
-		Stuck    int    `json:"stuck"` // of those two: for longer than a lease
+		Stuck    int    `json:"stuck"` // of the unowned and moving ones: for longer than one and a half leases
 		Growing  bool   `json:"growing,omitempty"`
 		Members  int    `json:"members"`
 		Able     int    `json:"able"` // members that want shards
@@ -33,8 +33,8 @@ type (
 		Since    int64  `json:"since,omitempty"` // since when shards have had no owner
 		// Parts are how many shards each member owns, in the order of their ids.
 		Parts  []groupPart `json:"parts"`
-		AsOfMS int64       `json:"as_of,omitempty"` // it has not been read since
-		Error  string      `json:"error,omitempty"` // why
+		AsOfMS int64       `json:"as_of,omitempty"` // when it was read last, if it could not be read since
+		Error  string      `json:"error,omitempty"` // why it could not be read
 	}
 
 	groupPart struct {
@@ -50,14 +50,14 @@ type (
 		Members  []groupMember `json:"members"`
 		Hidden   int           `json:"hidden,omitempty"`
 		Vacant   []vacantPart  `json:"vacant"`
-		Growing  string        `json:"growing,omitempty"` // how far a growth is, and what holds it up
-		Stuck    string        `json:"stuck,omitempty"`   // without an owner, or moving, for longer than a lease
+		Growing  string        `json:"growing,omitempty"` // the progress of a growth, and what delays it
+		Stuck    string        `json:"stuck,omitempty"`   // shards without an owner, or moving, for longer than one and a half leases
 		Problems []string      `json:"problems,omitempty"`
 		AsOfMS   int64         `json:"as_of,omitempty"`
 		Error    string        `json:"error,omitempty"`
 	}
 
-	// groupMember has its shards as text, "0-3,7": a thousand numbers would be ten times as long.
+	// groupMember has its shards as text, "0-3,7": a thousand numbers would take ten times as much.
 	groupMember struct {
 		ID      string          `json:"id"`
 		Owned   string          `json:"owned"`
@@ -75,7 +75,7 @@ type (
 		PID     int             `json:"pid,omitempty"`
 	}
 
-	// vacantPart are shards that have no owner for the same reason.
+	// vacantPart is a set of shards that have no owner for the same reason.
 	vacantPart struct {
 		Shards string `json:"shards"`
 		Count  int    `json:"count"`
@@ -124,8 +124,8 @@ func shardMapOf(st shard.Status, s *sightings, now time.Time) shardMap {
 	return m
 }
 
-// sightings are since when shards have had no owner, and since when they have been moving, as
-// looks at a group have shown it.
+// sightings record since when shards have had no owner, and since when they have been moving, as
+// seen by reads of the group.
 type sightings struct{ vacant, moving map[int]time.Time }
 
 func newSightings() *sightings {
@@ -152,7 +152,8 @@ func seenSince(before map[int]time.Time, shards []int, now time.Time) map[int]ti
 	return seen
 }
 
-// stuck are the shards that a failover or a move does not explain any more.
+// stuck returns the shards that have had no owner, or have been moving, for longer than a failover
+// or a move takes.
 func (s *sightings) stuck(lease time.Duration, now time.Time) shard.Set {
 	all := shard.Set{}
 	for _, seen := range []map[int]time.Time{s.vacant, s.moving} {
@@ -166,7 +167,6 @@ func (s *sightings) stuck(lease time.Duration, now time.Time) shard.Set {
 	return all
 }
 
-// oldest is since when a shard has had no owner.
 func (s *sightings) oldest() time.Time {
 	var oldest time.Time
 	for _, since := range s.vacant {
@@ -177,7 +177,7 @@ func (s *sightings) oldest() time.Time {
 	return oldest
 }
 
-// vacancies joins the shards that have no owner for the same reason since the same moment.
+// vacancies groups the shards that have had no owner for the same reason and since the same read.
 func (s *sightings) vacancies(unowned []shard.Vacancy) []vacantPart {
 	type cause struct {
 		why   string
@@ -187,7 +187,7 @@ func (s *sightings) vacancies(unowned []shard.Vacancy) []vacantPart {
 	var order []cause
 	for _, v := range unowned {
 		why := v.Why
-		if rest, names := strings.CutPrefix(why, v.Next+" "); names && v.Next != "" { // the map has who
+		if rest, names := strings.CutPrefix(why, v.Next+" "); names && v.Next != "" { // the map shows which member
 			why = "the next owner " + rest
 		}
 		c := cause{why, s.vacant[v.Shard]}

@@ -10,8 +10,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// What the view by host shows: which elections the candidates of each host lead, and which
-// they follow.
+// These are the messages of the view by host: which elections the candidates of each host lead, and
+// which they follow.
 type (
 	hostList struct {
 		Hosts  []host `json:"hosts"`
@@ -19,11 +19,11 @@ type (
 	}
 
 	host struct {
-		Host  string `json:"host"` // "": not known
+		Host  string `json:"host"` // "": unknown
 		Lines []line `json:"lines"`
 	}
 
-	// line is a candidate, or the candidates of a process that has many.
+	// line is a candidate, or all candidates of a process that has many.
 	line struct {
 		PID     int      `json:"pid,omitempty"`
 		ID      string   `json:"id,omitempty"`
@@ -32,8 +32,8 @@ type (
 		Version string   `json:"version,omitempty"`
 		Leads   []string `json:"leads"`
 		Follows []string `json:"follows"`
-		Unable  []string `json:"unable"` // a part of follows: it could not be elected now
-		// Groups are those that it is a member of, and how many of their shards it owns.
+		Unable  []string `json:"unable"` // the part of follows that could not lead now
+		// Groups are the groups that it is a member of, and how many of their shards it owns.
 		Groups []owned `json:"groups,omitempty"`
 	}
 
@@ -45,17 +45,18 @@ type (
 
 const (
 	maxHosts = 500
-	maxLines = 8 // candidates of one process: more become one line
+	maxLines = 8 // candidates of one process; more are combined into one line
 )
 
-// place is where a candidate is.
+// place identifies a host, a process on it, or a candidate.
 type place struct {
 	host string
 	pid  int
 	id   string
 }
 
-// hostCache keeps who is a candidate where. Safe for concurrent use.
+// hostCache keeps which candidates run on which host. It is safe for concurrent use; mu guards all
+// fields.
 type hostCache struct {
 	mu      sync.Mutex
 	viewers int
@@ -69,7 +70,7 @@ func newHostCache() *hostCache {
 	return &hostCache{rolls: map[string][]elector.CandidateStatus{}, leaders: map[string]elector.Leader{}, groups: map[string][]shard.MemberStatus{}}
 }
 
-// open notes a viewer, until it calls closed.
+// open counts a viewer until closed is called.
 func (h *hostCache) open() (closed func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +88,7 @@ func (h *hostCache) called(election string, all []elector.CandidateStatus) {
 	h.rolls[election], h.dirty = all[:min(maxCandidates, len(all))], true
 }
 
-// led notes who leads; nil: no candidate does.
+// led records the leader of an election; nil: there is none.
 func (h *hostCache) led(election string, l *elector.Leader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +100,7 @@ func (h *hostCache) led(election string, l *elector.Leader) {
 	h.dirty = true
 }
 
-// grouped notes the members of a group.
+// grouped records the members of a group.
 func (h *hostCache) grouped(st shard.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +122,8 @@ func (h *hostCache) drop(election string) {
 	h.dirty = true
 }
 
-// list is what has changed; false: nothing has, or there are no viewers.
+// list returns the current list. It returns false if nothing has changed, or if there are no
+// viewers.
 func (h *hostCache) list() (hostList, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +134,7 @@ func (h *hostCache) list() (hostList, bool) {
 	return h.arranged(), true
 }
 
-// arranged is called with mu held.
+// arranged builds the list. The caller holds mu.
 func (h *hostCache) arranged() hostList {
 	places := map[place]*line{}
 	at := func(p place) *line {
@@ -142,7 +144,7 @@ func (h *hostCache) arranged() hostList {
 		return places[p]
 	}
 	for election, roll := range h.rolls {
-		// The roll is called now and then: who leads is known better.
+		// A roll may be older than the status, so the leader is taken from the status.
 		for _, c := range roll {
 			one := at(place{c.Host, c.PID, c.ID})
 			one.Address, one.Version = bounded(c.Advertise), bounded(c.Version)
@@ -158,7 +160,7 @@ func (h *hostCache) arranged() hostList {
 	}
 	for election, l := range h.leaders {
 		if !slices.ContainsFunc(h.rolls[election], func(c elector.CandidateStatus) bool { return c.Incarnation == l.Incarnation }) {
-			one := at(place{id: l.Candidate}) // it does not answer, or has not been called yet
+			one := at(place{id: l.Candidate}) // the leader does not answer, or the roll was not called yet
 			one.Address = bounded(l.Advertise)
 			one.Leads = append(one.Leads, election)
 		}
@@ -174,7 +176,7 @@ func (h *hostCache) arranged() hostList {
 }
 
 func hostsOf(places map[place]*line) hostList {
-	ids := map[place]int{} // of each process
+	ids := map[place]int{} // number of candidates of each process
 	for p := range places {
 		ids[place{host: p.host, pid: p.pid}]++
 	}
@@ -214,7 +216,7 @@ func hostsOf(places map[place]*line) hostList {
 	return list
 }
 
-// joined are the groups of several members of one process.
+// joined merges the groups of several members of one process.
 func joined(a, b []owned) []owned {
 	for _, o := range b {
 		if i := slices.IndexFunc(a, func(x owned) bool { return x.Group == o.Group }); i >= 0 {

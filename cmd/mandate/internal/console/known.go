@@ -9,28 +9,28 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// known is what has been read of one election. Its nodes and its terms are read beside its
-// roll call, so all below is guarded by mu.
+// known is what has been read of one election. Its status, its terms and its roll are read by
+// different goroutines, so mu guards the fields below it.
 type known struct {
 	election string
 	cache    *cache
 	hosts    *hostCache
-	inGroup  bool // a shard that is open: the row is its group's
+	inGroup  bool // a shard that a viewer has opened: only its group has a row
 
 	mu     sync.Mutex
 	status elector.Status
-	read   time.Time     // when that was; zero: never
-	lease  time.Duration // the longest that was left of the leader's: the whole bar
-	sight  vacancy.Sight // of its leaders
-	err    error         // of the last look
-	// answered: a node answered it with an error, about this election perhaps.
+	read   time.Time     // when status was read; zero: never
+	lease  time.Duration // the longest remaining lease seen of this leader, which is the full bar
+	sight  vacancy.Sight // when leaders were seen
+	err    error         // of the last read of the status
+	// answered: a node answered the last read with an error, perhaps one of this election only.
 	answered bool
 	count    count
 	brief    brief
 }
 
-// look notes what the nodes answered, or why nothing is known, and sets the row. True:
-// there is another leader, or none any more.
+// look records the status, or why it is unknown, and updates the row. It reports whether the leader
+// has changed, or there is none any more.
 func (k *known) look(st elector.Status, err error, now time.Time) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (k *known) look(st elector.Status, err error, now time.Time) (changed bool)
 	return changed
 }
 
-// misnamed notes that this can be no election's name: nothing is read then.
+// misnamed records that this name can't be that of an election, so that nothing is read.
 func (k *known) misnamed(err error, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,7 +61,7 @@ func (k *known) misnamed(err error, now time.Time) {
 	k.show(now)
 }
 
-// terms notes the latest terms, and sets the row.
+// terms records the latest terms, and updates the row.
 func (k *known) terms(records []elector.TermRecord, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,8 +71,8 @@ func (k *known) terms(records []elector.TermRecord, now time.Time) {
 	k.show(now)
 }
 
-// candidates notes a roll call, and sets the row. When it was called, the leader was an
-// incarnation.
+// candidates records a roll, and updates the row. leader is the incarnation that led when the roll
+// was called.
 func (k *known) candidates(all []elector.CandidateStatus, leader string, now time.Time) {
 	k.hosts.called(k.election, all)
 	k.mu.Lock()
@@ -81,7 +81,7 @@ func (k *known) candidates(all []elector.CandidateStatus, leader string, now tim
 	k.show(now)
 }
 
-// show sets the row; it is called with mu held.
+// show updates the row. The caller holds mu.
 func (k *known) show(now time.Time) {
 	var r row
 	switch {
@@ -95,7 +95,7 @@ func (k *known) show(now time.Time) {
 	if k.err != nil && !k.read.IsZero() {
 		r.AsOfMS = k.read.UnixMilli()
 	}
-	if k.err != nil && k.answered { // that no node answers stands above the table, once
+	if k.err != nil && k.answered { // if no node answers, that is shown once, above the table
 		r.Error = cut(problemText(k.err), rowDetail)
 	}
 	if !k.inGroup {
@@ -103,7 +103,7 @@ func (k *known) show(now time.Time) {
 	}
 }
 
-// leader is the incarnation that leads, as far as is known.
+// leader returns the incarnation of the leader, as far as is known.
 func (k *known) leader() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +113,7 @@ func (k *known) leader() string {
 	return ""
 }
 
-// bar is the lease of the leader; zero: there is no leader.
+// bar returns the full lease of the leader, or zero if there is no leader.
 func (k *known) bar() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,8 @@ func (k *known) bar() time.Duration {
 	return k.lease
 }
 
-// statusAt is what a card shows: where nothing can be read, what was known before.
+// statusAt returns what the details show: the status, or the last known one if it can't be read
+// now.
 func (k *known) statusAt(st elector.Status, err error, now time.Time) status {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	maxOpen      = 20               // elections and groups that one stream of details may be of
-	writeTimeout = 5 * time.Second  // for a piece of a stream: a slower client is cut off
-	beatEvery    = 10 * time.Second // on a quiet stream
+	maxOpen      = 20               // maximum number of elections and groups of one stream of details
+	writeTimeout = 5 * time.Second  // for one write to a stream: a slower client is disconnected
+	beatEvery    = 10 * time.Second // on an idle stream
 	gather       = 50 * time.Millisecond
 )
 
-// streams are what viewers read.
+// streams serve the event streams of viewers.
 type streams struct {
 	cache     *cache
 	viewers   *viewers
@@ -21,7 +21,7 @@ type streams struct {
 	hosts     *hostCache
 }
 
-// wanted chooses what a stream has: the table, the details of some elections, or the hosts.
+// wanted selects the entries of a stream: the table, the details of some elections, or the hosts.
 func wanted(elections []string, hosts bool) func(key) bool {
 	switch {
 	case hosts:
@@ -33,9 +33,9 @@ func wanted(elections []string, hosts bool) func(key) bool {
 	}
 }
 
-// serve is GET /api/live: the table as it is, then what changes. With ?election=NAME, which
-// may be repeated, it is the details of these elections instead; with ?view=hosts, who is a
-// candidate where.
+// serve serves GET /api/live: the table as it is, and then its changes. With ?election=NAME, which
+// may be repeated, it sends the details of these elections instead; with ?view=hosts, the view by
+// host.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	elections, hosts := r.URL.Query()["election"], r.URL.Query().Get("view") == "hosts"
 	if len(elections) > maxOpen {
@@ -49,9 +49,9 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.viewers.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
 	if r.Method == http.MethodHead {
-		return // nothing would reach the client, and its next request would wait for ever
+		return // no event would reach the client, and its next request would wait forever
 	}
 	if hosts {
 		defer s.hosts.open()()
@@ -59,9 +59,9 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 		defer s.attention.open(elections)()
 	}
 	control := http.NewResponseController(w)
-	// A reader that stands still must not hold a goroutine for ever.
+	// A client that does not read must not block a goroutine forever.
 	send := func(b []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter can
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter supports this
 		_, err := w.Write(b)
 		return err == nil && control.Flush() == nil
 	}
@@ -77,10 +77,10 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-changed:
-			// A change seldom comes alone, and the others fit into the same piece.
+			// A change seldom comes alone: send those that follow at once together with it.
 			ok = sleep(r.Context(), gather)
 		case <-beat.C:
-			ok = send([]byte("event: beat\ndata: {}\n\n")) // the page notices when it stays out
+			ok = send([]byte("event: beat\ndata: {}\n\n")) // the page notices when these are missing
 		case <-r.Context().Done():
 			return
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// What viewers get. Times are in milliseconds, and spans rather than instants
-// wherever only a span is known: a browser's clock is neither theirs nor ours.
+// These are the messages to viewers. Times are in milliseconds. They are durations rather than
+// instants where only a duration is known: the clock of the browser differs from those of this host
+// and of the candidates.
 type (
 	site struct {
 		Prefix  string `json:"prefix"`
-		Actions bool   `json:"actions"` // the buttons work, with the token
+		Actions bool   `json:"actions"` // the buttons are enabled, and need the token
 		Hidden  int    `json:"hidden,omitempty"`
 		Problem string `json:"problem,omitempty"` // the list may not be complete
 	}
@@ -23,28 +24,28 @@ type (
 
 	status struct {
 		Election    string  `json:"election"`
-		NowMS       int64   `json:"now_ms"` // since 1970, by this host
+		NowMS       int64   `json:"now_ms"` // since 1970, by this host's clock
 		Leader      *leader `json:"leader"`
 		Paused      bool    `json:"paused"`
 		Pause       string  `json:"pause,omitempty"`
 		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
-		Version     string  `json:"version,omitempty"`       // the highest that has led, where candidates refuse to downgrade
-		AllowOlder  string  `json:"allow_older,omitempty"`   // the lowest that an operator lets lead again; any: all
+		Version     string  `json:"version,omitempty"`       // the highest that has led, if candidates refuse to downgrade
+		AllowOlder  string  `json:"allow_older,omitempty"`   // the lowest that an operator allows to lead again; any: all
 		Allowed     string  `json:"allowed,omitempty"`       // by whom and why
 		Blocked     string  `json:"blocked,omitempty"`       // why no candidate can lead
-		Conflict    string  `json:"conflict,omitempty"`      // why two may
+		Conflict    string  `json:"conflict,omitempty"`      // why two candidates may lead
 		Nodes       []node  `json:"nodes"`
-		AsOfMS      int64   `json:"as_of,omitempty"` // what stands here was read then, and not since
-		Error       string  `json:"error,omitempty"` // why
+		AsOfMS      int64   `json:"as_of,omitempty"` // when this was read, if it could not be read since
+		Error       string  `json:"error,omitempty"` // why it could not be read
 	}
 
 	leader struct {
 		ID      string `json:"id"`
 		Address string `json:"address,omitempty"`
 		Token   uint64 `json:"token"`
-		ForMS   int64  `json:"for_ms,omitempty"` // 0: not known
+		ForMS   int64  `json:"for_ms,omitempty"` // 0: unknown
 		LeftMS  int64  `json:"left_ms"`
-		LeaseMS int64  `json:"lease_ms"` // the longest that was left in this term
+		LeaseMS int64  `json:"lease_ms"` // the longest remaining lease seen in this term
 	}
 
 	node struct {
@@ -56,7 +57,7 @@ type (
 
 	roll struct {
 		Election   string      `json:"election"`
-		NowMS      int64       `json:"now_ms"` // since 1970, by this host
+		NowMS      int64       `json:"now_ms"` // since 1970, by this host's clock
 		Candidates []candidate `json:"candidates"`
 		Hidden     int         `json:"hidden,omitempty"`
 		Error      string      `json:"error,omitempty"`
@@ -71,16 +72,16 @@ type (
 		Role           string `json:"role"`
 		Healthy        bool   `json:"healthy"`
 		Able           bool   `json:"able"`               // it leads, or could be elected now
-		Unable         bool   `json:"unable,omitempty"`   // it is not healthy, and not for its probes
-		Outdated       string `json:"outdated,omitempty"` // the newer version that has led, so that it refuses to
-		Cordoned       string `json:"cordoned,omitempty"` // by whom, since when and why it does not campaign
+		Unable         bool   `json:"unable,omitempty"`   // it is not healthy, but not because of its probes
+		Outdated       string `json:"outdated,omitempty"` // the newer version that has led, because of which it refuses to lead
+		Cordoned       string `json:"cordoned,omitempty"` // by whom it was cordoned, since when and why
 		RestMS         int64  `json:"rest_ms,omitempty"`
 		RestReason     string `json:"rest_reason,omitempty"`
 		Detail         string `json:"detail,omitempty"`
-		Mark           string `json:"mark,omitempty"` // what is wrong between it and others
+		Mark           string `json:"mark,omitempty"` // what is wrong between it and other candidates
 		Priority       int    `json:"priority,omitempty"`
 		RunningMS      int64  `json:"running_ms"`
-		UnresponsiveMS int64  `json:"unresponsive_ms,omitempty"` // it answered this long ago, and not now
+		UnresponsiveMS int64  `json:"unresponsive_ms,omitempty"` // how long ago it last answered, if it does not now
 	}
 
 	terms struct {
@@ -99,7 +100,8 @@ type (
 		Detail  string `json:"detail,omitempty"`
 		GapMS   *int64 `json:"gap_ms,omitempty"`
 
-		// Where the end was not reported: for how long it led, and none did after it, at most.
+		// If the end was not reported: upper bounds of how long it led, and of how long none led
+		// after it.
 		MaxLastedMS int64 `json:"max_lasted_ms,omitempty"`
 		MaxGapMS    int64 `json:"max_gap_ms,omitempty"`
 
@@ -107,16 +109,16 @@ type (
 	}
 )
 
-// Bounds of what viewers get: more is no use on a page, and anyone who may write to
-// Redis must not be able to fill a browser.
+// These bound what viewers are sent: more is of no use on a page, and anyone who may write to Redis
+// must not be able to fill a browser's memory.
 const (
 	maxShown      = 2000 // elections
 	maxCandidates = 100  // of an election
 	maxTerms      = 40   // of an election
-	maxText       = 300  // text
+	maxText       = 300  // bytes of a text
 )
 
-// bounded bounds foreign text.
+// bounded truncates text from Redis.
 func bounded(s string) string { return cut(s, maxText) }
 
 func cut(s string, limit int) string {
@@ -126,7 +128,7 @@ func cut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// problemText is an error as a person reads it.
+// problemText formats an error for a person.
 func problemText(err error) string {
 	if err == nil {
 		return ""

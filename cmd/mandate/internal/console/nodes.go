@@ -7,33 +7,33 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// redisState is what all elections know of the Redis nodes: it stands on the page once.
+// redisState is the state of the Redis nodes as read by all elections. The page shows it once.
 type redisState struct {
-	NowMS  int64  `json:"now_ms"`          // since 1970, by this host
+	NowMS  int64  `json:"now_ms"`          // since 1970, by this host's clock
 	Known  bool   `json:"known"`           // a majority can be read
-	AsOfMS int64  `json:"as_of,omitempty"` // since when not
+	AsOfMS int64  `json:"as_of,omitempty"` // since when a majority can't be read
 	Nodes  []node `json:"nodes"`
 }
 
-// A node is down when it failed, and no election could read it for so long: one
-// election's broken key is not a node's fault.
+// A node counts as down when its last read failed and no election could read it for nodePatience: a
+// broken key of one election does not mean that the node is down.
 const (
 	nodePatience = 1500 * time.Millisecond
 	nodesEvery   = time.Second
 )
 
-// nodeCache keeps the latest of each node, whichever election it was read for.
+// nodeCache keeps the latest state of each node, read for any election.
 type nodeCache struct {
 	mu    sync.Mutex
 	order []string
 	nodes map[string]*nodeSeen
-	whole time.Time // a majority could be read
+	whole time.Time // when a majority could last be read
 }
 
 type nodeSeen struct {
-	read  time.Time // successfully; zero: never
+	read  time.Time // of the last successful read; zero: never
 	rtt   time.Duration
-	error string // of the last time that it could not be
+	error string // of the last failed read
 	fail  time.Time
 }
 
@@ -57,7 +57,7 @@ func (c *nodeCache) note(nodes []elector.NodeStatus, now time.Time) {
 	}
 }
 
-// state is that at a moment; false when nothing has been read yet.
+// state returns the state at now; false when nothing has been read yet.
 func (c *nodeCache) state(now time.Time) (redisState, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

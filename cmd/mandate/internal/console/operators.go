@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	maxActions    = 4                // that are carried out at a time
-	actionTimeout = 30 * time.Second // for the next leader
+	maxActions    = 4                // that run at the same time
+	actionTimeout = 30 * time.Second // includes the wait for the next leader
 )
 
-// operators are those who know the token.
+// operators performs the actions of operators, who know the token.
 type operators struct {
 	quorum    *elector.Quorum
-	elections []string // that are shown, or groups; empty: all
+	elections []string // the elections or groups that are shown; empty: all
 	cache     *cache
 	visitors  *visitors
 	bearer    *webguard.Bearer // nil: there are no buttons
@@ -34,8 +34,8 @@ type operators struct {
 	log       *slog.Logger
 }
 
-// act is POST /api/<name>. The header that it must carry is one that no other
-// site can make a browser send: that keeps forged requests out.
+// act serves POST /api/<name>. It requires a header that a page of another site can't make a
+// browser send, which prevents forged requests.
 func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do operatorAction) {
 	req, ok := o.permitted(w, r)
 	if !ok {
@@ -53,11 +53,11 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 	ctx, cancel := context.WithTimeout(r.Context(), actionTimeout)
 	defer cancel()
 	el, err := o.quorum.Election(req.Election)
-	if err != nil { // a key that was made by hand
+	if err != nil { // someone has made a key with an invalid name
 		refuse(w, http.StatusBadRequest, "%s", problemText(err))
 		return
 	}
-	if !o.cache.has(kindRow, req.Election) && len(o.elections) == 0 { // there are no viewers
+	if !o.cache.has(kindRow, req.Election) && len(o.elections) == 0 { // without viewers the cache is empty
 		if err := exists(ctx, el); err != nil {
 			answer(w, "", err)
 			return
@@ -69,8 +69,8 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 	answer(w, done, err)
 }
 
-// shows reports whether an election, or the group whose shard it is, is one of those that were
-// named, if any were.
+// shows reports whether the console shows an election: all elections, or those that were named or
+// whose group was named.
 func (o *operators) shows(election string) bool {
 	if len(o.elections) == 0 || slices.Contains(o.elections, election) {
 		return true
@@ -79,7 +79,7 @@ func (o *operators) shows(election string) bool {
 	return is && slices.Contains(o.elections, group)
 }
 
-// permitted reads a request of anyone who knows the token; false: it was answered.
+// permitted reads a request and checks its token. If it returns false, it has answered the request.
 func (o *operators) permitted(w http.ResponseWriter, r *http.Request) (req actionRequest, ok bool) {
 	if o.bearer == nil {
 		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --actions")
@@ -109,7 +109,8 @@ func (o *operators) permitted(w http.ResponseWriter, r *http.Request) (req actio
 	return req, true
 }
 
-// begin is false, and answers, when too many actions are under way.
+// begin reserves one of maxActions places. If none is free, it answers the request and returns
+// false.
 func (o *operators) begin(w http.ResponseWriter, within time.Duration) (end func(), ok bool) {
 	select {
 	case o.running <- struct{}{}:
@@ -118,11 +119,11 @@ func (o *operators) begin(w http.ResponseWriter, within time.Duration) (end func
 		refuse(w, http.StatusServiceUnavailable, "%d operator actions are under way: try again", maxActions)
 		return nil, false
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within + writeTimeout)) // not every ResponseWriter can
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within + writeTimeout)) // not every ResponseWriter supports this
 	return func() { <-o.running }, true
 }
 
-// read takes one request, and nothing beside it.
+// read decodes exactly one request.
 func read(body io.Reader) (actionRequest, error) {
 	var req actionRequest
 	d := json.NewDecoder(body)
@@ -140,7 +141,7 @@ func read(body io.Reader) (actionRequest, error) {
 	return req, nil
 }
 
-// kindOf is a Go type as JSON calls it.
+// kindOf returns the name of a Go type in JSON.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -155,8 +156,8 @@ func kindOf(t reflect.Type) string {
 // errUnknownElection is the answer to a name of which Redis knows nothing.
 var errUnknownElection = errors.New("no such election: no candidate has ever led it, and none answers")
 
-// exists is nil for an election that has left a trace in Redis, or has candidates: a
-// misspelt name must not be paused.
+// exists returns nil for an election that has left a trace in Redis, or has candidates. Other names
+// are refused, so that no misspelt name is paused.
 func exists(ctx context.Context, el *elector.Election) error {
 	st, err := el.Status(ctx)
 	if err != nil {

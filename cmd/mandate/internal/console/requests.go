@@ -14,19 +14,19 @@ import (
 
 const (
 	maxBy      = 80      // bytes of an operator's name
-	maxBody    = 4 << 10 // of a request
+	maxBody    = 4 << 10 // bytes of a request
 	healthPath = "/healthz"
 
 	tooManyTokens = "too many wrong tokens: try again in %s s"
 )
 
-// CheckBasePath is nil for what Config.BasePath may be.
+// CheckBasePath returns an error if path is not valid as Config.BasePath.
 func CheckBasePath(path string) error {
 	_, err := basePath(path)
 	return err
 }
 
-// basePath is where the page is, without a slash at its end: "" or "/mandate".
+// basePath returns the path of the page without a trailing slash: "" or "/mandate".
 func basePath(path string) (string, error) {
 	path = strings.TrimRight(path, "/")
 	if path == "" {
@@ -38,24 +38,25 @@ func basePath(path string) (string, error) {
 	return path, nil
 }
 
-// visitors are who may send which requests.
+// visitors checks who may send which requests.
 type visitors struct {
-	base    string           // of all paths
+	base    string           // prefix of all paths
 	hosts   []string         // under which the page may be requested
-	proxies []netip.Prefix   // whose headers are believed
+	proxies []netip.Prefix   // whose headers are trusted
 	reader  *webguard.Bearer // nil: anyone may read
 }
 
-// directKey is the context's key of the address that the connection comes from.
+// directKey is the context key for the address that the connection comes from.
 type directKey struct{}
 
-// admit is a request as if it came to the console without a proxy; false: it was answered.
+// admit returns the request as if it had come without a proxy. If it returns false, it has answered
+// the request.
 func (v *visitors) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	r, below := v.relative(w, r)
 	if !below {
 		return nil, false
 	}
-	if r.URL.Path == healthPath { // a kubelet or a load balancer queries it, by any name
+	if r.URL.Path == healthPath { // load balancers and kubelets request it under any name
 		return r, true
 	}
 	r = r.WithContext(context.WithValue(r.Context(), directKey{}, r.RemoteAddr))
@@ -83,14 +84,14 @@ func (v *visitors) admit(w http.ResponseWriter, r *http.Request) (*http.Request,
 	return r, true
 }
 
-// relative is the request without the base path; false: it is not below it. A proxy may
-// have taken it off already.
+// relative returns the request without the base path, which a proxy may have removed already. If it
+// returns false, it has answered the request.
 func (v *visitors) relative(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	rest, ok := strings.CutPrefix(r.URL.Path, v.base)
 	if v.base == "" || !ok || rest != "" && rest[0] != '/' {
 		return r, true
 	}
-	if rest == "" { // the page's links are relative to a folder
+	if rest == "" { // the links of the page are relative to a folder
 		http.Redirect(w, r, v.base+"/", http.StatusPermanentRedirect)
 		return nil, false
 	}
@@ -99,8 +100,8 @@ func (v *visitors) relative(w http.ResponseWriter, r *http.Request) (*http.Reque
 	return below, true
 }
 
-// behindProxy sets who sent the request: the last address in X-Forwarded-For that is no
-// proxy of ours. Only proxies that are trusted are believed: anybody can send the header.
+// behindProxy sets the address of the client: the last one in X-Forwarded-For that is not a trusted
+// proxy. The header is used only if it comes from a trusted proxy: anyone can send it.
 func (v *visitors) behindProxy(r *http.Request) {
 	if !v.trusted(r.RemoteAddr) {
 		return
@@ -109,7 +110,7 @@ func (v *visitors) behindProxy(r *http.Request) {
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop := strings.TrimSpace(hops[i])
 		addr, err := netip.ParseAddr(strings.Trim(hop, "[]"))
-		if err != nil { // some write the port as well
+		if err != nil { // some proxies also write the port
 			at, err := netip.ParseAddrPort(hop)
 			if err != nil {
 				return
@@ -126,7 +127,7 @@ func (v *visitors) behindProxy(r *http.Request) {
 func (v *visitors) trusted(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
-		host = remote // as a proxy named it
+		host = remote // as in X-Forwarded-For
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -140,9 +141,9 @@ func (v *visitors) trusted(remote string) bool {
 	return false
 }
 
-// operator is who requests an action: as a trusted proxy's login names it, as the request
-// itself does, or at least where from. Who has logged in can't act as another operator: operators don't replace
-// each other's pauses.
+// operator returns who requests an action: the login that a trusted proxy reports, or else the name
+// in the request, or else the address of the client. A user who has logged in can't act under
+// another name, because operators must not replace each other's pauses.
 func (v *visitors) operator(r *http.Request, by string) string {
 	if direct, _ := r.Context().Value(directKey{}).(string); v.trusted(direct) {
 		for _, header := range []string{"X-Forwarded-User", "X-Auth-Request-User", "Remote-User"} {
@@ -161,7 +162,7 @@ func (v *visitors) operator(r *http.Request, by string) string {
 	return "console from " + printable(host)
 }
 
-// printable is a name for the history, which terminals show.
+// printable removes what is not printable from a name for the history, which terminals show.
 func printable(name string) string {
 	return cut(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -171,9 +172,9 @@ func printable(name string) string {
 	}, strings.ToValidUTF8(name, "")), maxBy)
 }
 
-// mayRead is 200 if a request may see the page, 401 or 429 if not. The token comes as a
-// bearer token or as the password of HTTP's basic authentication: a browser asks for that
-// itself, and sends it for the stream of events, too.
+// mayRead returns 200 if a request may read the page, otherwise 401 or 429. The token is a bearer
+// token or the password of HTTP basic authentication: browsers prompt for that, and send it for the
+// event stream, too.
 func (v *visitors) mayRead(w http.ResponseWriter, r *http.Request) int {
 	if v.reader == nil {
 		return http.StatusOK

@@ -11,14 +11,14 @@ import (
 
 const (
 	rollSoon   = 400 * time.Millisecond // after a change
-	rollDenied = time.Minute            // where the Redis user may not: each refusal disturbs the subscription
-	// Longer than a roll call takes beside a node that hangs (3 s): one that is cut off
+	rollDenied = time.Minute            // if the Redis user may not call the roll: each refusal interrupts the subscription
+	// rollTimeout is longer than a roll call takes when a node hangs (3 s): a roll that is cut off
 	// would show healthy candidates as unresponsive.
 	rollTimeout = 4 * time.Second
 	rememberFor = time.Minute
 )
 
-// roller calls the roll of one election now and then, and soon after each change.
+// roller calls the roll of one election periodically, and soon after each change.
 type roller struct {
 	cache     *cache
 	attention *attention
@@ -27,7 +27,7 @@ type roller struct {
 	seen      map[string]lastSeen // by incarnation
 }
 
-// lastSeen is when a candidate answered.
+// lastSeen is the last answer of a candidate, and its time.
 type lastSeen struct {
 	elector.CandidateStatus
 	at time.Time
@@ -46,7 +46,7 @@ func (r *roller) run(ctx context.Context, el *elector.Election, changes <-chan s
 			select {
 			case <-timer.C:
 			case <-soon:
-				sleep(ctx, rollSoon) // who stepped down rests by now
+				sleep(ctx, rollSoon) // so that a candidate that stepped down is resting by now
 			case <-attention:
 				var next attended
 				next, attention = r.attention.of(el.Name())
@@ -70,7 +70,7 @@ func (r *roller) call(ctx context.Context, el *elector.Election, open bool) (den
 			return
 		}
 		if err == nil {
-			err = calling.Err() // a roll that was cut off says nothing of those that are missing
+			err = calling.Err() // a roll that was cut off proves nothing about missing candidates
 		}
 		now := time.Now()
 		if err == nil {
@@ -83,8 +83,8 @@ func (r *roller) call(ctx context.Context, el *elector.Election, open bool) (den
 	return denied
 }
 
-// rollOf is who answered, and who did so until a moment ago: one that hangs or is
-// cut off must not just disappear from the page.
+// rollOf returns the candidates that answered, and those that answered until a moment ago: a
+// candidate that hangs or is cut off must not just disappear from the page.
 func (r *roller) rollOf(election string, all []elector.CandidateStatus, err error, now time.Time) roll {
 	answers := roll{Election: election, NowMS: now.UnixMilli(), Candidates: []candidate{}, Error: problemText(err)}
 	ids := map[string]bool{}
@@ -103,7 +103,7 @@ func (r *roller) rollOf(election string, all []elector.CandidateStatus, err erro
 	for incarnation, s := range r.seen {
 		switch {
 		case s.at.Equal(now):
-		case now.Sub(s.at) > rememberFor, ids[s.ID]: // the other one is its next life
+		case now.Sub(s.at) > rememberFor, ids[s.ID]: // the candidate was restarted, with the same id
 			delete(r.seen, incarnation)
 		default:
 			missing = append(missing, s)
@@ -118,8 +118,8 @@ func (r *roller) rollOf(election string, all []elector.CandidateStatus, err erro
 	return answers
 }
 
-// markOf is what the answers of one roll call show against a candidate: they may be two
-// leaders soon, or cannot be distinguished.
+// markOf returns what the answers of one roll call show to be wrong with a candidate: two
+// candidates may lead, or can't be distinguished.
 func markOf(c elector.CandidateStatus, all []elector.CandidateStatus) string {
 	for _, o := range all {
 		if o.ID == c.ID && o.Incarnation != c.Incarnation {

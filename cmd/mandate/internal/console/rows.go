@@ -9,45 +9,45 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// The states of an election in the table.
+// These are the states of an election in the table.
 const (
 	stateLed       = "led"
-	stateVacant    = "vacant"    // no leader, and it is missed
-	statePaused    = "paused"    // no leader, and an operator wants none
+	stateVacant    = "vacant"    // no leader, although one is expected
+	statePaused    = "paused"    // no leader, and an operator has paused the election
 	stateAbandoned = "abandoned" // no leader and no candidate for a day
-	stateNone      = "none"      // no leader; whether there are candidates is not known yet
+	stateNone      = "none"      // no leader; whether there are candidates is unknown
 	stateUnknown   = "unknown"   // nothing has been read yet
 )
 
 type (
-	// row is an election in the table. Its lease is coarse, and times are instants:
-	// so an election in which nothing happens is not sent again.
+	// row is an election in the table. Its lease is coarse, and its times are instants, so that an
+	// election in which nothing happens is not sent again.
 	row struct {
 		Election string `json:"election"`
 		State    string `json:"state"`
-		Problem  string `json:"problem,omitempty"` // what is wrong although there may be a leader
+		Problem  string `json:"problem,omitempty"` // a problem, even if there is a leader
 		Leader   string `json:"leader,omitempty"`
 		Token    uint64 `json:"token,omitempty"`
-		Lease    int    `json:"lease"` // tenths that are left of it
+		Lease    int    `json:"lease"` // remaining lease, in tenths
 		Paused   bool   `json:"paused,omitempty"`
-		Older    bool   `json:"older,omitempty"` // an operator lets versions lead that are older than one that has led
+		Older    bool   `json:"older,omitempty"` // an operator allows older versions to lead again
 		Able     int    `json:"able"`            // candidates that lead or could be elected
-		Of       int    `json:"of"`              // candidates; -1: not known
+		Of       int    `json:"of"`              // candidates; -1: unknown
 		Degraded bool   `json:"degraded,omitempty"`
-		AsOfMS   int64  `json:"as_of,omitempty"` // it has not been read since
-		Error    string `json:"error,omitempty"` // why
+		AsOfMS   int64  `json:"as_of,omitempty"` // when it was read last, if it could not be read since
+		Error    string `json:"error,omitempty"` // why it could not be read
 	}
 
-	// past is what the table shows of the terms.
+	// past is what the table shows of the past terms.
 	past struct {
 		Election string   `json:"election"`
 		Reason   string   `json:"reason,omitempty"` // of the last end
 		Detail   string   `json:"detail,omitempty"`
 		Until    int64    `json:"until,omitempty"`
-		Bad      bool     `json:"bad,omitempty"` // it was not intended
+		Bad      bool     `json:"bad,omitempty"` // the last end was not intended
 		IDs      []string `json:"ids"`
-		// Terms are the latest, newest first: from, until (0: it lasts), index of the
-		// candidate, 1 if it ended badly.
+		// Terms are the latest terms, newest first: from, until (0: it lasts), index in IDs, 1 if
+		// it ended badly.
 		Terms [][4]int64 `json:"terms"`
 	}
 )
@@ -57,8 +57,8 @@ const (
 	rowDetail = 120 // bytes
 )
 
-// endOf is when a term had ended, at the latest; zero: not known. One that vanished had when
-// the next one began.
+// endOf returns when a term had ended at the latest; zero: unknown. A term whose leader vanished
+// had ended when the next term began.
 func endOf(records []elector.TermRecord, i int) time.Time {
 	if records[i].Until.IsZero() && i > 0 {
 		return records[i-1].From
@@ -99,7 +99,7 @@ func pastOf(election string, records []elector.TermRecord) past {
 	return p
 }
 
-// brief is what a row needs to know of the terms.
+// brief summarizes the terms for a row.
 type brief struct {
 	read     bool
 	flapping bool
@@ -111,8 +111,8 @@ func briefOf(records []elector.TermRecord, now time.Time) brief {
 	return brief{read: true, never: len(records) == 0, flapping: flapping != ""}
 }
 
-// lastTerm is when the last term began and ended; the end is zero where its leader vanished,
-// and both are where it lasts.
+// lastTerm returns when the last term began and ended. The end is zero if its leader vanished, and
+// both are zero if the term lasts.
 func lastTerm(records []elector.TermRecord) (began, ended time.Time) {
 	if len(records) == 0 || records[0].Current {
 		return began, ended
@@ -120,25 +120,25 @@ func lastTerm(records []elector.TermRecord) (began, ended time.Time) {
 	return records[0].From, records[0].Until
 }
 
-// count is what a row needs to know of the candidates.
+// count summarizes the candidates for a row.
 type count struct {
 	read         bool
-	able, of     int    // of those that campaign
-	answered     int    // observers among them
+	able, of     int    // of the candidates that campaign
+	answered     int    // how many answered, including observers
 	leader       string // the incarnation that led when the roll was called
-	unresponsive bool   // it did not answer
-	degraded     bool   // a candidate could not take over, and that is no matter of seconds
+	unresponsive bool   // the leader did not answer
+	degraded     bool   // a candidate could not take over, for longer than a rest after a step-down
 }
 
 func countOf(all []elector.CandidateStatus, leader string) count {
 	n := count{read: true, answered: len(all), leader: leader, unresponsive: leader != ""}
 	unable, resting := 0, 0
 	for _, c := range all {
-		if c.Role != elector.RoleObserving { // it never campaigns
+		if c.Role != elector.RoleObserving { // observers never campaign
 			n.of++
-			if !c.Healthy && c.Outdated == "" { // older ones are there in every deploy
+			if !c.Healthy && c.Outdated == "" { // candidates of an older version exist in every deploy
 				unable++
-			} else if c.RestFor > 0 { // after each step-down
+			} else if c.RestFor > 0 { // candidates rest after each step-down
 				resting++
 			}
 		}
@@ -153,7 +153,7 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 	return n
 }
 
-// rowOf is the row of an election of which all has been read that is known.
+// rowOf returns the row of an election from everything that is known of it.
 func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, sight vacancy.Sight, now time.Time) row {
 	r := row{Election: election, Paused: st.Paused, Older: st.AllowOlder != "", Able: n.able, Of: n.of, Degraded: n.degraded}
 	if !n.read {

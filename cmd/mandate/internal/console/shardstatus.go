@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	maxShardStatuses   = 4 // at a time
+	maxShardStatuses   = 4 // concurrently
 	shardStatusTimeout = 2 * time.Second
 )
 
-// shardStatuses are looks at single shards of a map, to which a reader points: a map has no tokens,
-// and to follow a thousand elections for them would be dear.
+// shardStatuses serves the status of single shards that a viewer points to on a map. The map has no
+// tokens: following a thousand elections for them would be expensive.
 type shardStatuses struct {
 	quorum *elector.Quorum
 	cache  *cache
 	turns  turns
 }
 
-// serve is GET /api/shard?election=NAME: the status of one shard of a group that is on the
-// page. Without viewers it is refused, and Redis is not queried.
+// serve serves GET /api/shard?election=NAME: the status of one shard of a group that is on the
+// page. Without viewers it refuses, and does not query Redis.
 func (g *shardStatuses) serve(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("election")
 	group, _, is := shard.OfElection(name)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// turns bound how many queries run at a time.
+// turns is a semaphore that bounds how many queries run concurrently.
 type turns chan struct{}
 
-// limits are how many queries all followers run at a time. Looks: enough to hide the
-// round trips, little enough for the Redis that others work with. Roll calls: many, because they
-// wait for candidates, which may never answer.
+// limits bound the concurrent queries of all followers. Reads of the status: enough to hide the
+// round trips, and few enough not to disturb other users of the Redis nodes. Roll calls: many,
+// because they wait for candidates, which may never answer.
 type limits struct{ looks, rolls turns }
 
 func newLimits() limits {
 	return limits{make(turns, 16), make(turns, 256)}
 }
 
-// query runs one when it is its turn.
+// query calls run when fewer queries than the limit are running. It does not if ctx ends before.
 func (t turns) query(ctx context.Context, within time.Duration, run func(context.Context)) {
 	select {
 	case t <- struct{}{}:
@@ -30,7 +30,7 @@ func (t turns) query(ctx context.Context, within time.Duration, run func(context
 	run(ctx)
 }
 
-// sleep is false when ctx ended.
+// sleep waits for d. It returns false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

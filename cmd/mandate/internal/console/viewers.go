@@ -2,18 +2,18 @@ package console
 
 import "sync"
 
-// viewers counts the viewers.
+// viewers counts the viewers. mu guards the other fields.
 type viewers struct {
 	mu      sync.Mutex
 	n, max  int
-	changed chan struct{} // closed when the first one comes or the last one leaves
+	changed chan struct{} // closed and replaced when the first viewer comes or the last one leaves
 }
 
 func newViewers(limit int) *viewers {
 	return &viewers{max: limit, changed: make(chan struct{})}
 }
 
-// enter is false when there are too many already.
+// enter adds a viewer, or returns false if there are too many.
 func (v *viewers) enter() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -36,7 +36,7 @@ func (v *viewers) leave() {
 	}
 }
 
-// wake is called with the lock held.
+// The caller holds mu.
 func (v *viewers) wake() {
 	close(v.changed)
 	v.changed = make(chan struct{})

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	linger      = 5 * time.Second  // the watch continues for so long without a viewer: a reload
-	listEvery   = 10 * time.Second // between two looks for new elections
-	listAgain   = 2 * time.Second  // after one that no majority of the nodes answered
-	listShare   = 50               // a look through a large Redis takes at most this part of the time
+	linger      = 5 * time.Second  // how long the watch continues without a viewer, such as during a reload
+	listEvery   = 10 * time.Second // between two listings of the elections
+	listAgain   = 2 * time.Second  // after a listing that no majority of the nodes answered
+	listShare   = 50               // the pause after a listing is at least this many times as long as the listing took
 	listTimeout = 2 * time.Second
 	hostsEvery  = time.Second
 )
@@ -24,16 +24,15 @@ const (
 // watch follows the elections while there are viewers.
 type watch struct {
 	quorum    *elector.Quorum
-	elections []string        // to show, or groups; empty: all
-	groups    map[string]bool // of those named: they were groups once. Of follow's goroutine
-	max       int             // that are shown
+	elections []string        // the elections or groups to show; empty: all
+	groups    map[string]bool // those of the named ones that have been groups; owned by the goroutine of follow
+	max       int             // how many elections are shown
 	actions   bool            // the page has buttons
 
 	viewers *viewers
 	display
 }
 
-// run lasts until ctx ends.
 func (w *watch) run(ctx context.Context) {
 	for {
 		there, changed := w.viewers.there()
@@ -52,7 +51,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// watchFor follows them until there has been no viewer for a while.
+// watchFor follows the elections until there has been no viewer for a while.
 func (w *watch) watchFor(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -101,21 +100,21 @@ func (w *watch) showHosts(ctx context.Context) {
 	}
 }
 
-// readNodes reads the nodes while no election is followed: there is none yet, or none could be
-// listed because no node answers. It looks at one that need not be there.
+// readNodes reads the nodes while no election is followed, because there is none yet or because no
+// node answers. It reads the status of an election that need not exist.
 func (w *watch) readNodes(ctx context.Context) {
 	el, err := w.quorum.Election("mandate-console")
-	if err != nil { // not with this name
+	if err != nil { // impossible with this name
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	st, _ := el.Status(ctx) // with the nodes' errors
+	st, _ := el.Status(ctx) // the status has the errors of the nodes
 	w.nodes.note(st.Nodes, time.Now())
 }
 
-// follow keeps a follower for each election and each group that there is, and for the shards
-// that viewers have opened.
+// follow keeps a follower for each election and each group that exists, and for the shards that
+// viewers have opened.
 func (w *watch) follow(ctx context.Context) {
 	defer w.attention.follow(0, nil)
 	f := newFollowers(ctx, w.quorum, w.display)
@@ -129,7 +128,7 @@ func (w *watch) follow(ctx context.Context) {
 		shown := w.arranged(ctx, used, idle, &s)
 		w.cache.set(kindSite, "", s)
 		f.listed(shown, err == nil)
-		w.attention.follow(max(len(shown.elections), f.elections.count()), idleAmong(shown.elections, idle)) // a list that failed is empty
+		w.attention.follow(max(len(shown.elections), f.elections.count()), idleAmong(shown.elections, idle)) // a listing that failed is empty
 		timer := time.NewTimer(listPause(err, w.quorum.Size(), time.Since(began)))
 		for waiting := true; waiting; {
 			open, changed := w.attention.isOpen()
@@ -146,22 +145,22 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// listPause is from a look that took so long to the next one. Where no node was read to its end
-// the server is at work with what it lists, or has more than are listed: the next look costs it
-// the same.
+// listPause returns the pause after a listing that took so long. If no node could be listed
+// completely, the servers were busy with the listing, or have more keys than it reads, and the next
+// one would cost as much.
 func listPause(err error, nodes int, took time.Duration) time.Duration {
 	var failed *elector.QuorumError
 	switch {
 	case errors.Is(err, elector.ErrUnreachable):
 		return listAgain
 	case errors.As(err, &failed) && len(failed.Nodes) < nodes:
-		return listEvery // a node that hangs took the time, and no work
+		return listEvery // a node that hangs took the time, without load
 	default:
 		return max(listEvery, listShare*took)
 	}
 }
 
-// names are the elections to show: those in use, and the others. With an error some may be
+// names returns the elections to show, those in use and the idle ones. With an error some may be
 // missing.
 func (w *watch) names(ctx context.Context) (used, idle []string, s site, err error) {
 	s = site{Prefix: w.quorum.Prefix(), Actions: w.actions}
@@ -175,7 +174,7 @@ func (w *watch) names(ctx context.Context) (used, idle []string, s site, err err
 	return used, idle, s, err
 }
 
-// arranged is a list with the shards of each group as one row.
+// arranged arranges a list for the page, with the shards of each group as one row.
 func (w *watch) arranged(ctx context.Context, used, idle []string, s *site) shown {
 	var all shown
 	if len(w.elections) > 0 {
@@ -185,14 +184,14 @@ func (w *watch) arranged(ctx context.Context, used, idle []string, s *site) show
 	all.elections, all.groups = fitting(ctx, w.quorum, w.max, others, idle), map[string]int{}
 	s.Hidden = len(others) - len(all.elections) + left
 	for _, g := range groups {
-		if !slices.Contains(others, g.Name) { // else it stands there as an election, which is what is wrong with it
+		if !slices.Contains(others, g.Name) { // otherwise its name is that of an election, too, which is shown with that problem
 			all.groups[g.Name] = len(g.Shards)
 		}
 	}
 	return all
 }
 
-// named are those that the console was started for: groups, where there is such a one.
+// named returns what the console was started for. A name that has been a group remains a group.
 func (w *watch) named(ctx context.Context, names []string) shown {
 	all := shown{groups: map[string]int{}}
 	is := make([]bool, len(names))

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// attempts are how often a step is played until it has happened. A lease of a demo is short
-// and counts on: while a busy machine lets this process stand still for half of it, a leader
-// loses its term, and the step is another one's.
+// attempts is how often a step is tried. The lease of the demo is short: when a busy machine
+// suspends this process for half of it, the leader loses its term, and the step fails because
+// another candidate leads.
 const attempts = 4
 
-// play plays a step with the present leader, again if it does not happen.
+// play plays a step with the present leader, and repeats it if it fails.
 func (c *cluster) play(ctx context.Context, i int, st step) (what, measured string, err error) {
 	for attempt := 1; ; attempt++ {
 		if i > 0 && !c.catchUp(ctx) {
@@ -27,7 +27,7 @@ func (c *cluster) play(ctx context.Context, i int, st step) (what, measured stri
 	}
 }
 
-// repair undoes what a step that broke off has left.
+// repair undoes what a failed step has left.
 func (c *cluster) repair() {
 	for _, a := range c.candidates {
 		a.link.restore()

@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// candidate has connections of its own.
+// candidate is a candidate of the demo, with its own connections.
 type candidate struct {
 	name    string
 	color   output.Color
@@ -16,5 +16,5 @@ type candidate struct {
 	quorum  *elector.Quorum
 	elector *elector.Elector
 	beat    *health.Heartbeat
-	hung    atomic.Bool // its work does not beat
+	hung    atomic.Bool // its work does not beat the heartbeat
 }

@@ -25,21 +25,21 @@ const (
 	beatBound    = time.Second // of the heartbeat
 )
 
-// cluster is the demo's Redis nodes and candidates, and what their work has seen so far.
+// cluster has the demo's Redis nodes and candidates, and what their work has seen.
 type cluster struct {
 	transcript
 
 	nodes      []*miniredis.Miniredis
 	candidates []*candidate
 
-	started sync.Once // of start
+	started sync.Once // guards start
 	cancel  context.CancelFunc
-	ctx     context.Context // the life of the candidates, which steps start and end
+	ctx     context.Context // the lifetime of the candidates
 	wg      sync.WaitGroup
 
-	seen *observations // of the candidates' work
+	seen *observations // of all candidates' work
 
-	leader, before observation // the last two starts of work; of the steps only
+	leader, before observation // the last two starts of work; owned by the goroutine that plays the steps
 }
 
 func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
@@ -81,7 +81,7 @@ func (c *cluster) newCandidate(name string, log *slog.Logger) (*candidate, error
 	return a, err
 }
 
-// connect makes a quorum of the nodes, over a link that a step can cut; nil: over none.
+// connect makes a quorum of the nodes, over a link that a step can cut; nil: over no link.
 func (c *cluster) connect(over *link) (*elector.Quorum, error) {
 	var clients []redis.UniversalClient
 	for _, m := range c.nodes {
@@ -93,12 +93,11 @@ func (c *cluster) connect(over *link) (*elector.Quorum, error) {
 	}
 	q, err := elector.NewQuorum(clients...)
 	for _, client := range clients {
-		_ = client.Close() // only its options were needed
+		_ = client.Close() // NewQuorum uses only their options
 	}
 	return q, err
 }
 
-// start lets the candidates campaign.
 func (c *cluster) start() {
 	for _, a := range c.candidates {
 		c.wg.Go(func() {
@@ -110,7 +109,6 @@ func (c *cluster) start() {
 	}
 }
 
-// work is what a leader of the demo does: it beats until its context ends.
 func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) error {
 	c.observed(observation{workStarted, a, term.Token(), time.Now()})
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -134,7 +132,8 @@ func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) er
 	}
 }
 
-// whyEnded is the cause of a term's end; that it is the health is plain from a probe's name.
+// whyEnded returns why a term ended. For a failed probe its error suffices, which has the probe's
+// name.
 func whyEnded(ended *elector.Ended) string {
 	switch {
 	case ended.Err == nil:
@@ -146,7 +145,7 @@ func whyEnded(ended *elector.Ended) string {
 	}
 }
 
-// other is a candidate that is not this one.
+// other returns another candidate than a.
 func (c *cluster) other(a *candidate) *candidate {
 	for _, b := range c.candidates {
 		if b != a {
@@ -156,7 +155,7 @@ func (c *cluster) other(a *candidate) *candidate {
 	return a
 }
 
-// hang makes a node accept and never answer, until the returned function is called.
+// hang makes a node accept requests without answering them, until the returned function is called.
 func (c *cluster) hang(i int) (unhang func()) {
 	block := make(chan struct{})
 	srv := c.nodes[i].Server()

@@ -9,13 +9,13 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// Limit ends a demo that is stuck. It takes about ten seconds.
+// Limit bounds a demo that is stuck. A demo normally takes about ten seconds.
 const Limit = 100 * time.Second
 
-// readingPause lets a person follow.
+// readingPause lets a person follow the output.
 const readingPause = 400 * time.Millisecond
 
-// Play plays all steps, up to the first one that does not happen.
+// Play plays all steps, up to the first one that fails.
 func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package demo is `mandate demo`: three embedded Redis nodes and three candidates in one
-// process, and the failures that an election is for, each measured while it happens.
+// Package demo implements `mandate demo`: three embedded Redis nodes and three candidates in one
+// process, and the failures that elections protect against, each measured while it happens.
 //
-// cluster.go holds the nodes and the candidates, observations.go what the candidates' work
-// has seen of the election, leaders.go who led last, steps.go the story; again.go plays a
-// step until it has happened, and serve.go repeats all on the console's page.
+// cluster.go has the nodes and the candidates, observations.go what the candidates' work has seen,
+// leaders.go the changes of the leader, steps.go the steps. again.go repeats a step that has
+// failed, and serve.go repeats all steps on the console's page.
 package demo

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// errBroken is what no busy machine explains.
+// errBroken marks a failure that a busy machine does not explain. The step is not repeated.
 var errBroken = errors.New("a promise was broken")
 
 // succession waits for the end of the old leader's work and the start of the next one's, and
@@ -27,13 +27,13 @@ func (c *cluster) succession(ctx context.Context, old observation) (stopped, nex
 	return stopped, next, nil
 }
 
-// forget drops the observations of former terms: the story on the page has no end.
+// forget drops the observations of past terms: on the page the demo runs forever.
 func (c *cluster) forget() {
 	c.seen.keep(func(o observation) bool { return o.token == c.leader.token })
 }
 
-// catchUp waits for the present leader, which need not be that of the last step. False:
-// there is none, or ctx ended.
+// catchUp waits for the present leader, which need not be that of the last step. It returns false
+// if there is none, or if ctx has ended.
 func (c *cluster) catchUp(ctx context.Context) bool {
 	_, err := c.seen.await(ctx, func(o observation) bool {
 		if t := o.who.elector.Term(); o.kind != workStarted || t == nil || t.Token() != o.token {

@@ -9,7 +9,7 @@ import (
 
 // link is a candidate's network connection, which a step can cut.
 type link struct {
-	mu    sync.Mutex // of both below
+	mu    sync.Mutex // guards down and conns
 	down  bool
 	conns map[net.Conn]struct{}
 }

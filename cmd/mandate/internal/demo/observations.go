@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// observation is something that the work of a candidate has seen.
+// observation is an event that the work of a candidate has observed.
 type observation struct {
 	kind  observationKind
 	who   *candidate
@@ -20,15 +20,15 @@ type observationKind int
 
 const (
 	workStarted  observationKind = iota
-	workCanceled                 // its context has ended
+	workCanceled                 // the context of the work has ended
 	workStopped
 )
 
-// observations are those of all candidates. Safe for concurrent use.
+// observations are the events of all candidates. It is safe for concurrent use.
 type observations struct {
-	mu      sync.Mutex // of both below
+	mu      sync.Mutex // guards all and changed
 	all     []observation
-	changed chan struct{} // closed at the next one
+	changed chan struct{} // closed and replaced at the next observation
 }
 
 func newObservations() *observations { return &observations{changed: make(chan struct{})} }
@@ -41,17 +41,17 @@ func (s *observations) add(o observation) {
 	s.changed = make(chan struct{})
 }
 
-// keep drops all others.
+// keep drops all observations that are not wanted.
 func (s *observations) keep(wanted func(observation) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o observation) bool { return !wanted(o) })
 }
 
-// stepTimeout is that of anything that should happen.
+// stepTimeout bounds each wait for an observation.
 const stepTimeout = 8 * time.Second
 
-// await waits for the first observation of a kind.
+// await waits for the first observation for which is returns true.
 func (s *observations) await(ctx context.Context, is func(observation) bool) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

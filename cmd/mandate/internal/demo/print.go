@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// result is a step in the summary.
+// result is the result of a step in the summary.
 type result struct {
 	step, what, measured string
 	ok                   bool
@@ -30,13 +30,13 @@ func summarize(p *output.Printer, results []result, took time.Duration) {
 	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
 }
 
-// transcript prints what happens, each line with the time since the demo began.
+// transcript prints events, each line with the time since the demo began.
 type transcript struct {
 	out   *output.Printer
 	began time.Time
 }
 
-// report prints a line about a candidate, note one about something else.
+// report prints a line about a candidate, and note prints one about something else.
 func (t transcript) report(a *candidate, what string) {
 	gap := " "
 	if strings.HasPrefix(what, "'") {
@@ -50,7 +50,7 @@ func (t transcript) note(format string, args ...any) {
 	t.out.Println("%s  %s", t.clock(), t.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
 }
 
-// clockWidth is that of clock and the gap after it.
+// clockWidth is the width of the clock and the gap after it.
 const clockWidth = 13
 
 func (t transcript) clock() string {

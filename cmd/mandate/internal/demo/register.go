@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fencedWrite is a write as a resource with a token check does it.
+// fencedWrite is the write of a resource that checks tokens.
 const fencedWrite = `
 if tonumber(redis.call('HGET', KEYS[1], 'token') or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
@@ -14,7 +14,7 @@ return 1`
 
 const registerKey = "demo:register"
 
-// write writes a leader's name under its token; false: it was refused.
+// write writes a leader's name under its token. It returns false if the write was refused.
 func (c *cluster) write(ctx context.Context, o observation) (bool, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: c.nodes[0].Addr()})
 	defer func() { _ = rdb.Close() }()

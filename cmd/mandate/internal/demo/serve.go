@@ -14,8 +14,8 @@ import (
 // stepPause lets a viewer of the page see what a step has changed.
 const stepPause = 6 * time.Second
 
-// Serve repeats the story on the console's page, whose buttons need the token, until ctx
-// ends. A viewer may use the buttons; a step that does not happen then is skipped.
+// Serve repeats the steps on the console's page, whose buttons need the token, until ctx ends. A
+// viewer may use the buttons; a step that fails because of that is skipped.
 func Serve(ctx context.Context, p *output.Printer, l net.Listener, token string, log *slog.Logger) error {
 	c, err := newCluster(p, log)
 	if err != nil {
@@ -46,22 +46,21 @@ func Serve(ctx context.Context, p *output.Printer, l net.Listener, token string,
 	return <-served
 }
 
-// repeat plays the steps until ctx ends.
 func (c *cluster) repeat(ctx context.Context) {
 	all := steps()
 	for round := 0; ctx.Err() == nil; round++ {
 		for i, st := range all {
 			if round > 0 && i == 0 {
-				continue // they have been elected
+				continue // the first step is the first election
 			}
 			if i > 0 && !c.catchUp(ctx) || i == len(all)-1 && c.before.who == nil {
-				break // there is no leader, or no former one that could write late
+				break // there is no leader, or no former leader that could write late
 			}
 			c.out.Println("\n%s", c.out.Paint(output.Bold, st.title))
 			if _, _, err := c.play(ctx, i, st); err != nil && ctx.Err() == nil {
 				c.note("this time it did not happen: %v", err)
 			}
-			if i != len(all)-2 { // the candidate that is cut off is connected in the last step
+			if i != len(all)-2 { // the candidate that was cut off is reconnected in the last step
 				c.repair()
 			}
 			if pause(ctx, stepPause); ctx.Err() != nil {
@@ -72,8 +71,7 @@ func (c *cluster) repeat(ctx context.Context) {
 	}
 }
 
-// moreElections are two more of the same candidates, so that the page has something to
-// compare.
+// moreElections adds two elections of the same candidates, so that the page has more to show.
 func (c *cluster) moreElections(log *slog.Logger) error {
 	for _, a := range c.candidates {
 		for _, cfg := range []elector.Config{

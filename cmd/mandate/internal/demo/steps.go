@@ -9,8 +9,8 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// step is one scene of the demo. It returns what the summary shows: what happened, and the
-// time it measured.
+// step is one step of the demo. play returns what the summary shows: what happened, and what was
+// measured.
 type step struct {
 	title, short string
 	play         func(context.Context, *cluster) (what, measured string, err error)
@@ -39,8 +39,8 @@ func elect(ctx context.Context, c *cluster) (string, string, error) {
 	return first.who.name + " leads, the others wait", "after " + output.Millis(first.at.Sub(began)), nil
 }
 
-// handOver measures the time between the end of the old leader's work and the
-// start of the next one's.
+// handOver makes the leader resign, and measures the time between the end of its work and the start
+// of the next leader's.
 func handOver(ctx context.Context, c *cluster) (string, string, error) {
 	old := c.leader
 	c.report(old.who, "resigns: its work stops, then it releases the lock")
@@ -56,7 +56,7 @@ func handOver(ctx context.Context, c *cluster) (string, string, error) {
 	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
 }
 
-// hangWork lets the leader's work stop beating.
+// hangWork makes the leader's work stop beating its heartbeat.
 func hangWork(ctx context.Context, c *cluster) (string, string, error) {
 	old := c.leader
 	old.who.hung.Store(true)
@@ -74,7 +74,7 @@ func hangWork(ctx context.Context, c *cluster) (string, string, error) {
 	return old.who.name + " stepped down -> " + next.who.name, "after " + output.Millis(next.at.Sub(at)), nil
 }
 
-// hangNode lets one Redis accept and never answer, for a few renewals.
+// hangNode makes one Redis node accept requests without answering, for a few renewals.
 func hangNode(ctx context.Context, c *cluster) (string, string, error) {
 	const during, renewed = 1800 * time.Millisecond, 2
 	lead := c.leader
@@ -90,7 +90,7 @@ func hangNode(ctx context.Context, c *cluster) (string, string, error) {
 	for (time.Since(began) < during || renewals < renewed && time.Since(began) < stepTimeout) && ctx.Err() == nil {
 		pause(ctx, 5*time.Millisecond)
 		if !term.Valid() {
-			<-term.Done() // the reason comes by a timer
+			<-term.Done() // a timer sets the reason, perhaps a moment later
 			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
 		}
 		renewals = lead.who.elector.Stats().Renewals.Confirmed - before
@@ -103,8 +103,8 @@ func hangNode(ctx context.Context, c *cluster) (string, string, error) {
 	return lead.who.name + " remains leader", fmt.Sprintf("%d renewals", renewals), nil
 }
 
-// cutOff closes all connections of the leader and allows no new ones: to the others it is
-// dead. It must stop by its own clock before its lease ends.
+// cutOff closes all connections of the leader and prevents new ones, so that it seems dead to the
+// other candidates. It must stop by its own clock before its lease ends.
 func cutOff(ctx context.Context, c *cluster) (string, string, error) {
 	old := c.leader
 	old.who.link.cut()
@@ -128,8 +128,7 @@ func cutOff(ctx context.Context, c *cluster) (string, string, error) {
 	return old.who.name + " -> " + next.who.name, "lease + " + output.Millis(max(0, late)), nil
 }
 
-// staleWrite shows what the token is for: a write that was under way when its
-// leader was replaced.
+// staleWrite shows what the token is for: it refuses a write of a former leader that arrives late.
 func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
 	old, now := c.before, c.leader
 	old.who.link.restore()

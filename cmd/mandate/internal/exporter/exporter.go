@@ -1,5 +1,5 @@
-// Package exporter reports elections to Prometheus from Redis' side: also of those whose
-// candidates are all gone, and of programs that are not scraped.
+// Package exporter reports elections to Prometheus as Redis knows them, including elections whose
+// candidates are all gone, and programs that are not scraped.
 package exporter
 
 import (
@@ -17,39 +17,39 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// Bounds of what scrapes may cost.
+// These bound the load of scrapes.
 const (
-	freshFor   = 5 * time.Second  // one reading serves all scrapes meanwhile
+	freshFor   = 5 * time.Second  // a reading serves all scrapes for this time
 	readWithin = 8 * time.Second  // Prometheus waits for 10 s
-	deniedFor  = 10 * time.Minute // a refused roll call disturbs the subscription
+	deniedFor  = 10 * time.Minute // a refused roll call interrupts the subscription
 )
 
 // Exporter serves /metrics. Make one with New.
 type Exporter struct {
 	quorum *elector.Quorum
 
-	mu     sync.Mutex // held while Redis is read: one reading at a time
+	mu     sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
 	read   time.Time
 	text   []byte
 	seen   map[string]vacancy.Sight // by election
-	denied map[string]time.Time     // when the Redis user might not call the roll
+	denied map[string]time.Time     // when Redis last refused the roll call, by election
 
 	groups groups
 }
 
-// New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
+// New makes an Exporter of all elections under the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
 	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}, groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}}}
 }
 
-// ServeHTTP answers a scrape.
+// ServeHTTP serves a scrape.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = w.Write(e.metrics()) // the client may be gone
 }
 
-// metrics is the newest reading. It does not end with the client's time-out: a scrape that
-// was given up would otherwise be read again in vain.
+// metrics returns the newest reading. Reading continues after the time-out of the client: otherwise
+// the next scrape would have to begin again.
 func (e *Exporter) metrics() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *Exporter) metrics() []byte {
 	defer cancel()
 	began := time.Now()
 	used, idle, err := e.quorum.ElectionsByUse(ctx)
-	names, shards := shard.Split(append(used, idle...)) // time may be up before all are read
+	names, shards := shard.Split(append(used, idle...)) // used first: time may be up before all are read
 	all := e.readAll(ctx, names, err == nil)
 	groups := e.groups.read(ctx, shards, err == nil)
 	e.read = time.Now()
@@ -99,8 +99,8 @@ func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) [
 	return all
 }
 
-// remember keeps since when elections are vacant, of which the history may hold nothing,
-// and where the roll may not be called. It is called with the lock held.
+// remember keeps since when elections have been vacant, because the history may lack that, and
+// where the roll may not be called. The caller holds mu.
 func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 	there := map[string]bool{}
 	for i := range all {
@@ -118,12 +118,12 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			s.Look(r.status.Leader != nil, now)
 			s.Recorded(r.began, r.ended, now)
 			e.seen[r.name], r.leaderless = s, s.For(now).Seconds()
-			if r.never && !s.Led() { // counted from here it would be missed again after each restart of ours
+			if r.never && !s.Led() { // counted from now, it would seem missed again after each restart of the exporter
 				r.leaderless = math.Inf(1)
 			}
 		}
 	}
-	if !complete { // what is missing now may be there
+	if !complete { // elections that are missing now may still exist
 		return
 	}
 	for name := range e.seen {
@@ -138,7 +138,7 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 	}
 }
 
-// missing reports whether something was found that could not be read.
+// missing reports whether some of what was found could not be read.
 func missing(all []reading, groups []groupReading) bool {
 	return slices.ContainsFunc(all, func(r reading) bool { return r.missing() }) ||
 		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
@@ -164,7 +164,7 @@ func observers(roll []elector.CandidateStatus) int {
 	return n
 }
 
-// write is the text format of Prometheus, by family.
+// write formats the readings as Prometheus text, family by family.
 func write(prefix string, all []reading, groups []groupReading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
 	var b bytes.Buffer
 	w := &writer{b: &b, prefix: prefix}
@@ -192,7 +192,8 @@ func write(prefix string, all []reading, groups []groupReading, complete bool, t
 	return b.Bytes()
 }
 
-// nodesOf are the Redis nodes in their order, and those of which an election could be read.
+// nodesOf returns the Redis nodes in their order, and which of them any election could be read
+// from.
 func nodesOf(all []reading) (names []string, up map[string]bool) {
 	up = map[string]bool{}
 	for i := range all {
@@ -206,18 +207,18 @@ func nodesOf(all []reading) (names []string, up map[string]bool) {
 	return names, up
 }
 
-// readNodes are the nodes when no election shows them: no node answers, or there is none
-// yet. It reads one that need not be there.
+// readNodes returns the nodes if there is no reading of an election, because there is no election
+// yet or because no node answers. It reads the status of an election that need not exist.
 func (e *Exporter) readNodes(ctx context.Context, searched bool) (names []string, up map[string]bool) {
 	r := reading{}
 	if el, err := e.quorum.Election("mandate-exporter"); err == nil {
 		bounded, cancel := context.WithTimeout(ctx, statusWithin)
 		defer cancel()
-		r.status, _ = el.Status(bounded) // the nodes' errors are in it
+		r.status, _ = el.Status(bounded) // the status has the errors of the nodes
 	}
 	for i := range r.status.Nodes {
 		n := &r.status.Nodes[i]
-		n.Reachable = n.Reachable || searched // the user may read other keys only
+		n.Reachable = n.Reachable || searched // the search succeeded; the user may lack the right to read this key
 	}
 	return nodesOf([]reading{r})
 }

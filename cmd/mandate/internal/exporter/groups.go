@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	atATime     = 16              // elections, and groups, that are read at a time
-	groupWithin = 4 * time.Second // two waits for a node that hangs, one after the other
-	maxMembers  = 200             // of a group, that have series of their own
+	atATime     = 16              // elections, and groups, that are read concurrently
+	groupWithin = 4 * time.Second // two time-outs of a node that hangs, one after the other
+	maxMembers  = 200             // members of a group that have their own series
 )
 
-// groupReading is what was read of one group: as a whole, however many shards it has.
+// groupReading is what was read of one group as a whole, however many shards it has.
 type groupReading struct {
 	name    string
-	listed  int // elections of its shards: all that is known of a group without members
+	listed  int // elections of its shards, which is all that is known of a group without members
 	status  shard.Status
-	err     error // nothing is known then
+	err     error // if set, nothing is known
 	unowned time.Duration
 }
 
-// groups reads groups, and remembers since when their shards have had no owner. For one scrape at a time.
+// groups reads groups, and remembers since when their shards have had no owner. Only one scrape may
+// use it at a time.
 type groups struct {
 	quorum  *elector.Quorum
-	unowned map[string]map[int]time.Time // by group, by shard
+	unowned map[string]map[int]time.Time // since when, by group and shard
 }
 
-// read reads them beside each other.
+// read reads the groups concurrently.
 func (g groups) read(ctx context.Context, groups map[string]shard.Set, complete bool) []groupReading {
 	all := make([]groupReading, 0, len(groups))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -58,7 +59,7 @@ func (g *groupReading) read(ctx context.Context, q *elector.Quorum) {
 	ctx, cancel := context.WithTimeout(ctx, groupWithin)
 	defer cancel()
 	g.status, g.err = shard.Read(ctx, q, g.name)
-	if errors.Is(g.err, shard.ErrNoGroup) { // its members are gone, and its shards without owners
+	if errors.Is(g.err, shard.ErrNoGroup) { // its members are gone, so its shards have no owners
 		g.status, g.err = shard.Status{Group: g.name, Shards: g.listed, Unowned: make([]shard.Vacancy, g.listed)}, nil
 		for i := range g.status.Unowned {
 			g.status.Unowned[i].Shard = i
@@ -81,7 +82,7 @@ func (g groups) remember(all []groupReading, complete bool, now time.Time) {
 			if at, was := before[v.Shard]; was {
 				since[v.Shard] = at
 			}
-			// At once more than nothing: an alert can go by it.
+			// Never zero for an unowned shard, so that an alert can test it at once.
 			r.unowned = max(r.unowned, time.Millisecond, now.Sub(since[v.Shard]))
 		}
 		g.unowned[r.name] = since
@@ -133,8 +134,8 @@ func open(members []shard.MemberStatus) []shard.MemberStatus {
 	return slices.DeleteFunc(slices.Clone(members), func(m shard.MemberStatus) bool { return m.Closed != "" })
 }
 
-// first are the members that have series: of two with one id, whose series would be the same,
-// the one that owns more.
+// first returns the members that have series. If two members have the same id, and so would have
+// the same series, it returns the one that owns more shards.
 func first(members []shard.MemberStatus) []*shard.MemberStatus {
 	var all []*shard.MemberStatus
 	for i := range members {

@@ -9,25 +9,25 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// statusWithin is more than a Status takes beside a node that hangs.
+// statusWithin is longer than a Status takes when a node hangs.
 const statusWithin = 2 * time.Second
 
 // reading is what was read of one election.
 type reading struct {
 	name       string
 	status     elector.Status
-	err        error     // of the status: nothing is known then
-	began      time.Time // the last term
-	ended      time.Time // that term; zero: not known, its leader vanished perhaps
+	err        error     // of the status; if set, nothing is known
+	began      time.Time // when the last term began
+	ended      time.Time // when it ended; zero: unknown, perhaps because its leader vanished
 	never      bool      // the history has no term
-	leaderless float64   // for how many seconds; +Inf: no leader was ever seen
-	called     bool      // the roll
+	leaderless float64   // seconds without a leader; +Inf: none was ever seen
+	called     bool      // the roll was called
 	roll       []elector.CandidateStatus
 	rollErr    error
 }
 
-// readFrom reads the status, and starts the roll call: its candidates may never answer, which must
-// not keep other elections waiting.
+// readFrom reads the status, and starts the roll call without waiting for it: candidates may never
+// answer, which must not delay the other elections.
 func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls *sync.WaitGroup) {
 	el, err := q.Election(r.name)
 	if err != nil {
@@ -49,14 +49,16 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 	}
 }
 
-// call calls the roll. One that was cut off shows nothing of those that are missing.
+// call calls the roll. A roll that was cut off is an error, because candidates may be missing from
+// it.
 func (r *reading) call(ctx context.Context, el *elector.Election) {
 	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
 		r.rollErr = ctx.Err()
 	}
 }
 
-// missing reports whether time was up before all was read, or a node was not reached.
+// missing reports whether something could not be read, because time was up or a node was not
+// reached.
 func (r *reading) missing() bool {
 	return r.err != nil || r.rollErr != nil && !errors.Is(r.rollErr, elector.ErrDenied)
 }

@@ -37,7 +37,8 @@ func (w *writer) each(all []reading, name, help string, value func(*reading) (fl
 	}
 }
 
-// quoted is a label's value: anyone who may write to Redis chooses the names of elections.
+// quoted returns a label's value, escaped: anyone who may write to Redis can choose the names of
+// elections.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\uFFFD")) + `"`
 }

@@ -1,4 +1,4 @@
-// Package listing bounds what a list of all elections shows. It imports the public API only.
+// Package listing bounds what a list of all elections shows. It imports only the public API.
 package listing
 
 import (
@@ -8,19 +8,19 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// MaxGroups is how many groups of shards a list shows: each of them is read as a whole, and two
-// keys that anybody may have written look like one.
+// MaxGroups is how many groups of shards a list shows. It bounds the work, because each group is
+// read as a whole, and any two keys that someone has written can look like a group.
 const MaxGroups = 500
 
-// A Group is a group of shards, and those of them that Redis lists.
+// A Group is a group of shards, with those of its shards that Redis lists.
 type Group struct {
 	Name   string
 	Shards shard.Set
 }
 
-// Fold separates the names of elections into groups, at most so many, and the others. The
-// names of elections in use come first, as of elector.Quorum.ElectionsByUse, and so do their
-// groups; left are the groups that found no room.
+// Fold separates the names of elections into groups and others. names must list the elections in
+// use first, as elector.Quorum.ElectionsByUse does; the groups are returned in that order. Of more
+// groups than most the last ones are left out; left is their number.
 func Fold(names []string, most int) (others []string, groups []Group, left int) {
 	others, shards := shard.Split(names)
 	first := make(map[string]int, len(shards))

@@ -1,6 +1,5 @@
-// Package logqueue keeps a log from blocking the program that writes it. A pipe whose
-// reader hangs (a log driver, Ctrl-S in a terminal) would else hold up whatever is
-// about to be done: a shutdown, a kill, a step-down.
+// Package logqueue keeps a log from blocking the program that writes it. Without it, a pipe whose
+// reader hangs (a log driver, Ctrl-S in a terminal) would delay a shutdown, a kill, or a step-down.
 package logqueue
 
 import (
@@ -13,22 +12,22 @@ import (
 	"time"
 )
 
-// most is how many writes wait for the reader: enough for a reader that pauses, and
-// some 200 KiB of memory.
+// most is how many writes can wait for the reader: enough for a reader that pauses, and some 200
+// KiB of memory.
 const most = 1024
 
 var errFull = errors.New("the log's reader is too slow")
 
-// Queue is a Writer that never blocks: one goroutine writes what waits, in order, and
-// what has no room is refused. Safe for concurrent use.
+// Queue is a Writer that never blocks: one goroutine writes the queued lines in order, and a Write
+// without room is refused. It is safe for concurrent use.
 type Queue struct {
 	w    io.Writer
-	lost atomic.Int64 // records that will not be read, and were not reported
+	lost atomic.Int64 // records that were dropped, and not reported yet
 
-	mu              sync.Mutex // the two below, and sending to lines
+	mu              sync.Mutex // guards started, closed and sending to lines
 	started, closed bool
 	lines           chan []byte
-	done            chan struct{} // closed when all is written
+	done            chan struct{} // closed when all lines are written
 }
 
 // New returns a queue in front of w. It starts its goroutine with the first Write.
@@ -39,14 +38,14 @@ func New(w io.Writer) *Queue {
 func (q *Queue) run() {
 	defer close(q.done)
 	for line := range q.lines {
-		// A reader that has gone may come back (a named pipe), so each is tried.
+		// A reader that is gone may come back (a named pipe), so every write is tried.
 		if _, err := q.w.Write(line); err != nil {
 			q.lost.Add(1)
 		}
 	}
 }
 
-// Write takes a copy, or refuses at once.
+// Write queues a copy of line, or returns an error at once if there is no room.
 func (q *Queue) Write(line []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,8 +64,7 @@ func (q *Queue) Write(line []byte) (int, error) {
 	}
 }
 
-// Close waits until everything is written, but no longer than that. Nothing is taken
-// any more.
+// Close blocks until everything is written, but at most for wait. Further writes are refused.
 func (q *Queue) Close(wait time.Duration) {
 	q.mu.Lock()
 	if !q.closed {
@@ -86,23 +84,23 @@ func (q *Queue) Close(wait time.Duration) {
 	}
 }
 
-// Handler is a slog.Handler whose records go through a queue. It counts those that
-// were lost, and says so as soon as there is room again.
+// Handler is a slog.Handler whose records go through a queue. It counts dropped records, and logs
+// their number as soon as there is room again.
 type Handler struct {
 	queue *Queue
-	plain slog.Handler // without the attributes of a logger
+	plain slog.Handler // without the attributes and groups of a logger
 	inner slog.Handler
 }
 
 // NewHandler returns a handler that formats as inner, which writes to q.
 func NewHandler(q *Queue, inner slog.Handler) *Handler { return &Handler{q, inner, inner} }
 
-// Enabled is that of the inner handler.
+// Enabled calls that of the inner handler.
 func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.inner.Enabled(ctx, level)
 }
 
-// Handle never blocks and never fails.
+// Handle never blocks and never returns an error.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if n := h.queue.lost.Swap(0); n > 0 {
 		gap := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the log's reader is gone or too slow", 0)
@@ -117,12 +115,12 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs is that of the inner handler.
+// WithAttrs adds attributes to the inner handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &Handler{h.queue, h.plain, h.inner.WithAttrs(attrs)}
 }
 
-// WithGroup is that of the inner handler.
+// WithGroup opens a group in the inner handler.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	return &Handler{h.queue, h.plain, h.inner.WithGroup(name)}
 }

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Cells is how many cells of a terminal a text takes: two for the characters of East Asia
-// and for emoji, none for what is drawn over the character before.
+// Cells returns how many cells of a terminal a text takes: two for East Asian characters and emoji,
+// none for combining characters.
 func Cells(s string) int {
 	n := 0
 	for _, r := range s {
@@ -31,7 +31,7 @@ func cellsOf(r rune) int {
 }
 
 // wide holds the characters of Unicode's East_Asian_Width W and F, in ranges that include
-// unassigned ones between them.
+// unassigned characters.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x1100, 0x115f, 1}, {0x231a, 0x231b, 1}, {0x23e9, 0x23ec, 1}, {0x23f0, 0x23f3, 3}, {0x25fd, 0x25fe, 1}, {0x2614, 0x2615, 1},
@@ -48,7 +48,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Printable replaces what would move the cursor, or change how others read a line.
+// Printable replaces characters that could move the cursor or change how the rest of a line is
+// displayed.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -60,7 +61,7 @@ func Printable(s string) string {
 
 const ellipsis = ".."
 
-// Cut shortens a text to so many cells, at its end.
+// Cut shortens a text at its end to at most so many cells.
 func Cut(s string, cells int) string {
 	if s = Printable(s); Cells(s) <= cells {
 		return s
@@ -71,14 +72,14 @@ func Cut(s string, cells int) string {
 	return head(s, cells-len(ellipsis)) + ellipsis
 }
 
-// CutMiddle shortens a text and keeps both ends.
+// CutMiddle shortens a text in the middle.
 func CutMiddle(s string, cells int) string {
 	return Shorten([]string{s}, cells)[0]
 }
 
-// Shorten makes names fit into a column of so many cells. All lose the same part, the middle
-// if that will do, so that different names stay different: three hosts of one domain must not
-// become one. Where no single part can go, the names stay whole.
+// Shorten makes names fit into a column of so many cells. It removes the same part of each long
+// name, preferably from the middle, so that different names stay different: three hosts of one
+// domain must not look the same. If no single part can be removed, the names stay whole.
 func Shorten(names []string, cells int) []string {
 	clean := make([]string, len(names))
 	for i, name := range names {
@@ -111,7 +112,7 @@ func Shorten(names []string, cells int) []string {
 		}
 	}
 	keep = max(0, keep-len(ellipsis))
-	for from := 1; from < longest && keep > 0; from++ { // what differs lies between two parts that are the same
+	for from := 1; from < longest && keep > 0; from++ { // the differing part is between two equal parts
 		if short := try(func(name string) string { return ellipsis + head(tail(name, Cells(name)-from), keep) + ellipsis }); short != nil {
 			return short
 		}
@@ -119,8 +120,8 @@ func Shorten(names []string, cells int) []string {
 	return clean
 }
 
-// endsOf are the ways to divide so many cells between both ends of a name, given as those
-// of the later end: the even one first.
+// endsOf returns the ways to divide so many cells between both ends of a name, as the cells of the
+// second end. The even division comes first.
 func endsOf(cells int) (ends []int) {
 	half := cells / 2
 	for d := 0; d <= cells-half; d++ {
@@ -142,7 +143,6 @@ func distinct(names []string) int {
 	return len(set)
 }
 
-// head is the beginning of a text, at most so many cells.
 func head(s string, cells int) string {
 	for i, r := range s {
 		if cells -= cellsOf(r); cells < 0 {
@@ -152,7 +152,6 @@ func head(s string, cells int) string {
 	return s
 }
 
-// tail is the end of a text, at most so many cells.
 func tail(s string, cells int) string {
 	runes := []rune(s)
 	for i := len(runes) - 1; i >= 0; i-- {
@@ -163,7 +162,7 @@ func tail(s string, cells int) string {
 	return s
 }
 
-// List names the first of so many things.
+// List joins the first names, at most limit, and counts the others.
 func List(names []string, limit int) string {
 	if more := len(names) - limit; more > 0 {
 		names = append(slices.Clone(names[:limit]), fmt.Sprintf("and %d more", more))

@@ -1,4 +1,4 @@
-// Package output is how the commands write: one table, one JSON, one way each to shorten a
-// name, to wrap a text and to write a duration. Whatever it prints is fit for a terminal:
-// anyone who may write to Redis may have chosen the names.
+// Package output formats what the commands print: tables, JSON, shortened names, wrapped texts and
+// durations. Everything that it prints is safe for a terminal: names from Redis may have been
+// chosen by anyone who may write there.
 package output

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Brief is a duration in at most seven characters, for tables.
+// Brief formats a duration in at most seven characters, for tables.
 func Brief(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -29,7 +29,7 @@ func Brief(d time.Duration) string {
 	}
 }
 
-// Rounded is a duration with as many digits as a person reads.
+// Rounded formats a duration with as many digits as a person needs.
 func Rounded(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -41,7 +41,7 @@ func Rounded(d time.Duration) string {
 	}
 }
 
-// Millis is a measured time in milliseconds, with as many digits as mean something.
+// Millis formats a measured time in milliseconds, with its significant digits.
 func Millis(d time.Duration) string {
 	f := float64(d) / float64(time.Millisecond)
 	if f < 100 {
@@ -50,10 +50,11 @@ func Millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", f)
 }
 
-// MS is a duration in JSON: milliseconds, with a fraction.
+// MS returns a duration as it is in JSON: milliseconds, with a fraction.
 func MS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Age is for how long something has been so, by a clock that may not be ours.
+// Age formats how long something has lasted; "?" if it is negative, by a clock that may not be
+// ours.
 func Age(d time.Duration) string {
 	switch d = d.Truncate(time.Second); {
 	case d < 0:
@@ -65,7 +66,7 @@ func Age(d time.Duration) string {
 	}
 }
 
-// Ago is when something was.
+// Ago formats how long ago t was.
 func Ago(t time.Time) string {
 	if d := time.Since(t); d > -time.Second {
 		return Age(d) + " ago"

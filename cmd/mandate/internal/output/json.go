@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// JSON prints a value over several lines.
+// JSON prints a value as indented JSON.
 func JSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
-// JSONLine prints a value on a line.
+// JSONLine prints a value as one line of JSON.
 func JSONLine(w io.Writer, v any) error { return encode(w, v, "") }
 
-// encode prints a value and a line break.
+// encode prints a value and a newline.
 func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -29,10 +29,10 @@ func encode(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// forTerminals escapes what JSON allows in a string and a terminal obeys: U+009B
-// begins a command as ESC [ does, and controls of the writing direction make a name
-// look like another one. Anyone who may write to Redis may have put them there. The
-// value is the same: outside of strings JSON is plain ASCII.
+// forTerminals escapes characters that JSON allows in strings but that terminals interpret: U+009B
+// begins a command as ESC [ does, and controls of the writing direction make a name look like
+// another one. Anyone who may write to Redis may have put them there. The value stays the same:
+// outside of strings JSON is plain ASCII.
 func forTerminals(text []byte) []byte {
 	safe := make([]byte, 0, len(text))
 	for len(text) > 0 {

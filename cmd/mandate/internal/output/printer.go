@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Color is how a terminal paints a text; the empty one leaves it as it is.
+// Color is the SGR code of a color; the empty one leaves a text as it is.
 type Color string
 
-// The colours, by their codes.
+// These are the colors.
 const (
 	Plain  Color = ""
 	Bold   Color = "1"
@@ -25,26 +25,26 @@ const (
 	Cyan   Color = "36"
 )
 
-// Printer writes for people. Its methods are safe for concurrent use; the fields are not to be
+// Printer prints for people. Its methods are safe for concurrent use; its fields must not be
 // changed while it is in use.
 type Printer struct {
 	W      io.Writer
-	Width  int  // of the terminal; 0: it is none, so names stay whole for scripts
-	Colors bool // a terminal that paints
-	Clip   bool // what is too long even so is cut, for a screen that is drawn over
+	Width  int  // of the terminal; 0: not a terminal, so names stay whole for scripts
+	Colors bool // the terminal shows colors
+	Clip   bool // lines that are still too long are clipped, for a screen that is redrawn
 
-	mu sync.Mutex // of W
+	mu sync.Mutex // guards writes to W
 }
 
 const (
-	// proseWidth is where texts are wrapped when the output is no terminal.
+	// proseWidth is where texts are wrapped when the output is not a terminal.
 	proseWidth = 80
-	// minWidth is the narrowest terminal that tables are made for.
+	// minWidth is the narrowest terminal that tables are laid out for.
 	minWidth = 40
 )
 
-// New makes the printer of an output: a terminal is queried for its width, and painted unless
-// NO_COLOR or TERM=dumb forbid it.
+// New makes a printer. If w is a terminal, the printer has its width, and colors unless NO_COLOR or
+// TERM=dumb forbid them.
 func New(w io.Writer) *Printer {
 	p := &Printer{W: w}
 	if f := Terminal(w); f != nil {
@@ -54,7 +54,7 @@ func New(w io.Writer) *Printer {
 	return p
 }
 
-// Terminal is the terminal behind an output; nil: it is none.
+// Terminal returns w as a file if it is a terminal, otherwise nil.
 func Terminal(w io.Writer) *os.File {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
@@ -62,7 +62,7 @@ func Terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// Size is that of a terminal in cells, and 80 x 24 for one that doesn't reveal it.
+// Size returns the size of a terminal in cells, or 80 x 24 if it is unknown.
 func Size(f *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -71,7 +71,7 @@ func Size(f *os.File) (width, height int) {
 	return width, height
 }
 
-// Paint colours a text where that is wanted.
+// Paint colors a text if colors are enabled.
 func (p *Printer) Paint(c Color, s string) string {
 	if !p.Colors || c == Plain {
 		return s
@@ -79,7 +79,7 @@ func (p *Printer) Paint(c Color, s string) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// Lines writes lines at once.
+// Lines writes lines in one call.
 func (p *Printer) Lines(lines []string) error {
 	if len(lines) == 0 {
 		return nil
@@ -97,8 +97,9 @@ func (p *Printer) Println(format string, args ...any) {
 	fmt.Fprintf(p.W, format+"\n", args...)
 }
 
-// Prose is a line as a terminal shows it: broken between words where it is too long, with the later
-// lines as far in as the first one and its list mark. Elsewhere it stays whole, as scripts take it.
+// Prose wraps a line that is too long for the terminal. The further lines are indented like the
+// text of the first one, behind its list mark. If the output is not a terminal the line stays
+// whole, for scripts.
 func (p *Printer) Prose(line string) []string {
 	text := strings.TrimLeft(line, " ")
 	indent := len(line) - len(text)
@@ -114,8 +115,8 @@ func (p *Printer) Prose(line string) []string {
 	return lines
 }
 
-// Wrap breaks a text into lines that fit, the later ones indented; the first one begins
-// after what stands at its left, which is as wide as the indent.
+// Wrap breaks a text into lines that fit, and indents all but the first one. The first line begins
+// after a text of the caller's that is as wide as the indent.
 func (p *Printer) Wrap(text string, indent int) []string {
 	width := proseWidth
 	if p.Width > 0 {

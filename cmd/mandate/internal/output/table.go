@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Table is rows of cells below titles. A column is as wide as its widest cell. On a terminal
-// that is too narrow the columns of names give way, the widest first, and their cells are
-// shortened so that different names stay different. A column without any cell is left out.
+// Table is a table of cells with column titles. A column is as wide as its widest cell. On a
+// terminal that is too narrow the columns of names are narrowed, the widest first, and their cells
+// are shortened so that different names stay different. An empty column is left out.
 type Table struct {
 	columns []Column
 	rows    []row
@@ -17,9 +17,9 @@ type Table struct {
 type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
-	Min   int  // of a Name: to no fewer cells than these
-	Right bool // its cells are numbers
-	Rest  bool // the last one: texts that names need not make room for; clipped on a screen, else below the row if there is no room
+	Min   int  // of a Name: the fewest cells that it may be narrowed to
+	Right bool // right-aligned, for numbers
+	Rest  bool // the last column: names are not shortened to make room for it; without room it is clipped on a screen, and otherwise printed below the row
 }
 
 type row struct {
@@ -36,14 +36,14 @@ type note struct {
 const (
 	columnGap  = 2
 	noteIndent = 4
-	minName    = 8  // cells of a name, however narrow the terminal
-	minRest    = 30 // cells of a Rest
+	minName    = 8  // minimum cells of a name, however narrow the terminal is
+	minRest    = 30 // cells that names leave to a Rest
 )
 
 // NewTable makes an empty table.
 func NewTable(columns ...Column) *Table { return &Table{columns: columns} }
 
-// Row adds a row, a cell for each column.
+// Row adds a row with a cell for each column.
 func (t *Table) Row(c Color, cells ...string) {
 	clean := make([]string, len(t.columns))
 	for i, cell := range cells {
@@ -52,16 +52,16 @@ func (t *Table) Row(c Color, cells ...string) {
 	t.rows = append(t.rows, row{cells: clean, color: c})
 }
 
-// Note adds a text below the last row; an empty one adds nothing.
+// Note adds a text below the last row, unless it is empty.
 func (t *Table) Note(c Color, text string) {
 	last := &t.rows[len(t.rows)-1]
 	last.notes = append(last.notes, note{text, c})
 }
 
-// Len is how many rows there are.
+// Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Table lays a table out in lines.
+// Table formats a table as lines.
 func (p *Printer) Table(t *Table) []string {
 	widths := t.widths(p.Width)
 	if p.Width > 0 && !p.Clip && t.total(widths) > max(p.Width, minWidth) {
@@ -99,7 +99,6 @@ func (p *Printer) note(n note) []string {
 	return lines
 }
 
-// widths are those of the columns, 0 for one without cells.
 func (t *Table) widths(room int) []int {
 	widths := make([]int, len(t.columns))
 	total := 0
@@ -135,7 +134,6 @@ func (t *Table) widths(room int) []int {
 	return widths
 }
 
-// total is the width of a line.
 func (t *Table) total(widths []int) int {
 	total := -columnGap
 	for _, w := range widths {
@@ -146,8 +144,8 @@ func (t *Table) total(widths []int) int {
 	return total
 }
 
-// restBelow is the table with the texts of a Rest as notes: the terminal would break its lines
-// within a word.
+// restBelow returns the table with the texts of its Rest column as notes below the rows, because
+// the terminal would break them within a word.
 func (t *Table) restBelow() *Table {
 	below := &Table{columns: t.columns}
 	for _, r := range t.rows {
@@ -155,7 +153,7 @@ func (t *Table) restBelow() *Table {
 		for i, c := range t.columns {
 			if c.Rest && r.cells[i] != "" {
 				text := r.cells[i]
-				if !strings.Contains(text, " ") { // a list of numbers, which could be broken nowhere
+				if !strings.Contains(text, " ") { // a list of numbers, which could not be wrapped
 					text = strings.ReplaceAll(text, ",", ", ")
 				}
 				r.notes = append([]note{{text, r.color}}, r.notes...)
@@ -207,17 +205,17 @@ func (t *Table) line(widths []int, cells []string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Field is a fact and its name.
+// Field is a labelled text.
 type Field struct {
 	Name, Text string
 	Color      Color
 }
 
-// FieldIndent is where the text of a Field begins.
+// FieldIndent is the column in which the text of a Field begins.
 const FieldIndent = 12
 
-// Fields lays facts out, one below the other. On a terminal a long one is wrapped; elsewhere
-// each stands on its line, for scripts that look for one.
+// Fields formats fields, one below the other. On a terminal long ones are wrapped; elsewhere each
+// is one line, for scripts that search for one.
 func (p *Printer) Fields(fields []Field) []string {
 	var lines []string
 	for _, f := range fields {
@@ -235,7 +233,7 @@ func (p *Printer) Fields(fields []Field) []string {
 	return lines
 }
 
-// clip keeps a line from being broken by the terminal, where that would shift others.
+// clip clips a line for a screen that is redrawn, where a wrapped line would shift the others.
 func (p *Printer) clip(line string) string {
 	if p.Clip {
 		return Cut(line, p.Width)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// sweepEvery bounds how long an adopted zombie stays, and how often /proc is read.
+// sweepEvery bounds how long an adopted zombie remains, and how often /proc is read.
 const sweepEvery = 10 * time.Second
 
-// startAdopting makes this process a subreaper, and has it reap what it adopts: the
-// orphans of a probe's command, too, and as process 1 of a container those of anybody.
+// startAdopting makes this process a subreaper, and starts a goroutine that reaps the processes it
+// adopts: also the orphans of a probe's command, and as process 1 of a container all orphans in it.
 func startAdopting() {
-	_ = adoptOrphans() // it fails on no Linux that Go runs on
+	_ = adoptOrphans() // it fails on no Linux that Go supports
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
@@ -24,8 +24,8 @@ func startAdopting() {
 	}()
 }
 
-// reapAdopted reaps the zombies without an owner: what has started a process
-// waits for it, so that it is no zombie a second later.
+// reapAdopted reaps adopted zombies. Other children are reaped by the code that has started them
+// and waits for them, so a child that is still a zombie after a second was adopted.
 func reapAdopted() {
 	was := zombies()
 	if len(was) == 0 {
@@ -39,7 +39,7 @@ func reapAdopted() {
 	}
 }
 
-// zombies are the dead children of this process, with their starts.
+// zombies returns the dead children of this process, with their start times.
 func zombies() map[int]uint64 {
 	all, _ := processes()
 	found := map[int]uint64{}

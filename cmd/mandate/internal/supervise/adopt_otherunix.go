@@ -2,5 +2,5 @@
 
 package supervise
 
-// startAdopting: only Linux can do it.
+// startAdopting does nothing: only Linux has subreapers.
 func startAdopting() {}

@@ -1,7 +1,7 @@
 package supervise
 
-// cgroup is the directory of the control group that the command runs in; empty: it has
-// none. The kernel kills all members of one in a single step, those that fork meanwhile
-// too, whatever their parent is by now and whichever user they run as. Only Linux has it,
-// and only where the group that mandate itself is in was delegated.
+// cgroup is the directory of the control group that the command runs in; empty: it has none. The
+// kernel kills all members of a cgroup in a single step, including those that fork meanwhile,
+// whatever their parent and their user are. Only Linux has cgroups, and they can be used only where
+// the cgroup of mandate itself was delegated.
 type cgroup string

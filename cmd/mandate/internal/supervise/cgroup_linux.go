@@ -16,11 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestCgroup keeps a keepAlive, which holds the path, within what a pipe takes in one piece.
+// longestCgroup limits the path so that a keepAlive, which holds it, can be written atomically to a
+// pipe.
 const longestCgroup = 1024
 
-// newCgroup makes a group for one command, below our own. An error means that there is
-// none here: version 1, mounted read-only, not ours, or a kernel before 5.14.
+// newCgroup makes a cgroup for one command, below that of this process. It returns an error where
+// that is impossible: version 1, mounted read-only, not delegated, or a kernel before 5.14.
 func newCgroup() (cgroup, error) {
 	own, err := ownCgroup()
 	if err != nil {
@@ -39,7 +40,8 @@ func newCgroupIn(own string) (cgroup, error) {
 		return "", err
 	}
 	c := cgroup(dir)
-	// The command may run as another user and still read its own limits and usage.
+	// Readable by all: the command may run as another user, and should be able to read its own
+	// limits and usage.
 	if err := errors.Join(os.Chmod(dir, 0o755), unix.Access(c.file("cgroup.kill"), unix.W_OK)); err != nil { //nolint:gosec // as systemd has it
 		c.remove()
 		return "", fmt.Errorf("%s: %w", c.file("cgroup.kill"), err)
@@ -47,11 +49,11 @@ func newCgroupIn(own string) (cgroup, error) {
 	return c, nil
 }
 
-// cgroupName begins the name of every group that a mandate makes.
+// cgroupName returns the prefix of the names of all cgroups made by a mandate process.
 func cgroupName(pid int, start uint64) string { return fmt.Sprintf("mandate-%d-%d", pid, start) }
 
-// removeAbandoned removes the groups of mandates that were killed. One with members is
-// left alone, by the kernel: their mandate may live in another PID namespace.
+// removeAbandoned removes the cgroups of mandate processes that were killed. The kernel does not
+// remove one that has members: its mandate may be alive in another PID namespace.
 func removeAbandoned(own string) {
 	all, _ := filepath.Glob(filepath.Join(escapeGlob(own), "mandate-*-*-*"))
 	for _, dir := range all {
@@ -66,13 +68,13 @@ func removeAbandoned(own string) {
 	}
 }
 
-// escapeGlob has a path stand for itself in a pattern.
+// escapeGlob escapes a path for use in a pattern.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// ownCgroup is the directory of the group that this process is in, if it is ours to
-// divide.
+// ownCgroup returns the directory of the cgroup of this process, if this process may make cgroups
+// below it.
 func ownCgroup() (dir string, err error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -86,7 +88,7 @@ func ownCgroup() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// Something else may be mounted over it.
+	// Something else may be mounted over the directory.
 	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return "", err
@@ -97,8 +99,8 @@ func ownCgroup() (dir string, err error) {
 	return dir, managed(dir)
 }
 
-// findCgroup finds the directory of a process's group of version 2 by what /proc has of
-// the process: cgroup and mountinfo.
+// findCgroup returns the directory of the version 2 cgroup of a process, given the contents of
+// /proc/PID/cgroup and /proc/PID/mountinfo.
 func findCgroup(groups, mounts string) (dir string, err error) {
 	path := ""
 	for line := range strings.Lines(groups) {
@@ -127,13 +129,13 @@ func findCgroup(groups, mounts string) (dir string, err error) {
 	return "", errors.New("no cgroup file system of version 2 shows our cgroup")
 }
 
-// unescapeMount undoes the kernel's octal escapes of blanks and backslashes.
+// unescapeMount decodes the kernel's octal escapes of blanks and backslashes.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// managed is an error for a group that belongs to systemd, which has the only right to
-// make groups below it unless the unit has Delegate=yes. Then it carries a mark.
+// managed returns an error for a cgroup that belongs to systemd. Only systemd may make cgroups
+// below it, unless the unit has Delegate=yes; then the directory has a mark.
 func managed(dir string) error {
 	switch filepath.Ext(dir) {
 	case ".service", ".scope", ".slice":
@@ -151,7 +153,7 @@ func managed(dir string) error {
 
 func (c cgroup) file(name string) string { return filepath.Join(string(c), name) }
 
-// enter has the kernel start a process in the group.
+// enter makes the kernel start a process in the cgroup.
 func (c cgroup) enter(attr *syscall.SysProcAttr) (done func(), err error) {
 	fd, err := unix.Open(string(c), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -161,21 +163,21 @@ func (c cgroup) enter(attr *syscall.SysProcAttr) (done func(), err error) {
 	return func() { _ = unix.Close(fd) }, nil
 }
 
-// kill kills all members.
+// kill kills all members of the cgroup.
 func (c cgroup) kill() {
 	if c == "" {
 		return
 	}
 	f, err := os.OpenFile(c.file("cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {
-		return // it was removed, so it was empty; or it is tried again
+		return // it was removed, so it was empty; or the next attempt succeeds
 	}
 	_, _ = f.WriteString("1")
 	_ = f.Close()
 }
 
-// populated reports whether the group has a living member, also in groups below it. Only
-// one that is known to be empty, or to be removed, has none.
+// populated reports whether the cgroup, or a cgroup below it, has a living member. It returns false
+// only if the cgroup is known to be empty or removed.
 func (c cgroup) populated() bool {
 	if c == "" {
 		return false
@@ -188,8 +190,7 @@ func (c cgroup) populated() bool {
 	return hasMembers(events)
 }
 
-// hasMembers reads cgroup.events. The kernel writes it anew for each reader from its
-// start.
+// hasMembers reads cgroup.events. The kernel generates its content for each read at offset 0.
 func hasMembers(events io.ReaderAt) bool {
 	text := make([]byte, 256)
 	n, err := events.ReadAt(text, 0)
@@ -199,8 +200,8 @@ func hasMembers(events io.ReaderAt) bool {
 	return !slices.Contains(strings.Split(string(text[:n]), "\n"), "populated 0")
 }
 
-// events opens what reports whether the group has members, for as long as it is needed:
-// out of file descriptors, mandate must still see that it may release the lock.
+// events opens cgroup.events. The file stays open, so that mandate can see that the cgroup is empty
+// and release the lock even when it has run out of file descriptors.
 func (c cgroup) events() *os.File {
 	if c == "" {
 		return nil
@@ -212,7 +213,7 @@ func (c cgroup) events() *os.File {
 	return f
 }
 
-// members are the living members.
+// members returns the living members of the cgroup.
 func (c cgroup) members() (found []Living) {
 	if c == "" {
 		return nil
@@ -233,8 +234,8 @@ func (c cgroup) members() (found []Living) {
 	return found
 }
 
-// remove removes the group with those that the command has made below it, and reports
-// whether one is busy: the kernel refuses it while one has a member.
+// remove removes the cgroup and those that the command has made below it. busy reports that the
+// kernel refused to remove one of them because it has a member.
 func (c cgroup) remove() (busy bool) {
 	if c == "" {
 		return false
@@ -246,7 +247,7 @@ func (c cgroup) remove() (busy bool) {
 		}
 		return nil
 	})
-	for _, dir := range slices.Backward(dirs) { // those below first
+	for _, dir := range slices.Backward(dirs) { // the lowest ones first
 		busy = errors.Is(syscall.Rmdir(dir), syscall.EBUSY) || busy
 	}
 	return busy

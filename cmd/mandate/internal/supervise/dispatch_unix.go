@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Dispatch runs the helper by whose name this process was started, and reports whether it was one.
-// others are the caller's own. A program calls it before all else, the TestMain of a test binary too:
-// one that didn't would do in a helper's place whatever it does (run all tests, which
-// start helpers). So a program starts no helper that it has not named here.
+// Dispatch runs the helper whose name this process was started under, if any, and reports whether
+// it did. others are the caller's own helpers. A program must call Dispatch before anything else,
+// also in the TestMain of a test binary: without it, a process started as a helper would run the
+// program (for example all tests, which start helpers again). Therefore a helper can only be
+// started after Dispatch has registered it.
 func Dispatch(others map[string]func()) (was bool) {
 	all := map[string]func(){GuardName: GuardMain, ReaperName: ReaperMain}
 	maps.Copy(all, others)

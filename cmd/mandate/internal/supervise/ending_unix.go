@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// isGone reports whether nothing of the tree is left.
+// isGone reports whether no process of the tree is left.
 func (p *Process) isGone() bool {
 	if !closed(p.gone) {
 		return false
@@ -18,12 +18,13 @@ func (p *Process) isGone() bool {
 	if !p.orphaned {
 		return true
 	}
-	// The kernel has killed the command, and we have inherited the rest.
+	// The reaper was killed, and with it the command. This process has inherited the other
+	// descendants.
 	living, _ := p.rest().signal(0)
 	return living == 0
 }
 
-// hasMembers reports whether something lives in the cgroup.
+// hasMembers reports whether the cgroup has a living member.
 func (p *Process) hasMembers() bool {
 	if p.events != nil {
 		return hasMembers(p.events)
@@ -31,45 +32,45 @@ func (p *Process) hasMembers() bool {
 	return p.tree.cgroup.populated()
 }
 
-// signal reaches what is left of the tree.
+// signal sends sig to what is left of the tree.
 func (p *Process) signal(sig syscall.Signal) {
 	switch {
 	case !closed(p.gone):
 		p.tree.signal(sig)
-		// A reaper that was stopped could neither reap nor report.
+		// Continue the reaper: if it was stopped, it could neither reap nor report.
 		_ = p.reaper.Process.Signal(syscall.SIGCONT)
 	case p.orphaned:
 		p.rest().signal(sig)
-	case sig == syscall.SIGKILL: // the cgroup has members that are not below the reaper
+	case sig == syscall.SIGKILL: // the cgroup has members that are not descendants of the reaper
 		p.tree.cgroup.kill()
 	}
 }
 
-// rest is what a killed reaper leaves behind: it is below us now. What the reaper of
-// another command has left, if that was killed too, can't be distinguished from it.
+// rest returns what a killed reaper has left, which is now below this process. If the reaper of
+// another command was killed, too, what that has left can't be distinguished from it.
 func (p *Process) rest() tree {
 	t := p.us
 	t.left, t.group, t.cgroup = true, p.pid, p.tree.cgroup
 	return t
 }
 
-// Terminate sends SIGTERM to all processes of the tree. A stopped one sees that only when
-// it continues.
+// Terminate sends SIGTERM to all processes of the tree, and continues them: a stopped process would
+// not handle the signal.
 func (p *Process) Terminate() {
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)
 }
 
-// AwaitGone waits until nothing of the tree is left. It returns false when one of the
-// others came first.
+// AwaitGone blocks until no process of the tree is left, or until timeout or force fires. It
+// reports whether none is left.
 func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) bool {
 	return p.await(timeout, force, p.isGone)
 }
 
-// Kill kills the tree, again and again until nothing is left of it: one scan of a
-// tree that grows never sees all of it. It returns false when the timeout came first.
+// Kill kills the tree repeatedly until no process of it is left: a single scan of a tree that grows
+// misses new processes. It returns false if the timeout comes first.
 func (p *Process) Kill(timeout <-chan time.Time) bool {
-	p.killing = p.killing || Until(p.until) > 0 // later the guard does it, too
+	p.killing = p.killing || Until(p.until) > 0 // after the deadline the guard kills the tree, too
 	return p.await(timeout, nil, func() bool {
 		p.signal(syscall.SIGKILL)
 		return p.isGone()
@@ -96,7 +97,7 @@ func (p *Process) await(timeout <-chan time.Time, force <-chan struct{}, done fu
 	return true
 }
 
-// Left are the living processes of the tree.
+// Left returns the living processes of the tree.
 func (p *Process) Left() []Living {
 	switch {
 	case !closed(p.gone):

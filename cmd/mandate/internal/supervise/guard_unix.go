@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// The guard is a second, tiny process of this program. It reads from a pipe that
-// only mandate writes to. When mandate is killed, the kernel closes the pipe, and
-// the guard kills the tree: the command must not outlive its lease. The same happens
-// when mandate sends nothing beyond the lease, because it was stopped (SIGSTOP,
-// Ctrl-Z). All that the guard knows is in every keepAlive, so that another guard can take
-// its place at any time.
+// The guard is a second, tiny process of this program. It reads from a pipe that only mandate
+// writes to. When mandate is killed, the kernel closes the pipe and the guard kills the tree: the
+// command must not outlive its lease. The guard does the same when mandate does not extend its
+// deadline, because mandate was stopped (SIGSTOP, Ctrl-Z). Every keepAlive contains everything that
+// the guard knows, so that another guard can replace it at any time.
 
-// guard is mandate's end.
+// guard is mandate's handle of a guard process.
 type guard struct {
 	cmd    *exec.Cmd
 	mu     sync.Mutex
 	pipe   *os.File
-	report *os.File      // from the guard: that it kills the tree, before it does so
-	began  bool          // it was read; of the goroutine of the Process
+	report *os.File      // the guard writes to it before it kills the tree
+	began  bool          // the report was read; owned by the goroutine of the Process
 	gone   chan struct{} // closed when the guard has ended
 }
 
-// fdKilling is the guard's file beside the standard ones. It writes before it kills.
+// fdKilling is the guard's only file other than the standard ones. The guard writes to it before it
+// kills.
 const fdKilling = 3
 
 func startGuard() (*guard, error) {
@@ -39,7 +39,7 @@ func startGuard() (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe() // close-on-exec: the command doesn't inherit our end
+	r, w, err := os.Pipe() // close-on-exec: the command doesn't inherit the write end
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func startGuard() (*guard, error) {
 	g := &guard{cmd: cmd, pipe: w, report: report, gone: make(chan struct{})} // dismiss ends it
 	g.cmd.Dir = "/"
 	g.cmd.ExtraFiles = []*os.File{killing} // fdKilling
-	g.cmd.Stdin = r                        // stdout and stderr are /dev/null: it keeps no terminal or pipe of yours open
-	// Its own session: neither Ctrl-C nor Ctrl-Z nor the end of the terminal reaches it.
+	g.cmd.Stdin = r                        // stdout and stderr are /dev/null, so that the guard keeps no terminal or pipe open
+	// Its own session: it receives no Ctrl-C, no Ctrl-Z and no hangup of the terminal.
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := g.cmd.Start(); err != nil {
 		_, _ = w.Close(), report.Close()
@@ -67,9 +67,9 @@ func startGuard() (*guard, error) {
 	return g, nil
 }
 
-// send names the tree, and how long it may live unless another keepAlive arrives. It never
-// blocks: one attempt to write, which fails only when a guard hasn't read thousands
-// of lines.
+// send tells the guard the tree and its deadline, which another keepAlive may extend. It never
+// blocks: it makes one attempt to write, which fails only when the guard has not read thousands of
+// lines.
 func (g *guard) send(o keepAlive) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,14 +82,14 @@ func writeNow(pipe *os.File, line []byte) {
 	if err != nil {
 		return
 	}
-	// A closed pipe is seen by the end of the process that read from it.
+	// Errors are ignored: that the pipe is closed shows in the end of the process that reads it.
 	_ = raw.Write(func(fd uintptr) bool {
 		_, _ = syscall.Write(int(fd), line)
 		return true
 	})
 }
 
-// dismiss ends the guard: the tree is gone.
+// dismiss ends the guard, which is no longer needed.
 func (g *guard) dismiss() {
 	_ = g.cmd.Process.Kill()
 	<-g.gone
@@ -98,8 +98,8 @@ func (g *guard) dismiss() {
 	_, _ = g.pipe.Close(), g.report.Close()
 }
 
-// isKilling reports whether the guard has begun to kill the tree. What it killed is dead after it
-// wrote so: nothing has to be waited for.
+// isKilling reports whether the guard has begun to kill the tree. The guard reports that before it
+// kills, so once a process was killed by it the report is there, and this need not wait.
 func (g *guard) isKilling() bool {
 	raw, err := g.report.SyscallConn()
 	if err != nil {
@@ -113,13 +113,13 @@ func (g *guard) isKilling() bool {
 	return g.began
 }
 
-// exitKilled is the exit code of a guard that has killed the tree: any other end of
-// the guard is not its own. (No test distinguishes it from 0, which is as good.)
+// exitKilled is the exit code of a guard that has killed the tree. A guard that ends otherwise was
+// killed by another process. (No test distinguishes this code from 0, which would do as well.)
 const exitKilled = 9
 
 func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitKilled }
 
-// GuardMain is the guard process.
+// GuardMain is the main function of the guard process.
 func GuardMain() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	last := follow(os.Stdin, Now)
@@ -128,8 +128,8 @@ func GuardMain() {
 	os.Exit(exitKilled)
 }
 
-// follow reads what send writes until the pipe closes or the last keepAlive has run out,
-// and returns that one.
+// follow reads keepAlives until the pipe closes or the last one has expired, and returns the last
+// one.
 func follow(pipe io.Reader, now func() Instant) (last keepAlive) {
 	messages := make(chan keepAlive)
 	go func() {
@@ -140,7 +140,7 @@ func follow(pipe io.Reader, now func() Instant) (last keepAlive) {
 			if err != nil {
 				return
 			}
-			// When we come late, only the newest of what has piled up counts.
+			// If this process is late, only the newest of the buffered lines counts.
 			if o, ok := readKeepAlive(line); ok && lines.Buffered() == 0 {
 				messages <- o
 			}
@@ -160,8 +160,8 @@ func follow(pipe io.Reader, now func() Instant) (last keepAlive) {
 				return last
 			}
 		}
-		// A timer stands still while the machine is suspended, and the lease doesn't: so
-		// it is checked again before the time has passed.
+		// A timer stops while the machine is suspended, but the lease does not: so the deadline is
+		// checked at short intervals.
 		expiry.Reset(min(last.remaining(now()), recheckEvery))
 	}
 }
@@ -169,10 +169,10 @@ func follow(pipe io.Reader, now func() Instant) (last keepAlive) {
 // recheckEvery bounds how late the guard acts after the machine was suspended.
 const recheckEvery = 250 * time.Millisecond
 
-// keepAlive is the message that lets a tree live on until a point in time.
+// keepAlive is the message that allows a tree to live until a deadline.
 type keepAlive struct {
 	tree    tree
-	mandate tree // what mandate has inherited: the tree is in it if the reaper was killed
+	mandate tree // mandate's descendants: they include the tree if the reaper was killed
 	until   Instant
 }
 
@@ -187,14 +187,14 @@ func readKeepAlive(line string) (o keepAlive, ok bool) {
 	return o, n == 7
 }
 
-// remaining is what is left of a keepAlive when it is read: on a busy machine that is
-// later than it was written.
+// remaining returns the time that is left of a keepAlive at now. On a busy machine it is read later
+// than it was written.
 func (o keepAlive) remaining(now Instant) time.Duration { return max(0, o.until.Sub(now)) }
 
-// enforce kills the tree. If another process has killed its reaper, and stopped mandate
-// before it could clean up, what was in the tree is below mandate.
+// enforce kills the tree. If another process has killed the reaper, and has stopped mandate before
+// it could clean up, the processes of the tree are below mandate.
 func (o keepAlive) enforce() {
-	if o.tree.root <= 1 { // nothing was named yet
+	if o.tree.root <= 1 { // no tree was named yet
 		return
 	}
 	o.tree.kill()

@@ -7,11 +7,11 @@ import (
 	"os/exec"
 )
 
-// helpers are those that this program runs under their names; nil before Dispatch. It never
-// changes later.
+// helpers maps the names of the helpers of this program to their main functions. It is nil before
+// Dispatch and does not change later.
 var helpers map[string]func()
 
-// helper is the command that starts one.
+// helper returns the command that starts a helper.
 func helper(name string) (*exec.Cmd, error) {
 	if helpers[name] == nil {
 		return nil, fmt.Errorf("%s: this program does not run it under that name", name)

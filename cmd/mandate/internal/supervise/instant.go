@@ -2,9 +2,9 @@ package supervise
 
 import "time"
 
-// Instant is a reading, in nanoseconds, of a clock that all processes of this
-// machine share and no user can set. The wall clock would do for neither: stepped
-// back by an hour, it would have the guard wait for an hour.
+// Instant is a reading, in nanoseconds, of a clock that all processes of this machine share and
+// that no user can set. The wall clock would not do: if it was stepped back by an hour, the guard
+// would wait for that hour.
 type Instant int64
 
 // Now reads the clock.

@@ -12,7 +12,8 @@ import (
 func nanoseconds() int64 {
 	for _, clock := range clocks {
 		var ts unix.Timespec
-		// Only a clock that the kernel doesn't have fails, and then it fails for all of us.
+		// ClockGettime fails only for a clock that the kernel doesn't have, and then it fails in
+		// all processes.
 		if unix.ClockGettime(clock, &ts) == nil {
 			return ts.Nano()
 		}

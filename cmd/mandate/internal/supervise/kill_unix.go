@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// signal sends a signal to the whole tree, and returns how many living processes were found
-// below the root, and how many of them may not be signalled.
+// signal sends a signal to the whole tree. It returns how many living processes were found below
+// the root, and how many of them this process may not signal.
 func (t tree) signal(sig syscall.Signal) (living, denied int) {
 	if sig == syscall.SIGKILL {
 		t.cgroup.kill()
@@ -16,10 +16,10 @@ func (t tree) signal(sig syscall.Signal) (living, denied int) {
 	return t.signalBelow(sig)
 }
 
-// kill kills the tree until nothing of it is left, and then its root: one scan of
-// a tree that grows never sees all of it. The root must not go first: what is below
-// it would get another parent, and be lost. When another process has killed the root
-// before, the cgroup still has what was below it.
+// kill kills the tree repeatedly until no process of it is left, and then its root: a single scan
+// of a tree that grows misses new processes. The root must not be killed first: its descendants
+// would get another parent and could not be found any more. If another process has killed the root
+// before, the cgroup still contains its descendants.
 func (t tree) kill() {
 	var p pauses
 	defer t.cgroup.remove()
@@ -28,8 +28,8 @@ func (t tree) kill() {
 		if empty++; living > 0 {
 			empty = 0
 		}
-		// The reaper has some scans' time to reap, to report and to end. Then it
-		// is one that was stopped, or that waits for a command yet.
+		// The reaper gets the time of some scans to reap, to report and to exit. If it still runs
+		// then, it was stopped, or waits for a command to be sent.
 		if empty > scansOfBusy || empty > scansOfStopped && t.rootStopped() {
 			t.killRoot()
 		}
@@ -45,7 +45,7 @@ func (t tree) kill() {
 	}
 }
 
-// pauses are for scanning again and again: first often, then less so.
+// pauses are the growing pauses between repeated scans.
 type pauses struct{ last time.Duration }
 
 func (p *pauses) next() time.Duration {
@@ -53,13 +53,13 @@ func (p *pauses) next() time.Duration {
 	return p.last
 }
 
-// How many scans an empty tree gets until its root is killed: one that is stopped, and one
-// that may only be slow to run. Killing that would leave what it reaps to mandate, which then
-// waits for all of its own children.
+// scansOfStopped and scansOfBusy are how many scans find an empty tree before its root is killed:
+// if the root is stopped, and if it may only be slow. Killing a slow root would leave its remaining
+// children to mandate, which would then have to wait for them.
 const (
 	scansOfStopped = 4
 	scansOfBusy    = 200 // 4 s
 )
 
-// deniedPause is the pause between two scans of processes that we may not signal.
+// deniedPause is the pause between two scans if no process found may be signalled.
 const deniedPause = time.Second

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Supported reports whether this system has what running a command safely needs. The
-// other commands of mandate work here.
+// Supported returns an error if this system lacks what is needed to run a command safely. The other
+// subcommands of mandate work here.
 func Supported() error { return errors.New("mandate run works on Unix only") }
 
-// What follows only lets the rest compile.
+// The declarations below only make the other files compile.
 
 func nanoseconds() int64 { return time.Now().UnixNano() }
 
-// GuardMain is the guard process.
+// GuardMain is the main function of the guard process.
 func GuardMain() {}
 
-// ReaperMain is the reaper process.
+// ReaperMain is the main function of the reaper process.
 func ReaperMain() {}
 
 // Adopt does nothing here.
 func Adopt() {}
 
-// Dispatch finds that this process is no helper.
+// Dispatch returns false: this system has no helpers.
 func Dispatch(map[string]func()) (was bool) { return false }
 
 // Marked finds nothing here.
@@ -34,7 +34,7 @@ func Marked(...string) []Living { return nil }
 // Process is a running command.
 type Process struct{}
 
-// Start can't.
+// Start returns an error.
 func Start(Command, Instant) (*Process, error) { return nil, Supported() }
 
 func (*Process) PID() int                                         { return 0 }

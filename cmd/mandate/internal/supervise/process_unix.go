@@ -12,35 +12,35 @@ import (
 	"syscall"
 )
 
-// Supported reports whether this system has what running a command safely needs.
+// Supported returns an error if this system lacks what is needed to run a command safely.
 func Supported() error { return nil }
 
-// Process is a running command with everything that it has started. Its methods are
-// for one goroutine.
+// Process is a running command with everything that it has started. Its methods must be called from
+// one goroutine.
 type Process struct {
 	pid    int
 	reaper *exec.Cmd
-	pipe   *os.File // to the reaper: its end is ours
-	tree   tree     // below the reaper
-	us     tree     // below this process, where a killed reaper leaves it
+	pipe   *os.File // to the reaper, which sees its end when mandate dies
+	tree   tree     // the descendants of the reaper
+	us     tree     // the descendants of this process, among them the tree if the reaper was killed
 
 	exited, gone chan struct{}
 	stopped      chan syscall.Signal
-	status       syscall.WaitStatus // set when exited is closed
-	late         bool               // set when exited is closed: the reaper has killed the tree in the guard's place
-	orphaned     bool               // set when gone is closed: the reaper was killed, the rest of the tree is below us
+	status       syscall.WaitStatus // set before exited is closed
+	late         bool               // set before exited is closed: the reaper has killed the tree in the guard's place
+	orphaned     bool               // set before gone is closed: the reaper was killed, the rest of the tree is below this process
 
 	guard *guard
-	until Instant // what was sent to the guard last
+	until Instant // the deadline that was last sent to the guard
 
-	events  *os.File // of the cgroup; nil: it has to be opened
+	events  *os.File // cgroup.events; nil: to be opened for each read
 	outside error    // why the command has no cgroup
 
-	killing bool // we have killed the tree ourselves, before the guard had to
+	killing bool // this process has killed the tree, before the guard had to
 }
 
-// Start starts the command, and the guard that kills it when we can't: until then it
-// may run unless it is extended. The error is ErrStart, or that of exec.
+// Start starts the command, and the guard, which kills the command at until, unless that is
+// extended, or when this process dies. The error is ErrStart, or that of exec.
 func Start(c Command, until Instant) (*Process, error) {
 	g, err := startGuard()
 	if err != nil {
@@ -63,12 +63,12 @@ func Start(c Command, until Instant) (*Process, error) {
 		p.Close()
 		return nil, err
 	}
-	p.Extend(until) // now with the group
+	p.Extend(until) // now with the process group
 	return p, nil
 }
 
-// startReaper starts the process that becomes the command's parent. What it reports
-// comes out of the file.
+// startReaper starts the process that becomes the command's parent. Its reports can be read from
+// the returned file.
 func (p *Process) startReaper(c Command) (reports *os.File, err error) {
 	if p.reaper, err = helper(ReaperName); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func (p *Process) startReaper(c Command) (reports *os.File, err error) {
 		return nil, err
 	}
 	defer func() { _ = outW.Close() }()
-	p.reaper.Stdin, p.reaper.Stdout, p.reaper.Stderr = os.Stdin, os.Stdout, os.Stderr // the command's
+	p.reaper.Stdin, p.reaper.Stdout, p.reaper.Stderr = os.Stdin, os.Stdout, os.Stderr // for the command
 	p.reaper.ExtraFiles = []*os.File{inR, outW}                                       // fdCommand, fdReports
 	if c.releaser != nil {
 		p.reaper.ExtraFiles = append(p.reaper.ExtraFiles, c.releaser.w) // fdReleaser
 	}
-	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // no Ctrl-C, no Ctrl-Z
+	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it receives no Ctrl-C and no Ctrl-Z
 	if err := p.reaper.Start(); err != nil {
 		_ = inW.Close()
 		_ = outR.Close()
@@ -100,7 +100,7 @@ func (p *Process) startReaper(c Command) (reports *os.File, err error) {
 	return outR, nil
 }
 
-// command has the reaper start the command, and follows what it reports.
+// command makes the reaper start the command, and starts following its reports.
 func (p *Process) command(c Command, from *os.File) error {
 	sent := gob.NewEncoder(p.pipe).Encode(assignment{Command: c, Cgroup: p.tree.cgroup, Term: c.term})
 	reports := bufio.NewReader(from)
@@ -132,7 +132,7 @@ func (p *Process) command(c Command, from *os.File) error {
 	return err
 }
 
-// follow reads the reaper's reports until it has ended.
+// follow reads the reaper's reports until the reaper has ended.
 func (p *Process) follow(reports *bufio.Reader) {
 	ended := false
 	for {
@@ -154,7 +154,7 @@ func (p *Process) follow(reports *bufio.Reader) {
 		}
 	}
 	_ = p.reaper.Wait()
-	if !ended { // the reaper was killed, and the command with it
+	if !ended { // the reaper was killed, and with it the command
 		p.status = syscall.WaitStatus(syscall.SIGKILL)
 		close(p.exited)
 	}
@@ -162,23 +162,23 @@ func (p *Process) follow(reports *bufio.Reader) {
 	close(p.gone)
 }
 
-// Cgroup is the one that the command was started in; the error is why it has none of its
-// own: no fault, the tree is ended without one, too.
+// Cgroup returns the cgroup in which the command was started. err is why it has no cgroup of its
+// own, which is no failure: the tree can be ended without one.
 func (p *Process) Cgroup() (dir string, err error) { return string(p.tree.cgroup), p.outside }
 
-// PID is that of the command.
+// PID returns the process id of the command.
 func (p *Process) PID() int { return p.pid }
 
-// Exited is closed when the command itself has ended; Status then has how.
+// Exited is closed when the command itself has ended; Status is valid then.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Status is that of the command, once it has ended.
+// Status returns the status of the command, once it has ended.
 func (p *Process) Status() syscall.WaitStatus { return p.status }
 
-// Stopped receives the signal by which the terminal has stopped the command.
+// Stopped receives the signal with which the terminal has stopped the command.
 func (p *Process) Stopped() <-chan syscall.Signal { return p.stopped }
 
-// noteStop keeps the first signal that was not received yet.
+// noteStop sends sig unless an earlier signal was not received yet.
 func noteStop(stopped chan<- syscall.Signal, sig syscall.Signal) {
 	select {
 	case stopped <- sig:
@@ -198,24 +198,24 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Extend sets until when the command may run unless it is extended again. A point
-// in time, and not a duration: we may be stopped on the way from the one to the other.
+// Extend sets the deadline until which the command may run. It is a point in time and not a
+// duration, because this process may be stopped between computing and sending it.
 func (p *Process) Extend(until Instant) {
 	p.until = until
 	o := keepAlive{tree: p.tree, mandate: p.us, until: until}
 	p.guard.send(o)
-	if p.pid != 0 { // before, the reaper waits for the command
+	if p.pid != 0 { // before that, the reaper expects the command on this pipe
 		writeNow(p.pipe, o.line())
 	}
 }
 
-// Until is what Extend set last.
+// Until returns the deadline that Extend set last.
 func (p *Process) Until() Instant { return p.until }
 
-// GuardGone is closed when the guard has ended. Another guard has another one.
+// GuardGone is closed when the current guard has ended. Each guard has its own channel.
 func (p *Process) GuardGone() <-chan struct{} { return p.guard.gone }
 
-// GuardPID is for the log.
+// GuardPID returns the process id of the guard, for the log.
 func (p *Process) GuardPID() int { return p.guard.cmd.Process.Pid }
 
 // ReplaceGuard starts another guard in the place of one that has ended.
@@ -230,29 +230,29 @@ func (p *Process) ReplaceGuard() error {
 	return nil
 }
 
-// GuardHasKilled reports whether the guard has ended, and by killing the tree.
+// GuardHasKilled reports whether the guard has ended because it has killed the tree.
 func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard.hasKilled() }
 
-// KilledByGuard reports whether the guard has ended the command, or the reaper in its place: both have the
-// same keepAlive.
+// KilledByGuard reports whether the command was killed by the guard, or by the reaper, which has
+// the same deadline.
 func (p *Process) KilledByGuard() bool {
 	return p.HasExited() && killed(p.status) && !p.killing && (p.late || p.guard.isKilling())
 }
 
 func killed(ws syscall.WaitStatus) bool { return ws.Signaled() && ws.Signal() == syscall.SIGKILL }
 
-// Close ends the helpers. If something of the tree is left, the reaper kills what it
-// may, and waits for the end of the rest.
+// Close ends the helpers. If a process of the tree is left, the reaper kills what it may, and waits
+// for the others to end.
 func (p *Process) Close() {
 	p.guard.dismiss()
 	_ = p.pipe.Close()
-	_ = p.events.Close() // nil, it has nothing to close
+	_ = p.events.Close() // a nil file is fine
 	p.events = nil
 	p.tree.cgroup.remove()
 }
 
 var adopt sync.Once
 
-// Adopt makes this process, whose children are all ours, the parent of what a killed
-// reaper leaves behind.
+// Adopt makes this process adopt what a killed reaper leaves behind. All children of this process
+// must be started by this program.
 func Adopt() { adopt.Do(startAdopting) }

@@ -2,12 +2,12 @@ package supervise
 
 import "syscall"
 
-// selfPath names this very program, also after a deploy has replaced the file.
+// selfPath returns the path of this program, even after a deploy has replaced its file.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// dieWithParent is for the case that the reaper itself is killed: the command is
-// killed with it, and mandate adopts the rest.
+// dieWithParent makes the kernel kill the command when the reaper is killed; mandate adopts its
+// other descendants.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// awaitGroup has nothing to wait for: the reaper adopts all orphans.
+// awaitGroup does not wait: the reaper adopts all orphans.
 func awaitGroup(int) {}

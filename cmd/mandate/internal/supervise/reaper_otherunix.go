@@ -11,16 +11,16 @@ import (
 
 func selfPath() (string, error) { return os.Executable() }
 
-// dieWithParent: only Linux has it.
+// dieWithParent does nothing: only Linux has this.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// awaitGroup waits until the command's group is empty: its orphans are adopted by
-// process 1, and there is no event for their end.
+// awaitGroup blocks until the command's process group is empty. Its orphans are adopted by process
+// 1, so there is no event for their end.
 func awaitGroup(group int) {
 	for p := (pauses{}); !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH); {
 		time.Sleep(p.next())
 	}
 }
 
-// reportGone reports nothing: what has left the process group may live.
+// reportGone does nothing: processes that have left the process group may be alive.
 func reportGone(int, string) {}

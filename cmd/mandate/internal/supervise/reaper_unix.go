@@ -15,34 +15,35 @@ import (
 	"time"
 )
 
-// The reaper's files beside the standard ones.
+// These are the reaper's files other than the standard ones.
 const (
-	fdCommand = 3 // it reads: the command, then the guard's messages, and the end of the pipe, which is that of mandate
-	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; stopped SIGNAL; detached before it kills; ended STATUS
-	// fdReleaser is there for the command of a term only. It writes that nothing is left.
+	fdCommand = 3 // read: the command, then keepAlives, and the end of the pipe when mandate dies
+	fdReports = 4 // written: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; stopped SIGNAL; detached, before the reaper kills; ended STATUS
+	// fdReleaser is open only for the command of a term. The reaper reports on it that nothing is
+	// left.
 	fdReleaser = 5
 )
 
 const detached = "detached\n"
 
-// ReaperMain is the reaper process. It starts the command that it reads, and lives
-// until that and everything below it has ended.
+// ReaperMain is the main function of the reaper process. It starts the command that it reads, and
+// lives until the command and all its descendants have ended.
 //
-// The command must not run before the guard knows the tree: were mandate killed in
-// between, what it has started by then would live on. So mandate starts the reaper,
-// names it to the guard, and only then sends the command.
+// The command must not run before the guard knows the tree: if mandate was killed in between, the
+// command would live on. So mandate starts the reaper, names it to the guard, and only then sends
+// the command.
 func ReaperMain() {
-	// The kernel kills the command when the THREAD that has started it ends.
+	// The kernel kills the command when the thread (not the process) that has started it ends.
 	runtime.LockOSThread()
 	ignoreSignals()
 	syscall.CloseOnExec(fdCommand)
 	syscall.CloseOnExec(fdReports)
 	syscall.CloseOnExec(fdReleaser)
 	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
-	messages := bufio.NewReader(in) // gob reads no byte too many from it
+	messages := bufio.NewReader(in) // gob reads only its own message from a bufio.Reader
 	var a assignment
 	if adoptOrphans() != nil || gob.NewDecoder(messages).Decode(&a) != nil {
-		os.Exit(1) // mandate has ended before; or a system that no document promises anything for
+		os.Exit(1) // mandate has ended already (adoptOrphans fails on no system that Go supports)
 	}
 	pid, outside, err := a.start()
 	if err != nil {
@@ -55,12 +56,13 @@ func ReaperMain() {
 		follow(messages, Now)
 		fmt.Fprint(reports, detached)
 		t := tree{root: os.Getpid(), group: pid, cgroup: a.Cgroup}
-		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
+		for p := (pauses{}); ; time.Sleep(p.next()) { // the end of the last child ends this process
 			t.signal(syscall.SIGKILL)
 		}
 	}()
 	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) }, func(sig syscall.Signal) { fmt.Fprintf(reports, "stopped %d\n", sig) })
-	// Mandate may be dead; and a member that is no child of ours may be about to end.
+	// Mandate may be dead, so that the reaper must remove the cgroup; and a member that is not a
+	// child of the reaper may be about to end.
 	deadline := time.Now().Add(time.Second)
 	for p := (pauses{}); a.Cgroup.remove() && time.Now().Before(deadline); {
 		time.Sleep(p.next())
@@ -71,15 +73,15 @@ func ReaperMain() {
 	os.Exit(0)
 }
 
-// assignment is what the reaper is to start, and where.
+// assignment is the command that the reaper starts, and where.
 type assignment struct {
 	Command Command
 	Cgroup  cgroup
-	Term    string // for the releaser; "": there is none
+	Term    string // the name of the term for the releaser; "": none
 }
 
-// start starts the command. Outside is why it could not be put into its cgroup: it runs
-// all the same.
+// start starts the command. outside is why it could not be put into its cgroup; it runs
+// nevertheless.
 func (a assignment) start() (pid int, outside, err error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
@@ -97,15 +99,15 @@ func (a assignment) start() (pid int, outside, err error) {
 		pid, outside = fork(inside)
 		done()
 	}
-	// Whether it was the cgroup or the command that the kernel refused is found out by
-	// trying without: a filter may forbid clone3, and the group may be removed.
+	// The error does not show whether the kernel refused the cgroup or the command, so try without
+	// the cgroup: a filter may forbid clone3, or the cgroup may have been removed.
 	if outside != nil {
 		pid, err = fork(*attr)
 	}
 	return pid, outside, err
 }
 
-// errnoOf is 0 for no error.
+// errnoOf returns the error number of err, 0 for nil, or EIO if it has none.
 func errnoOf(err error) syscall.Errno {
 	if err == nil {
 		return 0
@@ -115,8 +117,8 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// reap waits for all children, those that were adopted too, until none is left. It calls stopped when the
-// command has used the terminal, of which it is not in the foreground.
+// reap waits for all children, also adopted ones, until none is left. It calls stopped when the
+// terminal has stopped the command for using it in the background.
 func reap(command int, ended func(syscall.WaitStatus), stopped func(syscall.Signal)) {
 	for {
 		var ws syscall.WaitStatus
@@ -136,21 +138,22 @@ func reap(command int, ended func(syscall.WaitStatus), stopped func(syscall.Sign
 	}
 }
 
-// ignoreSignals has the signals of a terminal, and of an operator who stops all processes,
-// ignored: the reaper ends when its children have. They are caught, and not ignored: the
-// command would inherit that.
+// ignoreSignals makes the reaper ignore the signals of a terminal, and of an operator who stops all
+// processes: the reaper exits only when its children have. It catches these signals and does not
+// set them to be ignored, because the command would inherit that.
 func ignoreSignals() {
 	passing := []os.Signal{
 		syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
 		syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2,
 	}
-	// What nohup or a shell's & have ignored the command inherits.
+	// Signals that nohup or a shell's & have set to be ignored stay so, and the command inherits
+	// that.
 	passing = slices.DeleteFunc(passing, signal.Ignored)
 	signal.Notify(make(chan os.Signal, 1), passing...)
 }
 
-// detachStreams has /dev/null take the place of the standard streams, so that what reads the
-// command's output sees its end.
+// detachStreams replaces the standard streams by /dev/null, so that a reader of the command's
+// output sees the end of it when the command has ended.
 func detachStreams() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)

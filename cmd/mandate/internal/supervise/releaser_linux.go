@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The releaser is a third helper, one for all commands of a mandate. Its pipe is held open by
-// mandate, which reports its terms on it, and by the reapers: so the pipe ends when none of them
-// lives. A reaper whose tree is gone writes a last line; one that was killed, and left its tree to
-// others, does not. Terms without that line are left to their leases: a lost line costs
-// time, and an invented one would let two lead.
+// The releaser is a third helper, one for all commands of a mandate. It reads a pipe that mandate
+// and the reapers hold open: mandate reports its terms on it, and the pipe ends when all of them
+// are dead. A reaper whose tree is gone writes a last line; a reaper that was killed, and left its
+// tree to other processes, does not. Terms without that line are left to their leases: a lost line
+// only costs time, but a wrong one would let two candidates lead.
 
 // NewReleaser makes the pipe; Start starts the process.
 func NewReleaser() (*Releaser, error) {
@@ -28,13 +28,13 @@ func NewReleaser() (*Releaser, error) {
 	return &Releaser{r: r, w: w, gone: make(chan struct{})}, nil
 }
 
-// reportPipe is one whose writers never wait: what does not fit is lost.
+// reportPipe makes a pipe to which writes never block: what does not fit is lost.
 func reportPipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, os.NewSyscallError("pipe2", err)
 	}
-	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, 1<<20) // or it has the usual size
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, 1<<20) // if this fails, the pipe has the default size
 	if err := unix.SetNonblock(fds[1], true); err != nil {
 		_, _ = unix.Close(fds[0]), unix.Close(fds[1])
 		return nil, nil, err
@@ -42,18 +42,18 @@ func reportPipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), nil
 }
 
-// Pipe is how the environment of this very process names its end.
+// Pipe names this process's end of the pipe, for its environment.
 func (r *Releaser) Pipe() string { return pipeName(r.w, int(r.w.Fd())) }
 
-// pipeName names the pipe as a process finds it under that number.
+// pipeName names the pipe as a process that has it as file descriptor fd.
 func pipeName(w *os.File, fd int) string {
 	var st unix.Stat_t
-	_ = unix.Fstat(int(w.Fd()), &st) // it fails for no open file
+	_ = unix.Fstat(int(w.Fd()), &st) // it does not fail for an open file
 	return fmt.Sprintf("%d:%d", fd, st.Ino)
 }
 
-// Start starts the process, which gets the secrets over another pipe: neither its arguments nor its
-// environment hold them.
+// Start starts the process. It sends the secrets over another pipe, so that neither its arguments
+// nor its environment hold them.
 func (r *Releaser) Start(secrets any) error {
 	defer func() { _ = r.r.Close() }()
 	cmd, err := helper(ReleaserName)
@@ -65,7 +65,7 @@ func (r *Releaser) Start(secrets any) error {
 		return err
 	}
 	defer func() { _, _ = in.Close(), out.Close() }()
-	cmd.Dir = "/" // it keeps no file system busy
+	cmd.Dir = "/" // so that it keeps no file system busy
 	cmd.Stdin = r.r
 	cmd.ExtraFiles = []*os.File{in} // fdSecrets
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -84,14 +84,14 @@ func (r *Releaser) Start(secrets any) error {
 	return enc.Encode(secrets)
 }
 
-// Gone is closed when the process has ended, before mandate.
+// Gone is closed when the releaser process has ended before mandate.
 func (r *Releaser) Gone() <-chan struct{} { return r.gone }
 
-// fdSecrets is the releaser's file beside the standard ones.
+// fdSecrets is the releaser's only file other than the standard ones.
 const fdSecrets = 3
 
-// Releasing is the releaser process: it reads the secrets, has follow read the pipe to its end,
-// and reports whether mandate is dead then.
+// Releasing is the first part of the releaser process. It reads the secrets, calls follow to read
+// the pipe to its end, and reports whether mandate is dead then.
 func Releasing(secrets any, follow func(pipe io.Reader) error) bool {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	in := os.NewFile(fdSecrets, "secrets")
@@ -105,11 +105,12 @@ func Releasing(secrets any, follow func(pipe io.Reader) error) bool {
 	return t.diedAfter(func() error { return follow(os.Stdin) }, deathLimit)
 }
 
-// diedAfter reports whether the root ends within the limit after what follows its pipe. That the pipe
-// has ended does not prove it: the kernel closes a process's files a moment before it is dead, and a
-// process that closed the pipe itself lives on.
+// diedAfter calls follow, which reads the root's pipe to its end, and reports whether the root ends
+// within limit after that. The end of the pipe does not prove its death: the kernel closes a
+// process's files a moment before the process is dead, and a process that has closed the pipe
+// itself lives on.
 func (t tree) diedAfter(follow func() error, limit time.Duration) bool {
-	fd, err := unix.PidfdOpen(t.root, 0) // before Linux 5.3 there is none
+	fd, err := unix.PidfdOpen(t.root, 0) // not available before Linux 5.3
 	if err != nil || !t.rootLives() {
 		fd = -1
 	}
@@ -138,20 +139,20 @@ func (t tree) awaitDeath(pidfd int, limit time.Duration) bool {
 	}
 }
 
-// deathLimit is far longer than a process takes to end that has closed its files.
+// deathLimit is far longer than a process takes to end after its files were closed.
 const deathLimit = 10 * time.Second
 
-// goneLine is what a reaper writes to the releaser as its last act.
+// goneLine begins the line that a reaper writes to the releaser when its tree is gone.
 const goneLine = "gone "
 
-// Gone reads such a line: of which term everything is gone.
+// Gone parses such a line, and returns the name of the term whose command is gone.
 func Gone(line []byte) (term string, ok bool) {
 	name, ok := bytes.CutPrefix(line, []byte(goneLine))
 	return string(bytes.TrimSuffix(name, []byte("\n"))), ok
 }
 
-// reportGone is for a reaper without a child: it has adopted all orphans below it, so nothing of
-// its tree lives.
+// reportGone is called by a reaper that has no child left. It has adopted all orphans below it, so
+// nothing of its tree is alive.
 func reportGone(releaser int, term string) {
 	_, _ = unix.Write(releaser, []byte(goneLine+term+"\n"))
 }

@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limits are what bounds the number of commands of one mandate.
+// limits bound the number of commands of one mandate.
 type limits struct {
 	tasks  uint64 // processes and threads of this user; they count together
-	cgroup uint64 // the same, of this cgroup and those above it
+	cgroup uint64 // the same for this cgroup and those above it
 	files  uint64 // open files of this process
 }
 
-// What one command takes at least: its guard and its reaper are programs of up to ten threads
-// each, and mandate holds their pipes. Rounded up.
+// These are what one command needs at least, rounded up: its guard and its reaper have up to ten
+// threads each, and mandate holds their pipes.
 const (
 	tasksOfOne = 16
 	filesOfOne = 8
 	filesOfAll = 100 // connections to Redis, HTTP clients
 )
 
-// Room is an error that says what to do when this machine does not let this process run so
-// many commands at a time: it would fail when it has to.
+// Room returns an error, with advice, if the limits of this machine do not allow this process to
+// run so many commands at a time. Otherwise it would fail only when it has to run them.
 func Room(commands int) error { return readLimits().room(commands) }
 
 func (l limits) room(commands int) error {
@@ -58,10 +58,10 @@ func readLimits() limits {
 	dir, err := findCgroup(string(groups), string(mounts))
 	for ; err == nil; dir = filepath.Dir(dir) {
 		text, rerr := os.ReadFile(filepath.Join(dir, "pids.max"))
-		if rerr != nil { // the root has none
+		if rerr != nil { // the root cgroup has no limit
 			break
 		}
-		if n, nerr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); nerr == nil { // or it is max
+		if n, nerr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); nerr == nil { // otherwise it is "max"
 			l.cgroup = min(l.cgroup, n)
 		}
 	}

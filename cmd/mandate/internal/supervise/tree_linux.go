@@ -14,17 +14,18 @@ import (
 // process is what /proc shows of a process at one moment.
 type process struct {
 	pid, parent, group int
-	start              uint64 // since boot, in ticks: with it a number that was given out again is recognized
+	start              uint64 // time since boot, in ticks: distinguishes a process from an earlier one with the same pid
 	name               string
 	dead               bool // a zombie
 	stopped            bool // by a signal
 }
 
-// processes reads all processes of this machine. Those that begin, end or get
-// another parent meanwhile may be missing, so one scan proves nothing: a tree is
-// known to be gone when its reaper has ended.
+// processes reads all processes of this machine. Processes that begin, end or get another parent
+// meanwhile may be missing, so a single scan proves nothing: that a tree is gone is known when its
+// reaper has ended.
 func processes() ([]process, error) {
-	// In a namespace of processes under the /proc of another one the numbers there are those of strangers.
+	// In a PID namespace with the /proc of another namespace, the numbers there belong to other
+	// processes.
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.New("/proc is not that of this process")
 	}
@@ -48,7 +49,7 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
-// readProcess reads one process; ok is false when there is none of that number.
+// readProcess reads one process; ok is false when there is none with this pid.
 func readProcess(pid int) (p process, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -57,8 +58,8 @@ func readProcess(pid int) (p process, ok bool) {
 	return parseStat(stat)
 }
 
-// parseStat reads "pid (name) state ppid pgrp ... starttime ..."; the name may hold
-// anything, brackets and blanks too.
+// parseStat parses "pid (name) state ppid pgrp ... starttime ..."; the name may contain anything,
+// including brackets and blanks.
 func parseStat(stat []byte) (p process, ok bool) {
 	open, shut := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if open < 1 || shut < open {
@@ -79,8 +80,8 @@ func parseStat(stat []byte) (p process, ok bool) {
 	return p, errors.Join(errs[:]...) == nil
 }
 
-// below are the living descendants of a process, without those that the function spares, and
-// what is below them.
+// below returns the living descendants of root, except those children of root for which spare
+// returns true and their descendants.
 func below(all []process, root int, spare func(process) bool) (tree []process) {
 	children := map[int][]process{}
 	for _, p := range all {
@@ -94,7 +95,7 @@ func below(all []process, root int, spare func(process) bool) (tree []process) {
 			if p.pid == root || pid == root && spare(p) {
 				continue
 			}
-			todo = append(todo, p.pid) // a zombie's threads may have children yet
+			todo = append(todo, p.pid) // a zombie's other threads may still have children
 			if !p.dead {
 				tree = append(tree, p)
 			}
@@ -103,10 +104,10 @@ func below(all []process, root int, spare func(process) bool) (tree []process) {
 	return tree
 }
 
-// spares returns which children of the root are not of the tree: the helpers of mandate's
-// other commands, which live on, and a process that is about to become one, which is still a
-// copy of mandate. They are known by their program, which no orphan of a command has that
-// is not the helper of another mandate; such a one ends what it is there for by itself.
+// spares returns which children of the root do not belong to the tree: the helpers of mandate's
+// other commands, and a process that is about to become a helper and is still a copy of mandate.
+// They are recognized by their program and arguments. An orphan of a command has these only if it
+// is the helper of another mandate, and that helper ends its own command itself.
 func (t tree) spares() func(process) bool {
 	if !t.left {
 		return func(process) bool { return false }
@@ -119,8 +120,8 @@ func (t tree) spares() func(process) bool {
 	}
 }
 
-// programOf returns the file of the program that a process runs, and its arguments; nil when
-// that can't be read.
+// programOf returns the file of the program that a process runs, and its arguments; nil if that
+// can't be read.
 func programOf(pid int) (program os.FileInfo, argv string) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	program, err := os.Stat(dir + "/exe")
@@ -131,13 +132,13 @@ func programOf(pid int) (program os.FileInfo, argv string) {
 	return program, string(args)
 }
 
-// signalBelow sends a signal to every living descendant of the root, each once, and returns
-// how many there are and how many of them may not be signalled. A group is signalled
-// as a whole where its leader is one of them: the kernel does that in one step, and
-// no process of it can fork away between two others.
+// signalBelow sends a signal to every living descendant of the root, once to each. It returns how
+// many there are and how many of them may not be signalled. A process group whose leader is among
+// them is signalled as a whole: the kernel does that in one step, so no process of it can escape by
+// forking.
 func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 	all, err := processes()
-	if err != nil { // no /proc of ours: the group is all that we know
+	if err != nil { // without /proc only the process group is known
 		return t.signalGroup(sig)
 	}
 	found := below(all, t.root, t.spares())
@@ -148,8 +149,8 @@ func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 		}
 	}
 	for _, p := range found {
-		// A group counts as signalled when one process of it was. Not twice, then: a
-		// script would run its trap twice.
+		// A process group counts as signalled when at least one process of it was. Do not signal
+		// its processes again: a script would run its trap twice.
 		if groups[p.group] && sig != syscall.SIGKILL && !errors.Is(syscall.Kill(p.pid, 0), syscall.EPERM) {
 			continue
 		}
@@ -160,7 +161,7 @@ func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 	return len(found), denied
 }
 
-// living lists the living descendants of the root.
+// living returns the living descendants of the root.
 func (t tree) living() (found []Living) {
 	all, err := processes()
 	if err != nil {
@@ -172,7 +173,7 @@ func (t tree) living() (found []Living) {
 	return found
 }
 
-// rootLives reports whether the root is there and no zombie.
+// rootLives reports whether the root exists and is no zombie.
 func (t tree) rootLives() bool {
 	p, ok := readProcess(t.root)
 	return ok && p.start == t.start && !p.dead
@@ -184,18 +185,18 @@ func (t tree) rootStopped() bool {
 	return ok && p.start == t.start && p.stopped
 }
 
-// killRoot kills the root, and no process that has got its number since.
+// killRoot kills the root, but not another process that has got its pid since.
 func (t tree) killRoot() { _ = signalOne(process{pid: t.root, start: t.start}, syscall.SIGKILL) }
 
-// signalOne signals exactly the process that was looked at, and not another one that
-// has got its number since.
+// signalOne signals exactly the process p, and not another one that has got its pid since.
 func signalOne(p process, sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ESRCH) {
 			return err
 		}
-		// Before Linux 5.3, or forbidden by a filter: then this read is the last moment.
+		// Before Linux 5.3, or if a filter forbids pidfds: check as late as possible that it is the
+		// same process.
 		if now, ok := readProcess(p.pid); !ok || now.start != p.start {
 			return syscall.ESRCH
 		}
@@ -208,7 +209,7 @@ func signalOne(p process, sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// identify names a process so that it can be recognized.
+// identify returns the start time of a process, by which it can be recognized.
 func identify(pid int) uint64 {
 	p, _ := readProcess(pid)
 	return p.start
@@ -217,8 +218,8 @@ func identify(pid int) uint64 {
 // adoptOrphans makes this process the parent of every orphan below it.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// Marked are the living processes whose environment holds all of these, and which we
-// may read: they were started by the command, but are not below it any more.
+// Marked returns the living processes whose environment contains all of env and is readable: the
+// command has started them, but they are not its descendants any more.
 func Marked(env ...string) (found []Living) {
 	all, err := processes()
 	if err != nil {

@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fdTerms is the worker's file beside the standard ones: the pipe on which it reports its terms.
+// fdTerms is the worker's only file other than the standard ones: the pipe on which it reports its
+// terms.
 const fdTerms = 3
 
-// Worker is a child of this process that leads by itself, with everything below it. All orphans
-// are adopted and reaped, as process 1 of a container must.
+// Worker is a child of this process that campaigns itself, with all its descendants. This process
+// adopts and reaps all orphans, as process 1 of a container must.
 type Worker struct {
 	PID int
 	r   *os.File
 
-	signals chan os.Signal // to this process
+	signals chan os.Signal // received by this process
 	stopped chan syscall.Signal
 	exited  chan struct{} // closed when the worker itself has ended
 	status  syscall.WaitStatus
 	gone    chan struct{} // closed when this process has no child left
 }
 
-// StartWorker starts it, with the pipe in its environment under that name. From then on this process takes no signal
-// itself: they wait for PassSignals.
+// StartWorker starts the worker, with the pipe in its environment as variable. From then on signals
+// no longer act on this process: they are queued for PassSignals.
 func StartWorker(c Command, variable string) (*Worker, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, errors.Join(ErrStart, err)
@@ -38,8 +39,9 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 	if err != nil {
 		return nil, errors.Join(ErrStart, err)
 	}
-	defer func() { _ = w.Close() }() // it ends with the last process that has inherited it
-	// Before the worker runs: a Ctrl-Z or a SIGTERM right after its start would stop or end this process alone.
+	defer func() { _ = w.Close() }() // the pipe ends with the last process that has inherited it
+	// Catch signals before the worker runs: otherwise a Ctrl-Z or a SIGTERM right after its start
+	// would stop or end only this process.
 	sigs := make(chan os.Signal, 32)
 	signal.Notify(sigs, notIgnored()...)
 	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{
@@ -51,7 +53,7 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 		_ = r.Close()
 		return nil, err
 	}
-	signal.Notify(sigs) // under nohup, too, a SIGHUP is for a worker that reloads by it
+	signal.Notify(sigs) // all signals, also SIGHUP under nohup: the worker may reload on it
 	wk := &Worker{
 		PID: pid, r: r, signals: sigs, stopped: make(chan syscall.Signal, 1), exited: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -59,8 +61,9 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 	return wk, nil
 }
 
-// notIgnored are the signals that nohup or a shell's & have not ignored: the worker inherits that of those only which
-// this process does not catch.
+// notIgnored returns the signals that nohup or a shell's & have not set to be ignored. The others
+// must not be caught before the worker starts, because then it would not inherit that they are
+// ignored.
 func notIgnored() (sigs []os.Signal) {
 	for n := syscall.Signal(1); n <= 64; n++ {
 		if !signal.Ignored(n) {
@@ -70,8 +73,8 @@ func notIgnored() (sigs []os.Signal) {
 	return sigs
 }
 
-// reap waits for all children. That there is none proves that nothing lives which the worker has
-// started: this process adopts what is left of it.
+// reap waits for all children. When there is none left, every process that the worker has started
+// is dead: this process adopts the worker's orphans.
 func (w *Worker) reap() {
 	reap(w.PID, func(ws syscall.WaitStatus) {
 		w.status = ws
@@ -80,20 +83,20 @@ func (w *Worker) reap() {
 	close(w.gone)
 }
 
-// Follow has the pipe read to its end: no process holds it any more.
+// Follow calls read, which reads the pipe to its end: then no process holds it any more.
 func (w *Worker) Follow(read func(io.Reader) error) error { return read(w.r) }
 
-// Exited is closed when the worker itself has ended; Status then has how.
+// Exited is closed when the worker itself has ended; Status is valid then.
 func (w *Worker) Exited() <-chan struct{} { return w.exited }
 
-// Stopped receives the signal by which the terminal has stopped the worker.
+// Stopped receives the signal with which the terminal has stopped the worker.
 func (w *Worker) Stopped() <-chan syscall.Signal { return w.stopped }
 
-// Status is that of the worker, once it has ended.
+// Status returns the status of the worker, once it has ended.
 func (w *Worker) Status() syscall.WaitStatus { return w.status }
 
-// PassSignals passes all signals on to the worker, but for those that are about this process
-// alone. One that ends programs calls after, once the worker has ended.
+// PassSignals passes all signals on to the worker, except those that concern only this process.
+// Once the worker has ended, a signal that ends programs calls after.
 func (w *Worker) PassSignals(after func()) (end func()) {
 	ours := []os.Signal{unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE, unix.SIGTTIN, unix.SIGTTOU}
 	done := make(chan struct{})
@@ -120,25 +123,25 @@ func (w *Worker) pass(sig syscall.Signal, after func()) {
 	switch {
 	case !closed(w.exited):
 		_ = syscall.Kill(w.PID, sig)
-	case ends: // the worker's number may be another's
+	case ends: // the worker's pid may belong to another process by now
 		after()
 		return
 	}
 	switch {
 	case sig == unix.SIGTSTP: // Ctrl-Z: a shell waits until this process stops, and fg sends SIGCONT to it alone
 		_ = syscall.Kill(os.Getpid(), unix.SIGSTOP)
-	case ends && sig != unix.SIGHUP && !closed(w.exited): // a worker that Ctrl-Z or a read from the terminal has stopped would not end
+	case ends && sig != unix.SIGHUP && !closed(w.exited): // a worker that is stopped, by Ctrl-Z or by the terminal, would not handle the signal
 		_ = syscall.Kill(w.PID, unix.SIGCONT)
 	}
 }
 
-// KillRest kills what the worker has left, again and again: a tree that grows is never seen whole
-// by one scan. It returns false when the limit has passed and something lives.
+// KillRest kills what the worker has left, repeatedly: a single scan of a tree that grows misses
+// new processes. It returns false when the limit has passed and a process is still alive.
 func (w *Worker) KillRest(limit time.Duration) bool {
 	t := tree{root: os.Getpid(), start: identify(os.Getpid()), group: w.PID}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	select { // mostly nothing is left, and a scan takes longer than to find that out
+	select { // mostly nothing is left, and this check is faster than a scan
 	case <-w.gone:
 	case <-time.After(time.Millisecond):
 	}
@@ -160,7 +163,7 @@ func (w *Worker) KillRest(limit time.Duration) bool {
 	}
 }
 
-// Left are the living processes below this one.
+// Left returns the living descendants of this process.
 func (w *Worker) Left() []Living {
 	return tree{root: os.Getpid(), start: identify(os.Getpid()), group: w.PID}.living()
 }

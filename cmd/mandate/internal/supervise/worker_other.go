@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// Worker can't be supervised here: without subreapers no process can know that everything it
-// has started is gone.
+// Worker can't be supervised here: without subreapers no process can know that everything that the
+// worker has started is gone.
 type Worker struct{ PID int }
 
-// StartWorker can't.
+// StartWorker returns an error.
 func StartWorker(Command, string) (*Worker, error) {
 	return nil, errors.New("mandate supervise works on Linux only")
 }
 
-// Follow reads nothing.
+// Follow does nothing.
 func (*Worker) Follow(func(io.Reader) error) error { return nil }
 
-// Exited is never closed.
+// Exited returns nil, which is never closed.
 func (*Worker) Exited() <-chan struct{} { return nil }
 
-// Stopped never receives.
+// Stopped returns nil, which never receives.
 func (*Worker) Stopped() <-chan syscall.Signal { return nil }
 
-// Status is none.
+// Status returns the zero status.
 func (*Worker) Status() (ws syscall.WaitStatus) { return ws }
 
 // PassSignals does nothing.
 func (*Worker) PassSignals(func()) (end func()) { return func() {} }
 
-// KillRest does nothing.
+// KillRest returns false.
 func (*Worker) KillRest(time.Duration) bool { return false }
 
-// Left is nothing.
+// Left returns nothing.
 func (*Worker) Left() []Living { return nil }

@@ -1,5 +1,5 @@
--- claim: take the lock if it may be taken, and hand out a token; otherwise report
--- everything that a loser needs to wait well. One round trip.
+-- claim: take the lock if it can be taken, and grant a token; otherwise report
+-- everything that a follower needs to know to wait. One round trip.
 -- KEYS lock fence new pause heir id version
 -- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
 --      highest version that it was shown and may follow, what is to be there once it leads ('': it keeps none)
@@ -8,16 +8,16 @@ local id = identity(6, ARGV[10])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 if mine == 'same' then return {'same', stored, got[1], 0, 0, 0, '', id} end
 
--- What lives for much longer than a lease was not put there by us, or the clock of
--- this node was set: it must not block the election for that long.
+-- A key that lives for much longer than a lease was not written by us, or this node's
+-- clock was set: it must not block the election for that long.
 local lease = tonumber(ARGV[4])
 local function stale(i)
   local left = redis.call('PTTL', KEYS[i])
   return left < 0 or left > 2 * lease
 end
 
--- No counter: this node is new, or it forgot. It must not vote for one lease,
--- because it can't know whether a leader sits (Redlock's delayed restart).
+-- No counter: this node is new, or it lost its data. It must not vote for one lease,
+-- because it can't know whether there is a leader (Redlock's delayed restart).
 if not got[2] then
   redis.call('SET', KEYS[2], '0')
   if not got[3] then
@@ -35,22 +35,22 @@ if kept and stale(5) then
   kept = false
 end
 
--- The highest version that has led. What the candidate was not shown yet it has to judge first: here nothing
--- orders versions.
+-- The highest version that has led. If the candidate was not shown that version yet, the candidate
+-- has to judge it first: this script can't compare versions.
 local highest = ARGV[12] ~= '' and highestIn(7) or ''
 local follows = highest == '' or highest == ARGV[11] or highest == ARGV[12]
 
 local status, note, left = 'won', '', 0
 if mine == 'other' or mine == 'newer' then
   status, left = 'held', redis.call('PTTL', KEYS[1])
-  -- A lock never lives for longer than the lease in it: if it does, the clock of
-  -- this node was set back. From now on that lease is as much as its holder has.
+  -- A lock never lives for longer than the lease in its value, unless the clock of
+  -- this node was set back. From now on the lock lives for that lease at most.
   local own = tonumber(string.match(got[1], '^%S*/%w+/%d+ n=%d+ lease=(%d+)') or '')
   if own and own > 0 and (left < 0 or left > own) then
     redis.call('PEXPIRE', KEYS[1], own)
     left = own
   end
-elseif got[4] and got[4] ~= '' then -- as status shows it
+elseif got[4] and got[4] ~= '' then -- an empty note is no pause: status does not show one either
   status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
 elseif got[3] and got[3] ~= ARGV[6] then
   status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
@@ -65,9 +65,9 @@ if status == 'won' then
   local clock = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
   local ms = tonumber(clock)
   if p > ms + 3600000 then p = 0 end
-  -- A node that decides alone adds its own clock: a claim that was long on its way,
-  -- as to a hung master that another has replaced meanwhile, has an old hint. Several
-  -- nodes would grant different numbers.
+  -- A single node also uses its own clock: a claim that was under way for long, as to a
+  -- hung master that was replaced meanwhile, has an old hint. Several nodes don't, since
+  -- they would grant different tokens.
   if p < ms and string.find(ARGV[1], ' n=1 ', 1, true) then token, p = clock, ms end
   if p <= fence then
     p = fence + 1
@@ -87,9 +87,10 @@ end
 local waiters, subscribers = -1, -1
 local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7], ARGV[8])
 if not subs.err then waiters, subscribers = tonumber(subs[2]), tonumber(subs[4]) end
--- The first of the front row is named as the next to try, so that a release
--- needs no race, and is named in the note. Only a hint: it lapses, and the lock decides. Who is named is told so though
--- the row has filled up: a release has the row wait for it, and it must not have left.
+-- The first follower of the front row is stored as the next to claim, so that a release
+-- causes no race; the note tells it so. This is only a hint: it lapses, and the lock
+-- decides. The stored follower gets the note even if the row is full by now: at a release
+-- the row waits for it, so it must not have left the row.
 local named = got[5] == ARGV[2] or not got[5] and waiters < tonumber(ARGV[9])
 if status == 'held' and follows and mine == 'other' and named then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)

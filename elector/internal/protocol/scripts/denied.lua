@@ -1,4 +1,5 @@
--- A server up to Redis 7.0 that refuses a command of a script, for want of a right, does not say which.
+-- Up to Redis 7.0, a server that denies a script's command for want of a right does not name the
+-- command in its error. This adds the name.
 local server = redis
 local function named(r, command)
   if type(r) == 'table' and r.err and string.find(r.err, "user executing the script can't", 1, true) then

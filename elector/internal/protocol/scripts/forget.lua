@@ -1,4 +1,4 @@
--- forget: remove the keys of an election, unless a lock is held: it was granted
+-- forget: remove the keys of an election, unless the lock exists: it was granted
 -- meanwhile, or another program wrote it.
 -- KEYS lock fence new pause heir id history version
 -- -> 1: removed, 0: the lock is held

@@ -1,7 +1,7 @@
--- Every script starts with this, behind what protocol.go shares with Lua. It reads all keys at once, so that a key of
--- another type is named instead of failing somewhere in the middle, and so that
--- nothing is written before everything was read.
--- But for the version's key, which stands behind them: what is wrong with that must cost no lease.
+-- Every election script that reads keys starts with this, after the constants of scriptFacts in Go.
+-- It reads all keys first, so that a key of another type is named in an error instead of failing
+-- somewhere in the middle, and so that nothing is written before everything was read.
+-- The version's key, the last one, is not read here: a wrong value there must not cost a lease.
 local got = {}
 for i = 1, KEYS_READ do
   local r = redis.pcall('GET', KEYS[i])
@@ -16,11 +16,11 @@ end
 if got[2] and not string.match(got[2], '^%d+$') then
   return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' holds no number')
 end
--- The counter as text and as a number: to format a number takes longer than most of a script.
+-- The counter as text and as a number: formatting a number takes longer than most of a script.
 local stored = got[2] or '0'
 local fence = tonumber(stored)
 
--- whose shows how a lock value stands to attempt seq of incarnation inc.
+-- whose compares the attempt in a lock value with attempt seq of incarnation inc.
 local function whose(v, inc, seq)
   if not v then return 'nobody' end
   local i, s = string.match(v, '^%S*/(%w+)/(%d+)')
@@ -31,9 +31,9 @@ local function whose(v, inc, seq)
   return 'newer'
 end
 
--- identity distinguishes this node from the others: a word that it keeps until it loses its
--- data. Where there is none the node takes the one that is offered. A full memory must
--- not cost a renewal: then it has none.
+-- identity returns the word that distinguishes this node from the others, which the node
+-- keeps until it loses its data. A node without one takes the one that is offered. A full
+-- memory must not cost a renewal: then the node has no identity.
 local function identity(i, offer)
   if not got[i] or #got[i] > 16 or not string.match(got[i], '^%w+$') then
     got[i] = offer
@@ -43,14 +43,15 @@ local function identity(i, offer)
   return got[i]
 end
 
--- highestIn is what the version's key holds; '' for nothing, and for what can be none of ours.
+-- highestIn returns the value of the version's key; '' if there is none, or it can't be ours.
 local function highestIn(i)
   local v = redis.pcall('GET', KEYS[i])
   if type(v) ~= 'string' or #v > MAX_HIGHEST then return '' end
   return v
 end
 
--- reservedFor is the incarnation for which the heir's key reserves leadership, if so.
+-- reservedFor returns the incarnation for which this value of the heir's key reserves
+-- leadership; nil if it does not.
 local function reservedFor(v)
   if v and string.sub(v, 1, #RESERVED) == RESERVED then return string.sub(v, #RESERVED + 1) end
 end

@@ -1,6 +1,6 @@
--- Behind every script stands this, which runs it for each of the elections of a call, in
--- their order: an election has KEYS_EACH keys and ARGS_EACH arguments. What is wrong with one of them is that one's
--- answer: an error must not undo what was done for those before it, nor keep those behind it from their turn.
+-- This follows every election script, and runs it for each election of a call, in order: each
+-- has KEYS_EACH keys and ARGS_EACH arguments. An error of one election becomes its answer: it
+-- must not hide what was done for the elections before it, nor skip those after it.
 -- -> a list of answers, each as the script gives it, or {'error', why}
 local answers = {}
 local function run(k, a)
@@ -14,7 +14,7 @@ local function run(k, a)
   local err = not ok and answer or type(answer) == 'table' and answer.err
   if err then
     if type(err) == 'table' then err = err.err end
-    err = string.gsub(err, '^%S+:%s*%d+: ', '') -- where in the script
+    err = string.gsub(err, '^%S+:%s*%d+: ', '') -- the position in the script
     answer = {'error', err}
   end
   return answer
@@ -24,7 +24,7 @@ for i = 1, #KEYS / KEYS_EACH do
   local answer = quick and quick(k, a)
   if not answer then
     answer = run(k, a)
-    -- A replica refuses all alike, and its connection leads to the wrong server.
+    -- A replica refuses all elections alike: the connection leads to the wrong server.
     if type(answer) == 'table' and answer[1] == 'error' and string.find(answer[2], '^READONLY') then return redis.error_reply(answer[2]) end
   end
   answers[i] = answer

@@ -1,5 +1,6 @@
--- A renewal that finds all as it shows it, as nearly every one does, is made here, in half of the server's time. What
--- differs in any way, or fails, is left to the script: nothing has been done but that leases were prolonged.
+-- This makes a renewal that finds everything on the node as its arguments show it, as nearly all do,
+-- in half of the server's time. If anything differs or fails, renew.lua takes over: until then
+-- nothing was changed except that the lock was prolonged.
 -- KEYS and ARGV are those of the renewal, behind k and a. -> AS_SHOWN, or nothing
 quick = function(k, a)
   local call, counter, keep = server.pcall, ARGV[a + 6], ARGV[a + 7] ~= ''
@@ -8,7 +9,7 @@ quick = function(k, a)
   local first = call('GET', KEYS[k + 4])
   if keep then
     if first ~= RESERVED .. ARGV[a + 7] then return end
-  elseif first then -- nearly always the hint of a follower, which stays
+  elseif first then -- nearly always the hint that names a follower, which stays
     if type(first) ~= 'string' or string.sub(first, 1, #RESERVED) == RESERVED then return end
   end
   if call('GET', KEYS[k + 5]) then return end

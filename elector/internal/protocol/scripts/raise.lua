@@ -1,5 +1,5 @@
--- raise: the nodes of a claim granted different tokens; agree on the highest,
--- where the lock is still mine. The first renewal writes it into the lock too.
+-- raise: the nodes of a claim granted different tokens; set the counter to the highest
+-- if the lock is still mine. The first renewal writes that token into the lock too.
 -- KEYS lock fence
 -- ARGV incarnation seq token
 -- -> {status, fence}

@@ -1,6 +1,5 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
--- counter; plant both again where the node lost them (a plant is no vote in its
--- round).
+-- counter; plant both again if the node lost them (a plant is no vote in its round).
 -- KEYS lock fence new heir pause id version
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
 --      version that leads ('': it keeps none) shown (the identity that the sender knows; its counter is the other one)
@@ -8,7 +7,7 @@
 -- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
--- The heir's reservation outlasts the lease: it goes first also when the leader dies.
+-- The heir's reservation outlasts the lease: the heir goes first even if the leader dies.
 local function keep()
   if ARGV[7] ~= '' then
     redis.call('SET', KEYS[4], RESERVED .. ARGV[7], 'PX', ARGV[4] + ARGV[8])
@@ -16,8 +15,8 @@ local function keep()
     redis.call('DEL', KEYS[4])
   end
 end
--- The version that leads is the highest, also where a claim that was lost left another one; but for
--- what an operator has written.
+-- The version of the leader becomes the highest, even if a claim that was lost left another one. An
+-- operator's value stays.
 local function lead()
   if ARGV[10] == '' then return end
   local highest = highestIn(7)
@@ -25,8 +24,8 @@ local function lead()
 end
 local token, counter = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
-  -- The lease first: a full memory refuses new values, and must not cost it. (Redis lets a
-  -- script that has written go on writing, so the value and the counter are taken, too.)
+  -- The lease first: a full memory refuses new values, and must not cost the lease. (Redis lets
+  -- a script that has written go on writing, so it takes the value and the counter, too.)
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
   local set = got[1] ~= ARGV[1] and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
   if fence < token then
@@ -39,8 +38,8 @@ if mine == 'same' or mine == 'older' then
   return {'mine', stored, refused and got[1] or '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', stored, got[1], '', id} end
--- Free. A counter above all that this term was shown means that others have
--- come and gone, or that this term was closed by its own release.
+-- The lock is free. A counter above any that this term was shown means that other
+-- terms have begun and ended since, or that this term's own release has closed it.
 if fence > math.max(token, counter) then return {'gone', stored, '', '', id} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
 if fence < token then stored = ARGV[5] end

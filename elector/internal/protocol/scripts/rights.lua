@@ -1,6 +1,6 @@
--- rights: try each command that the scripts of an election use, on keys of its
--- own, and clean up. A missing right (or a full memory, a read-only replica)
--- becomes a line in the answer. What it writes lapses after a second anyway.
+-- rights: try each command that the scripts of an election use, on separate keys,
+-- and clean up. A missing right (or a full memory, or a read-only replica) becomes
+-- a line in the answer. The keys expire after a second in any case.
 -- KEYS string stream
 -- ARGV channel
 -- -> what was refused, each "COMMAND: why"

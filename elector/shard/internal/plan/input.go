@@ -3,25 +3,25 @@ package plan
 // NoMember is the index of no member.
 const NoMember = -1
 
-// Member is one that shards can be planned for.
+// Member is a member of the group.
 type Member struct {
 	ID     string
-	Weight float64 // its part of the load, relative to the others; above zero
-	Closed bool    // it keeps nothing and is given nothing: drained, or about to stop
-	Full   bool    // it keeps what it owns and is given nothing: cordoned
+	Weight float64 // its part of the load, relative to the other members; above zero
+	Closed bool    // it keeps no shards and is given none: drained, stopping, unhealthy or cut off
+	Full   bool    // it keeps the shards that it owns and is given no others: cordoned
 	Unable []int   // shards that it can't serve for now
 }
 
 // Input is what a plan is made from.
 type Input struct {
 	Members []Member
-	Loads   []float64 // by shard; nil, or below zero: as heavy as the others on average
+	Loads   []float64 // by shard; nil, or below zero: unknown, counts as the average of the others
 	Shards  int
 	Owner   []int // by shard: the member that owns it, or NoMember
-	Planned []int // by shard: the member of the plan before, or NoMember
-	// Guest is by shard whether it is where it is only because its former member has gone.
-	// When another one comes, it is given these: so each shard moves twice in a rolling
-	// restart, and no more.
+	Planned []int // by shard: the member of the last plan, or NoMember
+	// Guest is by shard: true if the shard is planned for its member only because the former
+	// member has gone. A member that joins is given guests first, so that in a rolling restart
+	// each shard moves at most twice.
 	Guest []bool
 }
 

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// tolerance is how far above its due a member may be before measured loads move a shard:
-// without it each small change of a load would move something.
+// tolerance is how far above its due a member may be before measured loads move a shard.
+// Without it each small change of a load would move a shard.
 const tolerance = 0.05
 
 // level moves single shards, and then exchanges pairs, until neither makes the loads more
-// even. Each move lowers the same sum; the bound is for rounding errors alone.
+// even. Each move lowers the sum of load²/weight; the bound is only for rounding errors.
 func (p *planner) level() {
 	for range 4*p.in.Shards + 64 {
 		if !p.moveOne() && !p.exchangeOne() {
@@ -19,7 +19,7 @@ func (p *planner) level() {
 	}
 }
 
-// byFill are the members that may own shards, the fullest first.
+// byFill returns the members that can be given shards, the fullest first.
 func (p *planner) byFill() []int {
 	var all []int
 	for m, member := range p.in.Members {
@@ -33,15 +33,15 @@ func (p *planner) byFill() []int {
 	return all
 }
 
-// fill is the load of a member relative to its due.
+// fill returns the load of a member relative to its due.
 func (p *planner) fill(m int) float64 { return p.sum[m] / p.due[m] }
 
-// settled reports whether measured loads are even enough to leave all where it is.
+// settled reports whether the measured loads of two members are even enough to move no shard.
 func (p *planner) settled(from, to int) bool {
 	return !p.uniform && p.fill(from) <= 1+tolerance && p.fill(to) >= 1-2*tolerance
 }
 
-// moveOne moves the best shard from the fullest member to the emptiest that it can go to.
+// moveOne moves the best shard from the fullest member to the emptiest one that can take it.
 func (p *planner) moveOne() bool {
 	members := p.byFill()
 	for _, from := range members {
@@ -59,8 +59,8 @@ func (p *planner) moveOne() bool {
 	return false
 }
 
-// bestMove is the shard whose move evens out two members most. Of equals it is a guest, and
-// then one that the member does not own yet: to move that costs nothing.
+// bestMove returns the shard whose move evens out two members most, or NoMember. Of equal shards it
+// prefers a guest, and then one that from does not own yet, whose move costs nothing.
 func (p *planner) bestMove(from, to int) int {
 	best, gain, rank := NoMember, epsilon, 0
 	for _, s := range p.shards[from] {
@@ -86,36 +86,37 @@ func (p *planner) bestMove(from, to int) int {
 
 const epsilon = 1e-9
 
-// gain is by how much the sum of load²/weight falls when so much load moves.
+// gain returns by how much the sum of load²/weight falls when this load moves.
 func (p *planner) gain(from, to int, load float64) float64 {
 	a, b := p.in.Members[from].Weight, p.in.Members[to].Weight
 	return (load*(2*p.sum[from]-load))/a - (load*(2*p.sum[to]+load))/b
 }
 
-// worth reports whether a move of measured load makes two members so much more even that noise of
-// the loads will not move it back: it relieves the one, or, between equals, it lowers the higher of their loads by
-// at least half of what moves. Where the shards do not divide evenly, somebody always has one too many.
+// worth reports whether a move of measured load makes two members so much more even that noise in
+// the loads will not move it back. The move must relieve from (relieves), or, between members of
+// equal weight, lower the higher of the two loads by at least half of the load that moves. Where the
+// shards don't divide evenly, some member always has one too many.
 func (p *planner) worth(from, to int, load, gain float64) bool {
 	a, b := p.in.Members[from].Weight, p.in.Members[to].Weight
 	return p.uniform || gain >= load*load*(1/a+1/b)/2 || p.relieves(from, to, load)
 }
 
-// limit is how much of its due a member may have where the sizes of the shards allow less.
+// limit is the fill beyond which a member has too much, if a move or an exchange can relieve it.
 const limit = 1 + 2*tolerance
 
-// relieves reports whether a move of measured load brings a member that has too much within the limit, by more
-// than noise, and the other one not beyond.
+// relieves reports whether a move of measured load brings from, which is beyond the limit, to within
+// it, by more than noise, and does not bring to beyond it.
 func (p *planner) relieves(from, to int, load float64) bool {
 	after := max((p.sum[from]-load)/p.due[from], (p.sum[to]+load)/p.due[to])
 	return p.fill(from) > limit && after <= min(limit, p.fill(from)-tolerance)
 }
 
-// likeness is how much two shards must differ, as a part of what they weigh together, to be
-// exchanged: which of two that are nearly equal is the heavier one changes with each measurement.
+// likeness is how much the loads of two shards must differ, as a part of their sum, for an exchange.
+// Of two shards with nearly equal loads, the heavier one may be another after each measurement.
 const likeness = 0.25
 
-// exchangeOne exchanges a shard of a member that is too full for a lighter one of
-// another: where all shards are heavy, no single move can help.
+// exchangeOne exchanges a shard of a member that is too full for a lighter one of another
+// member. If all shards are heavy, no single move can help.
 func (p *planner) exchangeOne() bool {
 	if p.uniform {
 		return false
@@ -139,6 +140,7 @@ func (p *planner) exchangeOne() bool {
 	return false
 }
 
+// bestExchange returns the shards of from and of to whose exchange evens them out most, or NoMember.
 func (p *planner) bestExchange(from, to int) (a, b int) {
 	a, b = NoMember, NoMember
 	gain := epsilon

@@ -2,11 +2,12 @@ package plan
 
 import "math"
 
-// idle is what a shard without any load counts, as a part of the average: idle ones are
-// spread, too.
+// idle is the smallest load that a shard counts as, relative to the average. It is above zero so
+// that idle shards are spread, too.
 const idle = 0.05
 
-// normal are the loads with the average in the place of those that are not known.
+// normal returns the loads with the average in place of unknown ones, and at least idle. uniform is
+// true if all are equal.
 func normal(loads []float64, shards int) (all []float64, uniform bool) {
 	known, sum := 0, 0.0
 	for s := range shards {
@@ -29,8 +30,9 @@ func normal(loads []float64, shards int) (all []float64, uniform bool) {
 	return all, uniform
 }
 
-// isLoad reports whether a load can be reckoned with: a sum of the largest ones is none.
+// isLoad reports whether a load is usable: known, and so small that the sum of a group's loads is
+// finite.
 func isLoad(l float64) bool { return l >= 0 && l < math.MaxFloat64/group }
 
-// group is more shards than any group has.
+// group is a number of shards that no group reaches.
 const group = 1 << 20

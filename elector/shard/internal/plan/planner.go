@@ -53,7 +53,7 @@ func newPlanner(in Input) *planner {
 // open reports whether a member can be given shards.
 func (p *planner) open(m Member) bool { return !m.Closed && !m.Full }
 
-// keeps reports whether a member that is given none keeps a shard that it owns.
+// keeps reports whether a full member keeps a shard that it owns.
 func (p *planner) keeps(m, s int) bool {
 	return m >= 0 && m < len(p.in.Members) && p.in.Members[m].Full && !p.in.Members[m].Closed && !p.unable[m][s]
 }
@@ -79,7 +79,8 @@ func (p *planner) move(s, to int) {
 	p.give(s, to)
 }
 
-// lightest is the member that is filled least once it has the shard.
+// lightest returns the member with the lowest load relative to its weight once it has the shard, or
+// NoMember if no member can serve the shard.
 func (p *planner) lightest(s int) int {
 	best, fill := NoMember, 0.0
 	for m := range p.in.Members {
@@ -94,8 +95,8 @@ func (p *planner) lightest(s int) int {
 	return best
 }
 
-// tie decides between equals: by hash, so that the shards of one member spread over all
-// others, and not over the first of the list.
+// tie decides between equal members. It is a hash, so that the shards of a member that has gone spread
+// over all others instead of going to the first one of the list.
 func (p *planner) tie(s, m int) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, p.in.Members[m].ID)

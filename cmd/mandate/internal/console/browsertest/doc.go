@@ -1,4 +1,3 @@
-// Package browsertest looks at the console in a real browser. It is a module of
-// its own, so that a program that imports mandate does not get a browser driver into
-// their module graph.
+// Package browsertest tests the console in a real browser. It is a module of its own, so that
+// programs that import mandate do not get a browser driver into their module graph.
 package browsertest

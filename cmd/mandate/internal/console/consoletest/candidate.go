@@ -1,4 +1,4 @@
-// Package consoletest is what the tests of the console's pages and of its server share.
+// Package consoletest has what the tests of the console's pages and of its server share.
 package consoletest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
-// Lease is that of the candidates.
+// Lease is the lease of the candidates.
 const Lease = 10 * time.Second
 
 // Candidate campaigns until the test ends, with work that stops when its context ends.
@@ -25,7 +25,7 @@ func Candidate(t testing.TB, r *electortest.Redis, election, id string) *elector
 	return CandidateOn(t, r.Quorum(id), election, id)
 }
 
-// CandidateOn is Candidate with a quorum of the test's own, and changes of its settings.
+// CandidateOn is Candidate with the test's own quorum, and with changes to the configuration.
 func CandidateOn(t testing.TB, q *elector.Quorum, election, id string, change ...func(*elector.Config)) *elector.Elector {
 	t.Helper()
 	cfg := elector.Config{
@@ -47,8 +47,8 @@ func CandidateOn(t testing.TB, q *elector.Quorum, election, id string, change ..
 	return e
 }
 
-// untilEnd has run until the test ends, and fails the test if that returns an error. One that
-// the test has cut off can't release what it led.
+// untilEnd runs run until the test ends, and fails the test if run returns an error other than
+// ErrNotReleased: a candidate that the test has cut off can't release its lock.
 func untilEnd(t testing.TB, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,8 +62,8 @@ func untilEnd(t testing.TB, run func(context.Context) error) {
 	})
 }
 
-// Await reads the live events of the page at url until one holds the text: those of the
-// table, or of an election that is open there. It is an error when the events end without it.
+// Await reads the live events of the page at url until one contains text: the events of the table,
+// or of an election that is opened. It returns an error if the events end before.
 func Await(ctx context.Context, url, election, text string) error {
 	query := ""
 	if election != "" {

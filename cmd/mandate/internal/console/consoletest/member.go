@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// Member is a member of a group until the test ends, on a host of its own name.
+// Member runs a member of a group until the test ends.
 func Member(t testing.TB, r *electortest.Redis, group, id string, shards int, change ...func(*shard.Config)) *shard.Member {
 	t.Helper()
 	cfg := shard.Config{

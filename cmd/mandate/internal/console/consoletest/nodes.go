@@ -10,10 +10,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
-// Nodes are several embedded Redis, each under a name of its own.
+// Nodes are several embedded Redis nodes, each under its own address.
 type Nodes []*electortest.Redis
 
-// StartNodes starts so many.
+// StartNodes starts n nodes.
 func StartNodes(t testing.TB, n int) Nodes {
 	t.Helper()
 	all := make(Nodes, n)
@@ -23,13 +23,13 @@ func StartNodes(t testing.TB, n int) Nodes {
 	return all
 }
 
-// Quorum is those of the nodes that a host lists, counted from 0.
+// Quorum returns a quorum of the nodes listed, counted from 0, for a host.
 func (all Nodes) Quorum(t testing.TB, host string, list ...int) *elector.Quorum {
 	t.Helper()
 	var clients []redis.UniversalClient
 	for _, i := range list {
 		o := *all[i].Client(host).Options()
-		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // electortest's are all called the same
+		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // the nodes of electortest all have the same address
 		c := redis.NewClient(&o)
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)

@@ -13,14 +13,14 @@ type message struct {
 	payload []byte
 }
 
-// publishing publishes messages in one pipeline.
+// publishing returns a function that publishes messages in one pipeline, for transport.Coalescer.
 func publishing(rdb redis.UniversalClient) func(context.Context, []message) ([]struct{}, []error) {
 	return func(ctx context.Context, all []message) ([]struct{}, []error) {
 		p, sent, errs := rdb.Pipeline(), make([]*redis.IntCmd, len(all)), make([]error, len(all))
 		for i, m := range all {
 			sent[i] = p.Publish(ctx, m.channel, m.payload)
 		}
-		_, _ = p.Exec(ctx) // each command has its error
+		_, _ = p.Exec(ctx) // each command has its own error
 		for i, m := range all {
 			errs[i] = rediserr.Needs(sent[i].Err(), "+publish &"+m.channel)
 		}
@@ -28,7 +28,8 @@ func publishing(rdb redis.UniversalClient) func(context.Context, []message) ([]s
 	}
 }
 
-// counting counts the subscribers of channels in one command.
+// counting returns a function that counts the subscribers of channels in one command, for
+// transport.Coalescer.
 func counting(rdb redis.UniversalClient) func(context.Context, []string) ([]int, []error) {
 	return func(ctx context.Context, channels []string) ([]int, []error) {
 		found, err := rdb.PubSubNumSub(ctx, channels...).Result()

@@ -16,7 +16,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("odd")
 		var calls []int
-		j := Joint[int, int]{Send: func(_ context.Context, all []int) ([]int, []error) {
+		j := Coalescer[int, int]{Send: func(_ context.Context, all []int) ([]int, []error) {
 			calls = append(calls, len(all)) // one call at a time: no mutex
 			time.Sleep(time.Second)
 			answers, errs := make([]int, len(all)), make([]error, len(all))
@@ -40,7 +40,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		began := time.Now()
 		ask(0, time.Minute, nil)
 		synctest.Wait()
-		for q := range maxJoint + 44 {
+		for q := range maxCoalesced + 44 {
 			want := error(nil)
 			if q%2 == 1 {
 				want = odd
@@ -49,7 +49,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		}
 		ask(2, 10*time.Millisecond, context.DeadlineExceeded)
 		wg.Wait()
-		if took := time.Since(began); took != 3*time.Second || !slices.Equal(calls, []int{1, maxJoint, 44}) {
+		if took := time.Since(began); took != 3*time.Second || !slices.Equal(calls, []int{1, maxCoalesced, 44}) {
 			t.Errorf("%v: calls for %v requests", took, calls)
 		}
 	})
@@ -58,7 +58,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 // The time for a call is that of its most patient request, however it was gathered.
 func TestCallLastsAsLongAsItIsWantedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := Joint[int, int]{Send: func(ctx context.Context, all []int) ([]int, []error) {
+		j := Coalescer[int, int]{Send: func(ctx context.Context, all []int) ([]int, []error) {
 			<-ctx.Done() // a node that hangs
 			errs := make([]error, len(all))
 			for i := range errs {

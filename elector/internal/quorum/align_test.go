@@ -17,21 +17,21 @@ func TestDueTogether(t *testing.T) {
 		for range 1000 {
 			time.Sleep(rand.N(every))
 			late := rand.N(every / 50) // a timer, and an answer
-			in := ns.Together(every-late, every)
+			in := ns.AlignToMoment(every-late, every)
 			if in > every-late || in <= every-late-every/moments {
 				t.Fatalf("due in %v, asked for %v", in, every-late)
 			}
 			time.Sleep(in)
 			seen[time.Since(ns.opened)%every] = true
 			time.Sleep(late)
-			if next := ns.Together(every-late, every); next != every-late {
+			if next := ns.AlignToMoment(every-late, every); next != every-late {
 				t.Fatalf("the one after it is due in %v, %v after the one before", next, next+late)
 			}
 		}
 		if len(seen) > moments+1 {
 			t.Errorf("requests are due at %d moments of %v", len(seen), every)
 		}
-		if in := ns.Together(-time.Second, every); in != 0 {
+		if in := ns.AlignToMoment(-time.Second, every); in != 0 {
 			t.Errorf("what is late is due in %v", in)
 		}
 	})
