@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,36 @@ func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The leaders of handovers that follow each other within a lease come from the front row, and rest afterwards: others take
+// their places. Regression: the row was empty after eight of them, and the ninth release waited for the followers behind it.
+func TestFrontRowIsFilledBetweenHandovers(t *testing.T) {
+	const followers, handovers = 40, 16
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				long := func(cfg *elector.Config) { cfg.Lease, cfg.Cooldown = time.Minute, time.Hour }
+				leader := c.Start("f0", long)
+				leader.Elected(3 * time.Minute)
+				var waiting []*candidate
+				for i := range followers {
+					waiting = append(waiting, c.Start(fmt.Sprintf("f%d", i+1), long))
+				}
+				time.Sleep(3 * time.Minute)
+				for i := range handovers {
+					began := time.Now()
+					go func(l *candidate) { _ = l.Resign(context.Background()) }(leader)
+					leader, _ = first(t, time.Minute, waiting...)
+					if took := time.Since(began); took > 7*time.Millisecond {
+						t.Errorf("handover %d takes %v", i+1, took)
+					}
+					waiting = slices.DeleteFunc(waiting, func(w *candidate) bool { return w == leader })
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
 }
 
 // Regression: the winner's "elected" overtakes the "released" before it on the channel of

@@ -19,6 +19,7 @@ const (
 	afterLease    = 200 * time.Microsecond
 	frontRowAhead = 5 * time.Millisecond   // head start of the front row over all other followers, at least
 	perFollower   = 100 * time.Microsecond // the other followers' claims are spread over this time for each of them
+	rowFillers    = 3                      // about how many followers claim after an election to fill the front row
 	// A message takes longer to reach the last of a thousand subscribers than the front row takes
 	// to claim: the news of a new leader must reach the other followers before they claim.
 	perSubscriber = 20 * time.Microsecond
@@ -173,6 +174,22 @@ func (d *decision) postpone(now time.Time) {
 	}
 }
 
+// fillRow has about three of the followers behind the front row claim soon after each election. The
+// new leader has left the front row, and a lost claim shows whether there is room in it. Without
+// this, eight handovers within a lease empty the row, and the next release waits for the followers
+// behind it. A forged announcement costs about three requests to each node.
+func (d *decision) fillRow(now time.Time) {
+	n := &d.notices
+	if d.inRow || n.elected <= max(d.token, n.considered) {
+		return
+	}
+	n.considered = n.elected
+	if rand.N(max(1, d.listening)) < rowFillers {
+		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(d.behindRow())))
+		n.filling, d.woken = true, true
+	}
+}
+
 // next returns when to claim, given the messages received: never later than planned, unless
 // postpone postpones the claim.
 func (d *decision) next(now time.Time) time.Time {
@@ -182,10 +199,11 @@ func (d *decision) next(now time.Time) time.Time {
 	if inRow {
 		reports = n.wake
 	}
-	d.woken = false
+	d.woken = n.filling
 	switch {
 	case len(reports) < majority:
 		d.postpone(now)
+		d.fillRow(now)
 		if n.resubscribed && d.holder != "" {
 			// Messages published before the node confirmed the subscription were missed: claim once.
 			n.resubscribed = false
@@ -199,6 +217,7 @@ func (d *decision) next(now time.Time) time.Time {
 		n.claimAt = time.Time{} // of a release that is over: at the next one all followers that kept it would claim at once
 		if !inRow && !d.isHeir(reports, majority) {
 			d.postpone(now)
+			d.fillRow(now)
 			return d.at
 		}
 		if n.confirmAt.IsZero() {

@@ -35,11 +35,11 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		"the seat is kept for another":    {received: notices{wake: ends(protocol.Reservation("you")), events: ends(protocol.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
 		"kept for another, one node's":    {received: notices{wake: map[int]protocol.WakeMessage{0: {Token: 7, First: protocol.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
 		"a new leader, in the row":        {received: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
-		"a new leader, behind":            {received: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
+		"a new leader, behind":            {received: notices{events: ends(""), elected: 8, considered: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
 		"a gap in what was received":      {received: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
 		"a gap, and nobody led":           {received: notices{resubscribed: true}, nobody: true, least: planned, most: planned},
 		"the leader that we saw, again":   {received: notices{elected: 7}, least: planned, most: planned},
-		"a new leader, one node's word":   {received: notices{elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
+		"a new leader, one node's word":   {received: notices{elected: 8, considered: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
 		"the same, in the row":            {received: notices{elected: 8}, row: true, least: planned, most: planned},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +91,39 @@ func TestNextReleaseIsLeftToTheFrontRow(t *testing.T) {
 		ends(8)
 		if in := time.Until(d.next(time.Now())); in < 1000*perSubscriber {
 			t.Errorf("a follower behind the row claims %v after the next release, want %v at least", in, 1000*perSubscriber)
+		}
+	})
+}
+
+// After an election about three of a thousand followers behind the front row look whether there is room in it, once for each
+// leader that is announced. A false announcement counts as a false alarm.
+func TestAFewFillTheFrontRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rounds = 20_000
+		soon := 0
+		for range rounds {
+			d := follower(3)
+			d.listening, d.at, d.holder = 1000, time.Now().Add(8*time.Second), "a"
+			d.elected(8)
+			first := d.next(time.Now())
+			if time.Until(first) < time.Second {
+				if soon++; time.Until(first) < 1000*perSubscriber {
+					t.Fatalf("a follower claims %v after the election: the front row and the leader go first", time.Until(first))
+				}
+			}
+			d.elected(8) // again
+			if again := d.next(time.Now()); !again.Equal(first) || d.woken != (time.Until(first) < time.Second) {
+				t.Fatalf("the same announcement changes the claim from %v to %v", first, again)
+			}
+		}
+		if soon < rounds/1000 || soon > 6*rounds/1000 {
+			t.Errorf("%d of %d followers claim soon, want about 3 of a thousand", soon, rounds)
+		}
+		d := follower(3)
+		d.inRow, d.listening, d.at = true, 1, time.Now().Add(8*time.Second)
+		d.elected(8)
+		if in := time.Until(d.next(time.Now())); in != 8*time.Second {
+			t.Errorf("a follower in the front row claims after %v", in)
 		}
 	})
 }

@@ -15,6 +15,8 @@ type notices struct {
 	claimAt      time.Time                    // when to claim because of a release; zero: none was reported
 	confirmAt    time.Time                    // when to claim because a new leader was announced after the release
 	resubscribed bool                         // messages may have been missed
+	filling      bool                         // the planned claim is to fill the front row
+	considered   uint64                       // the announced leader for which fillRow has decided
 	postponed    bool                         // the planned claim was postponed because a leader was announced
 }
 
@@ -31,7 +33,7 @@ func (n *notices) forget(token uint64) {
 	if n.elected <= token {
 		n.elected = 0
 	}
-	n.claimAt, n.confirmAt = time.Time{}, time.Time{}
+	n.claimAt, n.confirmAt, n.filling = time.Time{}, time.Time{}, false
 }
 
 // names returns how many nodes name each candidate, or reservation, as the first to claim.
