@@ -159,7 +159,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 
 // Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current
 // leader remains leader, and steps down only on request. A pause survives restarts of all
-// candidates. Pause blocks for at most 2.5 s. reason is shown to operators; with the operator's name
+// candidates. Pause blocks for at most 2.5 s, or 4 s if it is refused while a node hangs. reason is shown to operators; with the operator's name
 // (As) it has at most 500 bytes. The history records the pause if the Redis user may write there.
 //
 // The error is ErrRefused when another operator (As) has already paused the election; an

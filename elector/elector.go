@@ -175,9 +175,10 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 
 // TryCampaign is Campaign without the wait for another leader: it claims once, and
 // returns ErrNotLeader when another candidate leads, when this candidate is cordoned, and
-// when the election is paused or can't have a leader yet. It blocks for two round trips, at
-// most the time of two requests, and before that until Config.Probe has its first result; an
-// unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
+// when the election is paused or can't have a leader yet. It blocks for two round trips, each
+// for the time of a request at most; for up to three more at the first election, after a newer
+// version has led, and when nodes granted different tokens; and before that until Config.Probe has
+// its first result. An unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
 func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).tryCampaign)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -160,6 +162,30 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	}
 	if _, quit := press("\x03\x03\x03"); !quit {
 		t.Error("three Ctrl-C do not end it")
+	}
+}
+
+// Regression: the history did not name the operator who had resumed an election.
+func TestTopNamesWhoResumes(t *testing.T) {
+	m := miniredis.RunT(t)
+	q, err := elector.Open("redis://" + m.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	_ = m.Set("mandate:{orders}:fence", "7")
+	for _, paused := range []bool{false, true} {
+		v := &topView{}
+		v.askPause(&report{Status: elector.Status{Election: "orders", Paused: paused}})
+		v.action(t.Context(), q, "ann")
+	}
+	el, err := q.Election("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := el.Timeline(t.Context(), 10, time.Time{})
+	if err != nil || len(all.Pauses) != 1 || all.Pauses[0].By != "ann" || all.Pauses[0].EndedBy != "ann" {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 

@@ -254,7 +254,7 @@ func (v *topView) askPause(r *report) {
 		switch {
 		case err != nil:
 		case paused:
-			err = el.Resume(ctx)
+			err = el.As(by).Resume(ctx)
 		default:
 			err = el.As(by).Pause(ctx, 0, "")
 		}

@@ -97,7 +97,8 @@ func (w *withHeaders) WriteHeader(code int) {
 // Unwrap is for http.ResponseController.
 func (w *withHeaders) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// programKey is the context key of the *error by which Program reports to Forward that there is no answer.
+// programKey is the context key of the *error by which Program reports to Forward that the program has
+// not answered.
 type programKey struct{}
 
 // programError is the error of a program that has not answered.

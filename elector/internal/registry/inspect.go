@@ -56,7 +56,7 @@ const pings = 5
 // two keys next to those of the election and removes them; for a user who may not run
 // scripts, it writes one that expires.
 func Inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []Facts {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	inTime, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all := make([]Facts, ns.Len())
 	var wg sync.WaitGroup
@@ -64,7 +64,7 @@ func Inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.
 		wg.Go(func() {
 			f := &all[i]
 			f.Node = n.Name
-			f.inspect(ctx, n.Client(), k)
+			f.inspect(inTime, n.Client(), k)
 			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.ReceiveErr} {
 				*err = ns.NodeError(i, *err)
 			}

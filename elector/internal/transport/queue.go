@@ -9,6 +9,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
+// MaxBatch is the maximum number of elections in one call. While such a call runs, about half
+// a millisecond, every other client of the node waits.
+const MaxBatch = 64
+
 // queueID identifies the requests that can travel together. A release must not wait behind
 // renewals, nor a request with a short time-out behind one with a long one.
 type queueID struct {

@@ -24,9 +24,6 @@ import (
 )
 
 const (
-	// MaxBatch is the maximum number of elections in one call. While such a call runs, about half
-	// a millisecond, every other client of the node waits.
-	MaxBatch = 64
 	// MaxParallel is how many calls of releases, or of claims, may be under way at a time: as many as
 	// there are connections ready. With a single call, a process that hands over many elections at
 	// once would leave all but the first of them without a leader for another round trip.

@@ -164,7 +164,7 @@ func (s *sightings) stuck(lease time.Duration, now time.Time) shard.Set {
 		}
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all) // a shard may have been moving when it lost its owner
 }
 
 func (s *sightings) oldest() time.Time {
