@@ -87,8 +87,8 @@
 //	due renewals      schedule.go, a timer  when their call to the  nothing of its own: under renewer.mu it sends renewals,
 //	                  per 64 of them        last node has ended     and counts those that only extend the lease; the
 //	                                                                state machine gets all others
-//	due claims        schedule.go, a timer  when their call to the  the machine's fields, from Waiter.Due until Held, Shown
-//	                  per 64 of them, when  last node has ended     or Wake: the state machine waits meanwhile, and gets
+//	due claims        schedule.go, a timer  when their call to the  the machine's fields, from Waiter.Due until ClaimUnchanged,
+//	                  per 64 of them, when  last node has ended     ClaimChanged or Wake: the state machine waits, and gets
 //	                  the leases end that                           every claim that shows anything but the same leader
 //	                  followers have seen                           as before (follower.go)
 //	a trial write     leader.go at MaxTerm  within a time-out       nothing

@@ -94,12 +94,12 @@ func (f *follower) take(t quorum.Tally) {
 	if f.showsSameLeader(t) {
 		f.m.voter.Lost()
 		f.m.noteHolder(t)
-		if f.w.Held(t) {
+		if f.w.ClaimUnchanged(t) {
 			return
 		}
 	}
 	t = t.Clone()
-	f.w.Shown(&t)
+	f.w.ClaimChanged(&t)
 }
 
 // learn remembers what a lost claim has shown, if due claims that show the same don't need the

@@ -136,9 +136,9 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 		return o.timing().RetryEvery()
 	}
 	r := a.reading()
-	r.early = o.early()
+	r.early = o.waitForReleased()
 	o.confirm(leader)
-	r.stays = o.stays(leader)
+	r.stays = o.stillRenewed(leader)
 	events, is, wait := o.reported.merge(r, a.messages, time.Now())
 	o.reported = is
 	for _, ev := range events {

@@ -18,11 +18,11 @@ type observer struct {
 	lease time.Duration      // the candidates', as far as known: it determines how often to query
 	inbox *inbox
 
-	reported reported
-	changes  int       // how many changes of the candidate in this process were reported
-	emitted  bool      // an event was reported since the last query
-	until    time.Time // when the lease ends that was seen last; zero: there was no leader
-	left     time.Time // when the lock of a term was first seen after its end had been reported; zero: it was not
+	reported      reported
+	changes       int       // how many changes of the candidate in this process were reported
+	emitted       bool      // an event was reported since the last query
+	until         time.Time // when the lease ends that was seen last; zero: there was no leader
+	staleLockSeen time.Time // when the lock of a term was first seen after its end had been reported; zero: it was not
 }
 
 // timing returns the timing of a candidate with this lease.
@@ -55,22 +55,22 @@ func (o *observer) maybe(a queryResult) bool {
 	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation
 }
 
-// stays reports whether the lock of a term whose end was reported is still held after a whole
+// stillRenewed reports whether the lock of a term whose end was reported is still held after a whole
 // lease: then the leader renews it, and the report was forged.
-func (o *observer) stays(l *Leader) bool {
+func (o *observer) stillRenewed(l *Leader) bool {
 	if l == nil || o.reported.ending != endedReported || l.Token != o.reported.term.Token {
-		o.left = time.Time{}
+		o.staleLockSeen = time.Time{}
 		return false
 	}
-	if o.left.IsZero() {
-		o.left = time.Now()
+	if o.staleLockSeen.IsZero() {
+		o.staleLockSeen = time.Now()
 	}
-	return time.Since(o.left) > o.lease
+	return time.Since(o.staleLockSeen) > o.lease
 }
 
-// early returns for how long to wait for the reported leader's "released" if its lease has not
+// waitForReleased returns for how long to wait for the reported leader's "released" if its lease has not
 // expired. In that case the leader released the lock, and only a busy machine delays its report.
-func (o *observer) early() time.Duration {
+func (o *observer) waitForReleased() time.Duration {
 	if time.Now().Before(o.until) {
 		return min(o.timing().RetryEvery(), waitForLateEnd)
 	}

@@ -110,12 +110,12 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 		o.confirm(nil)
 		time.Sleep(time.Hour)
 		unknown(false, "when no candidate led")
-		if o.early() != 0 {
+		if o.waitForReleased() != 0 {
 			t.Error("a lease that was over is waited for")
 		}
 		o.lease = MaxLease
 		o.confirm(&Leader{LeaseLeft: 2 * time.Second})
-		if got := o.early(); got != waitForLateEnd {
+		if got := o.waitForReleased(); got != waitForLateEnd {
 			t.Errorf("the report of an end is waited for up to %v with a lease of a day", got)
 		}
 	})

@@ -163,9 +163,9 @@ func yamlProblem(err error) string {
 	return strings.NewReplacer("[]string", "a list", "main.redisContext", "a context", "main.contextsFile", "contexts").Replace(msg)
 }
 
-// where returns the name of the chosen context, which is shown so that an operator does not act on
+// contextName returns the name of the chosen context, which is shown so that an operator does not act on
 // the wrong cluster.
-func (a *app) where() string {
+func (a *app) contextName() string {
 	if a.contexts.chosen == nil {
 		return ""
 	}
@@ -174,7 +174,7 @@ func (a *app) where() string {
 
 // whereFields returns a line that names the chosen context.
 func (a *app) whereFields() []output.Field {
-	if name := a.where(); name != "" {
+	if name := a.contextName(); name != "" {
 		return []output.Field{{Name: "context", Text: name, Color: output.Bold}}
 	}
 	return nil

@@ -240,7 +240,7 @@ func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON
 		a.printError(cmd.CommandPath() + ": " + nobody + "\nThe cordon is kept for one that starts later; to end it: " + a.given.command("uncordon", done.ID))
 	}
 	if unrecorded != nil {
-		a.printError(cmd.CommandPath() + ": " + oneByOne(aboutNodes(unrecorded)))
+		a.printError(cmd.CommandPath() + ": " + formatError(aboutNodes(unrecorded)))
 	}
 	return err
 }

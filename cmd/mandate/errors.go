@@ -90,10 +90,10 @@ const (
 	maxLine     = 1000
 )
 
-// oneByOne formats an error for a person, with its problems as a list. An error may quote what was
-// typed, and some libraries quote it unchanged: oneByOne removes passwords and makes it safe to
+// formatError formats an error for a person, with its problems as a list. An error may quote what was
+// typed, and some libraries quote it unchanged: formatError removes passwords and makes it safe to
 // print on a terminal.
-func oneByOne(err error) string {
+func formatError(err error) string {
 	what, lines := problemsOf(err)
 	for i, line := range lines {
 		lines[i] = output.CutMiddle(withoutPasswords(strings.TrimSpace(line)), maxLine)

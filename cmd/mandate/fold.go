@@ -12,9 +12,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// folded reads the elections in names, which lists those in use first. The shards of a group are
+// readFolded reads the elections in names, which lists those in use first. The shards of a group are
 // read as one report; the groups' reports come last.
-func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
+func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	others, groups, left := listing.Fold(names, listing.MaxGroups)
 	var all []report
 	var err error

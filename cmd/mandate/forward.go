@@ -122,8 +122,8 @@ func (f *forwarding) abort() {
 	}
 }
 
-// beside takes requests while main runs and a second longer. After abort it takes none.
-func (f *forwarding) beside(main func() error) error {
+// serveDuring takes requests while main runs and a second longer. After abort it takes none.
+func (f *forwarding) serveDuring(main func() error) error {
 	if f == nil {
 		return main()
 	}

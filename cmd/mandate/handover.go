@@ -205,7 +205,7 @@ func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
 		return nil
 	}
-	if where := a.where(); where != "" {
+	if where := a.contextName(); where != "" {
 		question = "[context " + where + "] " + question
 	}
 	lines := output.New(a.stderr).Prose(cmd.CommandPath() + ": " + output.Printable(question) + " [y/N]")

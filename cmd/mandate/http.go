@@ -86,8 +86,8 @@ func (w *web) url() string {
 	return "http://" + w.listener.Addr().String()
 }
 
-// keeping wraps work so that the lock is not released before the promises of /leader have lapsed.
-func (w *web) keeping(work elector.Work) elector.Work {
+// untilPromisesLapse wraps work so that the lock is not released before the promises of /leader have lapsed.
+func (w *web) untilPromisesLapse(work elector.Work) elector.Work {
 	if w == nil {
 		return work
 	}
@@ -102,10 +102,10 @@ func (w *web) keepingShard(work shard.Work) shard.Work {
 	return w.group.Work(work)
 }
 
-// beside serves HTTP while main runs, also during its shutdown: clients are then answered that this
+// serveDuring serves HTTP while main runs, also during its shutdown: clients are then answered that this
 // candidate does not lead, and are not refused a connection. A failure of the server does not
 // affect the leadership.
-func (w *web) beside(main func() error) error {
+func (w *web) serveDuring(main func() error) error {
 	if w == nil {
 		return main()
 	}

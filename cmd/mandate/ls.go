@@ -81,7 +81,7 @@ Exit codes
 				slices.Sort(names)
 				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
 			}
-			read := folded
+			read := readFolded
 			if len(patterns) > 0 || f == formatJSON {
 				read = reports
 			}

@@ -55,11 +55,11 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			a.printError(cmd.CommandPath() + ": " + oneByOne(a.explainGroups(cmd, exit, err)))
+			a.printError(cmd.CommandPath() + ": " + formatError(a.explainGroups(cmd, exit, err)))
 		}
 		return exit.code
 	}
 	// All other errors come from parsing the command line.
-	a.printError(cmd.CommandPath() + ": " + oneByOne(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
+	a.printError(cmd.CommandPath() + ": " + formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
 }

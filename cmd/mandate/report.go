@@ -54,7 +54,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	if unread != nil {
 		terms = nil
 	}
-	r.recall(terms, doctor.RecentTerms, time.Now())
+	r.evaluateTerms(terms, doctor.RecentTerms, time.Now())
 	r.unread, r.unused = unread != nil, unread == nil && longGone(terms, time.Now())
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
@@ -69,8 +69,8 @@ func (r *report) readStatus(ctx context.Context, el *elector.Election) {
 	r.at = time.Now()
 }
 
-// recall evaluates the newest n terms. The roll must have been read before.
-func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
+// evaluateTerms evaluates the newest n terms. The roll must have been read before.
+func (r *report) evaluateTerms(terms []elector.TermRecord, n int, now time.Time) {
 	ended := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
 	terms = doctor.Unreported(terms, r.roll, now)
 	if ended >= 0 {
@@ -262,7 +262,7 @@ func detailOf(t *elector.TermRecord) string {
 }
 
 // setOrigin records in a report how the command line chose the election.
-func (a *app) setOrigin(r *report) { r.context, r.flags = a.where(), a.given }
+func (a *app) setOrigin(r *report) { r.context, r.flags = a.contextName(), a.given }
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.
 func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }

@@ -280,7 +280,7 @@ func TestReportSubtractsTheTimeSinceTheReading(t *testing.T) {
 // A list marks an election whose leadership keeps changing, and gives whole seconds.
 func TestListShowsFlapping(t *testing.T) {
 	r := topReports()[0]
-	r.recall([]elector.TermRecord{
+	r.evaluateTerms([]elector.TermRecord{
 		{Reason: elector.ReasonExpired, Until: time.Now().Add(-52 * time.Second)}, {Reason: elector.ReasonLost, Until: time.Now()}, {Reason: elector.ReasonLost, Until: time.Now()},
 	}, fewTerms, time.Now())
 	lines := (&output.Printer{}).Table(electionTable([]report{r}, false, false))
@@ -303,7 +303,7 @@ func TestFailingWorkNamesItsLog(t *testing.T) {
 	for range 3 {
 		terms = append(terms, elector.TermRecord{Candidate: "w1", Reason: elector.ReasonFailed, Until: now, Detail: "exit status 3"})
 	}
-	r.recall(terms, fewTerms, now)
+	r.evaluateTerms(terms, fewTerms, now)
 	if why, next := r.problem(); !strings.HasSuffix(why, "unwanted: 3 failed (exit status 3)") || next != "read the log of w1, host vm1, process 7" {
 		t.Errorf("%q, %q", why, next)
 	}
@@ -318,7 +318,7 @@ func TestFlapsOfHistory(t *testing.T) {
 	}
 	flapsOf := func(terms []elector.TermRecord) (string, *elector.TermRecord) {
 		var r report
-		r.recall(terms, len(terms), now)
+		r.evaluateTerms(terms, len(terms), now)
 		return r.flaps, r.flapped
 	}
 	flaps, flapped := flapsOf(terms)

@@ -151,7 +151,7 @@ func (a *app) runCommand() *cobra.Command {
 		// This is not part of the candidate's own log line. Arguments are left out: they may be
 		// secrets.
 		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
-		return w.beside(func() error { return a.runJob(cmd.Context(), j, w) })
+		return w.serveDuring(func() error { return a.runJob(cmd.Context(), j, w) })
 	}
 	return cmd
 }
@@ -173,7 +173,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 		if a.shardMember != nil {
 			ended <- a.runMember(ctx, during(&working, w.keepingShard(j.workOn)))
 		} else {
-			ended <- a.elector.Run(ctx, during(&working, w.keeping(j.work)))
+			ended <- a.elector.Run(ctx, during(&working, w.untilPromisesLapse(j.work)))
 		}
 	}()
 	select {

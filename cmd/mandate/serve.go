@@ -114,8 +114,8 @@ func (a *app) serveCommand() *cobra.Command {
 			_ = w.listener.Close()
 			return err
 		}
-		return w.beside(func() error {
-			return s.forward.beside(func() error { return a.runSidecar(cmd.Context(), s) })
+		return w.serveDuring(func() error {
+			return s.forward.serveDuring(func() error { return a.runSidecar(cmd.Context(), s) })
 		})
 	}
 	return cmd

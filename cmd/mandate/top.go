@@ -128,7 +128,7 @@ func (a *app) topTitle() string {
 	if a.prefix != defaultPrefix {
 		title += "  prefix " + a.prefix
 	}
-	if where := a.where(); where != "" {
+	if where := a.contextName(); where != "" {
 		title += "  context " + where
 	}
 	return title
@@ -140,7 +140,7 @@ func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 		var all []report
 		if !errors.Is(err, elector.ErrUnreachable) {
 			var serr error
-			all, serr = folded(ctx, a.quorum, append(used, idle...)) // used first: time may be up before all are read
+			all, serr = readFolded(ctx, a.quorum, append(used, idle...)) // used first: time may be up before all are read
 			sortByName(all)
 			err = cmp.Or(serr, err)
 			for i := range all {

@@ -54,7 +54,7 @@ of shards.`,
 				return err
 			}
 			if screen != nil {
-				return watchLive(ctx, screen, a.election, a.where(), a.given)
+				return watchLive(ctx, screen, a.election, a.contextName(), a.given)
 			}
 			return a.watchLines(ctx, asJSON)
 		},

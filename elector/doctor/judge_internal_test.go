@@ -83,7 +83,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
 		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},
-		"sentinel":         {func(f *registry.Facts) { f.Failing = true }, "failover", LevelOK, "token"},
+		"sentinel":         {func(f *registry.Facts) { f.ViaSentinel = true }, "failover", LevelOK, "token"},
 		"no aof":           {func(f *registry.Facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
 		"no aof by info":   {func(f *registry.Facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
 		"aof by info":      {noConf, "persistence", LevelOK, "not known"},

@@ -113,7 +113,7 @@ func (e *examination) role(f *registry.Facts) {
 		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
 		e.add(f.Node, "failover", LevelFail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")
-	case f.Failing || f.Cluster:
+	case f.ViaSentinel || f.Cluster:
 		e.add(f.Node, "failover", LevelOK, "", "%d replicas; a failover can lose the lock, so rely on the token", replicas)
 	case replicas > 0 && len(e.facts) > 1:
 		e.add(f.Node, "failover", LevelWarn, "let nothing promote replicas of these nodes: a majority makes up for the one that fails",

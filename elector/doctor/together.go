@@ -38,13 +38,13 @@ func (e *examination) together() {
 	refuse, remedy := e.refusing(up)
 	switch {
 	case up < e.majority:
-		e.add("", "majority", LevelFail, e.back(), "%s: no leader can be elected, and a leader loses its lease", e.away())
+		e.add("", "majority", LevelFail, e.recoveryAdvice(), "%s: no leader can be elected, and a leader loses its lease", e.unavailable())
 	case refuse != "" && n > 1: // for a single node, the node's own finding is enough
 		e.add("", "majority", LevelFail, remedy, "%s", refuse)
 	case up < n && up == e.majority:
-		e.add("", "majority", LevelWarn, e.back(), "%s: when another one fails, no leader can be elected", e.away())
+		e.add("", "majority", LevelWarn, e.recoveryAdvice(), "%s: when another one fails, no leader can be elected", e.unavailable())
 	case up < n:
-		e.add("", "majority", LevelWarn, e.back(), "%s; %d more may fail", e.away(), up-e.majority)
+		e.add("", "majority", LevelWarn, e.recoveryAdvice(), "%s; %d more may fail", e.unavailable(), up-e.majority)
 	case n == 1:
 		e.add("", "majority", LevelOK, "", "one node, and it answers; while it is down there is no leader")
 	default:
@@ -65,10 +65,10 @@ func (e *examination) together() {
 	}
 }
 
-// away reports which nodes can't be used, and why.
-func (e *examination) away() string {
+// unavailable reports which nodes can't be used, and why.
+func (e *examination) unavailable() string {
 	what := ""
-	why := e.byText(func(f *registry.Facts) string {
+	why := e.groupByText(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
 		}
@@ -83,11 +83,11 @@ func (e *examination) away() string {
 	return fmt.Sprintf("%d of %d nodes %s (%s)", why.nodes, len(e.facts), what, why.text())
 }
 
-// back returns the advice how to get the nodes back that can't be used. A node that refuses this
+// recoveryAdvice returns the advice how to get the nodes back that can't be used. A node that refuses this
 // user is up, and needs no restart.
-func (e *examination) back() string {
+func (e *examination) recoveryAdvice() string {
 	const which = "\x00" // placeholder for the names of the nodes
-	how := e.byText(func(f *registry.Facts) string {
+	how := e.groupByText(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
 		}
@@ -103,7 +103,7 @@ func (e *examination) back() string {
 // refusing reports which nodes answer but refuse the writes of an election, and returns the advice for
 // them. Both are empty if the remaining nodes are a majority, which can elect a leader.
 func (e *examination) refusing(up int) (found, advice string) {
-	why := e.byText(func(f *registry.Facts) string {
+	why := e.groupByText(func(f *registry.Facts) string {
 		if f.Ping != nil || f.LooksOnly {
 			return ""
 		}
@@ -122,7 +122,7 @@ func (e *examination) refusing(up int) (found, advice string) {
 	found = fmt.Sprintf("%d of %d nodes %s what an election writes (%s): no other leader can be elected", why.nodes, len(e.facts), verb(why.nodes, "refuses", "refuse"), why.text())
 	advice = remedy(why.texts[0])
 	if up < len(e.facts) {
-		found, advice = e.away()+", and "+found, advice+"; "+e.back()
+		found, advice = e.unavailable()+", and "+found, advice+"; "+e.recoveryAdvice()
 	}
 	return found, advice
 }
@@ -134,8 +134,8 @@ type byText struct {
 	nodes int
 }
 
-// byText groups the nodes for which of returns the same text. It leaves out nodes with an empty text.
-func (e *examination) byText(of func(f *registry.Facts) string) byText {
+// groupByText groups the nodes for which of returns the same text. It leaves out nodes with an empty text.
+func (e *examination) groupByText(of func(f *registry.Facts) string) byText {
 	all := byText{names: map[string][]string{}}
 	for i := range e.facts {
 		text := of(&e.facts[i])

@@ -33,7 +33,7 @@ func (h *Handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 // take a lease to stop, by default.
 func (h *Handler) handover(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	wait := 2*h.elector.Lease() + writeTimeout
-	patient(http.NewResponseController(w), wait+writeTimeout)
+	extendWriteDeadline(http.NewResponseController(w), wait+writeTimeout)
 	return context.WithTimeout(r.Context(), wait)
 }
 

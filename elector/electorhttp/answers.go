@@ -25,7 +25,7 @@ type Leadership struct {
 
 // leader serves GET /leader. It never blocks: load balancers poll it every second.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
-	worker, most, err := h.cfg.wanted(r)
+	worker, most, err := h.cfg.promiseRequest(r)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
 		return

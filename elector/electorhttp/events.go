@@ -44,9 +44,9 @@ func newStream(w http.ResponseWriter, places chan struct{}) (s *stream, done fun
 	return &stream{w: w, control: http.NewResponseController(w)}, func() { <-places }
 }
 
-// patient lets an answer take longer than the server's write time-out. A
+// extendWriteDeadline lets an answer take longer than the server's write time-out. A
 // ResponseWriter that does not support it keeps its own time-out.
-func patient(c *http.ResponseController, write time.Duration) {
+func extendWriteDeadline(c *http.ResponseController, write time.Duration) {
 	_ = c.SetWriteDeadline(time.Now().Add(write))
 }
 
@@ -124,7 +124,7 @@ func (s *stream) send(b []byte) {
 	if s.broken {
 		return
 	}
-	patient(s.control, writeTimeout)
+	extendWriteDeadline(s.control, writeTimeout)
 	if _, err := s.w.Write(b); err != nil {
 		s.broken = true
 		return

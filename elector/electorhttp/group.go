@@ -156,7 +156,7 @@ func (g *Group) ownership(take func(heldShard) (valid time.Duration, ok bool)) O
 
 // shards serves GET /shards.
 func (g *Group) shards(w http.ResponseWriter, r *http.Request) {
-	worker, most, err := g.cfg.wanted(r)
+	worker, most, err := g.cfg.promiseRequest(r)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
 		return
@@ -183,7 +183,7 @@ func (g *Group) oneShard(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "the shards are 0 to %d", g.member.Shards()-1)
 		return
 	}
-	worker, most, err := g.cfg.wanted(r)
+	worker, most, err := g.cfg.promiseRequest(r)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
 		return

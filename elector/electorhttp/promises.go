@@ -76,8 +76,8 @@ func (h *Handler) promise(term *elector.Term, worker string, most time.Duration)
 	return p.give(term, worker, most)
 }
 
-// wanted reads from a request which worker wants a promise, and for how long at most.
-func (c *Config) wanted(r *http.Request) (worker string, most time.Duration, err error) {
+// promiseRequest reads from a request which worker wants a promise, and for how long at most.
+func (c *Config) promiseRequest(r *http.Request) (worker string, most time.Duration, err error) {
 	most = c.Promise
 	if r.Method == http.MethodHead { // the answer has no body for valid_for_ms
 		return "", 0, nil

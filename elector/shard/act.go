@@ -47,9 +47,9 @@ func (r *reconciler) newCandidacy(shard int) (*candidacy, error) {
 	return newCandidacy(r.ctx, r.m, shard, r.began, r.floor(), r.work, r.send)
 }
 
-// look handles what changes with time alone: shards that this member may try again, work that does
+// onTick handles what changes with time alone: shards that this member may try again, work that does
 // not stop, loads, health.
-func (r *reconciler) look() {
+func (r *reconciler) onTick() {
 	now := time.Now()
 	for s, u := range r.unable {
 		// A failure is remembered for another Cooldown, so that the next one counts as consecutive.

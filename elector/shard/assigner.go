@@ -158,7 +158,7 @@ func (a *assigner) decide(ctx context.Context) {
 		return
 	}
 	a.twins.look(a.m, members)
-	a.growth.look(ctx, *settings, members)
+	a.growth.checkGrowth(ctx, *settings, members)
 	in := plan.Input{Shards: settings.Shards, Owner: none(settings.Shards), Planned: a.planned(members, settings.Shards)}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Full: m.Cordoned != "", Unable: m.Unable})
@@ -178,7 +178,7 @@ func (a *assigner) decide(ctx context.Context) {
 			}
 		}
 	}
-	p := a.made(in.Shards, members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
+	p := a.buildPlan(in.Shards, members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
 	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
 		return
 	}
@@ -200,7 +200,7 @@ func (a *assigner) planned(members []group.Member, shards int) []int {
 	for i, pm := range a.last.Members {
 		index[i] = slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation })
 	}
-	all := a.last.Assigned()
+	all := a.last.Assignees()
 	for s, m := range all {
 		if m != group.NoMember {
 			all[s] = index[m]
@@ -210,9 +210,9 @@ func (a *assigner) planned(members []group.Member, shards int) []int {
 	return append(all, none(max(0, shards-len(all)))...)[:shards]
 }
 
-// made returns the plan as it is published.
-func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}, Loads: map[int]float64{}}
+// buildPlan returns the plan as it is published.
+func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
+	p := &group.Plan{Shards: shards, Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}, Loads: map[int]float64{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
@@ -222,7 +222,7 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 			p.Guests = append(p.Guests, s)
 		}
 		if to != group.NoMember {
-			p.Next[to] = append(p.Next[to], s)
+			p.Assigned[to] = append(p.Assigned[to], s)
 		}
 		if from != group.NoMember {
 			p.Owned[from] = append(p.Owned[from], s)
@@ -243,7 +243,7 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 // equal reports whether two plans give the same shards to the same members. It ignores the loads:
 // they are only published along with the shards that move.
 func equal(a, b *group.Plan) bool {
-	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
+	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Assigned, b.Assigned, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
 }
 

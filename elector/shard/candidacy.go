@@ -198,8 +198,8 @@ func (c *candidacy) elected(term *Term, again context.CancelFunc) {
 	}
 }
 
-// anew records that the work has returned. The candidacy then campaigns again unless it ends.
-func (c *candidacy) anew() {
+// workDone records that the work has returned. The candidacy then campaigns again unless it ends.
+func (c *candidacy) workDone() {
 	c.term, c.again, c.cool, c.warm = nil, nil, nil, false
 	c.listens, c.since = false, time.Now()
 }

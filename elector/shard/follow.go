@@ -15,7 +15,7 @@ func (r *reconciler) follow(p *group.Plan) {
 		}
 		return
 	}
-	r.plan, r.next = p, p.Assigned()
+	r.plan, r.next = p, p.Assignees()
 	r.me = slices.IndexFunc(p.Members, func(s group.PlanMember) bool { return s.Incarnation == r.m.incarnation })
 	r.owner = p.Owners()
 	owners := slices.Clone(r.owner)

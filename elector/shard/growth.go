@@ -30,11 +30,11 @@ func (g *growth) end() {
 	}
 }
 
-// look proposes that the group grows when all members have been configured for the same multiple of
+// checkGrowth proposes that the group grows when all members have been configured for the same multiple of
 // its shards for a lease: neither a canary starts a growth, nor a restart of the last member with the
 // old number. Meanwhile look introduces the elections of the new shards to the nodes, which grant
 // nothing for a lease after that. Else the keys of the new shards would have no owner for that long.
-func (g *growth) look(ctx context.Context, s group.Settings, members []group.Member) {
+func (g *growth) checkGrowth(ctx context.Context, s group.Settings, members []group.Member) {
 	to := members[0].Shards
 	if s.From > 0 || to <= s.Shards || to > group.MaxShards || to%s.Shards != 0 ||
 		slices.ContainsFunc(members, func(m group.Member) bool { return m.Shards != to }) {

@@ -27,7 +27,7 @@ func (r *reconciler) run(ctx context.Context) error {
 			r.apply()
 			err = r.failed
 		case <-tick.C:
-			r.look()
+			r.onTick()
 		case <-r.cordonChanged:
 			r.cordoned()
 		case <-stopping:

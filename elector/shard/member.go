@@ -22,19 +22,19 @@ import (
 
 // Member is one member of a group. It owns shards while Run runs. Safe for concurrent use.
 type Member struct {
-	cfg         Config
-	quorum      *elector.Quorum
-	nodes       *quorum.Nodes
-	bus         *pubsub.Bus
-	store       *group.Store
-	probe       *health.Runner // of Config.Probe; nil: always healthy
-	incarnation string
-	running     atomic.Bool
-	silent      atomic.Bool  // no majority of the nodes answers
-	far         atomic.Bool  // no majority answers within assignerTrip
-	blindUntil  atomic.Int64 // no campaign as the assigner until then, Unix ns: it could not read the members
-	gate        gate
-	warms       warms
+	cfg             Config
+	quorum          *elector.Quorum
+	nodes           *quorum.Nodes
+	bus             *pubsub.Bus
+	store           *group.Store
+	probe           *health.Runner // of Config.Probe; nil: always healthy
+	incarnation     string
+	running         atomic.Bool
+	silent          atomic.Bool  // no majority of the nodes answers
+	tooSlowToAssign atomic.Bool  // no majority answers within assignerTrip
+	blindUntil      atomic.Int64 // no campaign as the assigner until then, Unix ns: it could not read the members
+	gate            gate
+	warms           warms
 
 	mu     sync.Mutex // guards all below
 	owned  map[int]*Term

@@ -69,6 +69,6 @@ func (r *recent) has(shards, majority int) bool {
 	return nodes >= majority
 }
 
-// over is how long after a majority of the nodes has other settings no member relies on the earlier
+// settleTime is how long after a majority of the nodes has other settings no member relies on the earlier
 // ones any more, even if its clock is slower than ours.
-func (r *recent) over() time.Duration { return r.timing.Lease + r.timing.Drift() }
+func (r *recent) settleTime() time.Duration { return r.timing.Lease + r.timing.Drift() }

@@ -117,11 +117,11 @@ func (r *reconciler) cordon() *protocol.Cordon {
 // cutOff reports whether no majority of the nodes has answered within the time for which this member
 // counts as alive. Until then other members may still take over what it owns.
 func (r *reconciler) cutOff() bool {
-	return r.without(func(node int) bool { return time.Since(r.answered[node]) <= r.m.cfg.aliveFor() })
+	return r.lacksMajority(func(node int) bool { return time.Since(r.answered[node]) <= r.m.cfg.aliveFor() })
 }
 
-// without reports whether ok is true of less than a majority of the nodes.
-func (r *reconciler) without(ok func(node int) bool) bool {
+// lacksMajority reports whether ok is true of less than a majority of the nodes.
+func (r *reconciler) lacksMajority(ok func(node int) bool) bool {
 	n := 0
 	for node := range r.links {
 		if ok(node) {

@@ -70,7 +70,7 @@ var errSilence = errors.New("no majority of the Redis nodes answers this member"
 // member counts as alive. Its beats may still arrive, over a link that is slow or works in one
 // direction, and it would be given shards although it does not receive the replies to its claims.
 func (r *reconciler) silence() error {
-	r.m.far.Store(r.without(func(node int) bool { return r.took[node].best() <= r.m.cfg.assignerTrip() }))
+	r.m.tooSlowToAssign.Store(r.lacksMajority(func(node int) bool { return r.took[node].best() <= r.m.cfg.assignerTrip() }))
 	is := r.cutOff()
 	r.m.silent.Store(is)
 	if !is {

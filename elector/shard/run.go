@@ -99,7 +99,7 @@ func (r *reconciler) assign(ctx context.Context) {
 	m := r.m
 	cfg := m.cfg.candidate(ElectionOfAssigner(m.cfg.Group), m.cfg.assignerLease())
 	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
-	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
+	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.cannotAssign()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
 		inside.Assigns(e)
@@ -113,13 +113,13 @@ func (r *reconciler) assign(ctx context.Context) {
 	}
 }
 
-// unfit returns why this member must not campaign as the assigner; nil: it may. Its claims would
+// cannotAssign returns why this member must not campaign as the assigner; nil: it may. Its claims would
 // only get in the way of members that are able to do the assigner's work.
-func (m *Member) unfit() error {
+func (m *Member) cannotAssign() error {
 	switch {
 	case m.silent.Load():
 		return errSilence
-	case m.far.Load():
+	case m.tooSlowToAssign.Load():
 		return errFar
 	case time.Now().Before(time.Unix(0, m.blindUntil.Load())):
 		return errBlind

@@ -46,7 +46,7 @@ func (r *reconciler) agree() {
 		r.landed = time.Time{}
 	} else if r.landed.IsZero() {
 		r.landed = time.Now()
-		time.AfterFunc(r.m.gate.recent.over(), func() { r.send(settling{}) })
+		time.AfterFunc(r.m.gate.recent.settleTime(), func() { r.send(settling{}) })
 	}
 	for s, n := range count {
 		// A node that has lost its settings gets them back with the next beat.
@@ -183,7 +183,7 @@ type settling struct{}
 // settle reports whether no term of any member begins to work any more with an earlier number of
 // shards that the nodes had returned. From then on a shard that its owner notes as cut stays cut.
 func (r *reconciler) settle() bool {
-	if r.landed.IsZero() || time.Since(r.landed) < r.m.gate.recent.over() {
+	if r.landed.IsZero() || time.Since(r.landed) < r.m.gate.recent.settleTime() {
 		return false
 	}
 	if s := r.m.gate.settled.Load(); s == nil || *s != r.settings {

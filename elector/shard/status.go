@@ -150,12 +150,12 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	next, gone := map[int]string{}, lost{}
 	if p != nil {
 		for i, pm := range p.Members {
-			planned[pm.Incarnation] = p.Next[i]
+			planned[pm.Incarnation] = p.Assigned[i]
 			if !slices.ContainsFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation }) {
-				gone.add(pm.ID, p.Next[i])
+				gone.add(pm.ID, p.Assigned[i])
 				continue
 			}
-			for _, s := range p.Next[i] {
+			for _, s := range p.Assigned[i] {
 				next[s] = pm.ID
 			}
 		}

@@ -40,7 +40,7 @@ func (r *reconciler) take(e event) {
 
 // termOver handles the return of a term's work.
 func (r *reconciler) termOver(c *candidacy) {
-	c.anew()
+	c.workDone()
 	r.changed = true
 	if c.stuck || r.cordon() != nil {
 		c.cancel() // other members should own the shard by now

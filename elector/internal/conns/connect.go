@@ -18,7 +18,7 @@ func (p *Pool) connect() {
 	dial, greeted := o.Dialer, o.OnConnect
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if c.made.Load() {
-			return nil, errMade
+			return nil, errNoRedial
 		}
 		ctx, cancel := context.WithCancel(ctx) // Close does not cancel the context of go-redis
 		defer cancel()

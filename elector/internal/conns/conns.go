@@ -28,7 +28,7 @@ func New(o *redis.Options, moves bool) *Pool {
 	p.opt.MinIdleConns = 0
 	p.opt.PoolSize, p.opt.MaxActiveConns = poolSize, 0
 	// In the options of an existing client 0 means "no retries", but to a new client it means the
-	// default of 3. A request that is sent twice meets its own effect, and errMade on the second
+	// default of 3. A request that is sent twice meets its own effect, and errNoRedial on the second
 	// try would hide that the first was sent.
 	p.opt.MaxRetries, p.opt.DialerRetries = -1, 1
 	p.opt.PipelinePoolSize = -1 // pipelines use the client's only connection, too

@@ -45,7 +45,7 @@ func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error)
 			once = answering{ctx, time.Now().Add(b.answer)}
 		}
 		err = send(once, c.via)
-		if errors.Is(err, errMade) { // nothing was sent
+		if errors.Is(err, errNoRedial) { // nothing was sent
 			p.drop(c, err)
 			continue
 		}
@@ -102,7 +102,7 @@ func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 				_ = pipe.Process(ctx, cmd) // queues it
 			}
 			_, err := pipe.Exec(ctx)
-			sent = !errors.Is(err, errMade)
+			sent = !errors.Is(err, errNoRedial)
 			return err
 		})
 		if !sent { // the commands have no error yet, or that of an earlier try

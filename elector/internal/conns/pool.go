@@ -72,8 +72,8 @@ type result struct {
 	err error
 }
 
-// errMade refuses to make a connection a second time. Nothing was sent.
-var errMade = errors.New("conns: the connection was lost")
+// errNoRedial refuses to make a connection a second time. Nothing was sent.
+var errNoRedial = errors.New("conns: the connection was lost")
 
 // lend counts one more connection in use. The caller holds mu.
 func (p *Pool) lend() {

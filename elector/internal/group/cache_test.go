@@ -16,7 +16,7 @@ func TestPlansAreReadOnce(t *testing.T) {
 	if first == nil || c.parse(text("0-3")) != first {
 		t.Fatalf("read twice: %+v", first)
 	}
-	if forged := c.parse(text("1")); forged == nil || slices.Equal(forged.Next[0], first.Next[0]) || forged.Version != first.Version {
+	if forged := c.parse(text("1")); forged == nil || slices.Equal(forged.Assigned[0], first.Assigned[0]) || forged.Version != first.Version {
 		t.Errorf("a forged plan: %+v", forged)
 	}
 	if p := c.parse("garbage"); p != nil || c.parse("") != nil {

@@ -113,12 +113,12 @@ func parseRecord(s string, now time.Time) (Member, bool) {
 
 // Plan is the assignment of the shards to the members.
 type Plan struct {
-	Version Version      `json:"-"`
-	Shards  int          `json:"shards"`
-	Members []PlanMember `json:"members"`
-	Next    []Set        `json:"assigned"`         // by member: the shards that it should own
-	Owned   []Set        `json:"owned"`            // by member: the shards that it owned when the plan was made
-	Guests  Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
+	Version  Version      `json:"-"`
+	Shards   int          `json:"shards"`
+	Members  []PlanMember `json:"members"`
+	Assigned []Set        `json:"assigned"`         // by member: the shards that it should own
+	Owned    []Set        `json:"owned"`            // by member: the shards that it owned when the plan was made
+	Guests   Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
 	// Heirs has, for each shard that its owner hands over now, the incarnation of the heir.
 	Heirs map[int]string `json:"heirs,omitempty"`
 	// Loads has the loads of the shards that move, as their last owners have measured them.
@@ -136,8 +136,8 @@ type PlanMember struct {
 // NoMember is the index of a member that does not exist.
 const NoMember = -1
 
-// Assigned returns, for each shard, the index of the member that should own it, or NoMember.
-func (p *Plan) Assigned() []int { return p.byShard(p.Next) }
+// Assignees returns, for each shard, the index of the member that should own it, or NoMember.
+func (p *Plan) Assignees() []int { return p.byShard(p.Assigned) }
 
 // Owners returns, for each shard, the index of the member that owned it when the plan was made, or
 // NoMember.
@@ -175,7 +175,7 @@ func parsePlan(s string) *Plan {
 	if err := json.Unmarshal([]byte(rest), p); err != nil || p.Version == (Version{}) {
 		return nil
 	}
-	if p.Shards < 1 || p.Shards > MaxShards || len(p.Members) > maxMembers || len(p.Next) != len(p.Members) || len(p.Owned) != len(p.Members) {
+	if p.Shards < 1 || p.Shards > MaxShards || len(p.Members) > maxMembers || len(p.Assigned) != len(p.Members) || len(p.Owned) != len(p.Members) {
 		return nil
 	}
 	return p

@@ -42,7 +42,7 @@ func (p *Peers) work(ctx context.Context) {
 	}
 	p.confirmPause(ctx)
 	if p.c.Order != Race {
-		p.look(ctx) // the first look publishes what this candidate is
+		p.updateSuccession(ctx) // the first look publishes what this candidate is
 		p.again.Reset(p.c.RenewEvery)
 	} else if !p.introduced {
 		p.introduced = true

@@ -70,13 +70,13 @@ type Peers struct {
 	again       *time.Timer // wakes the worker to look again; nil in a race
 
 	// owned by the worker
-	introduced bool // what this candidate is has been published (in a race)
-	others     roster
-	shown      string          // what was last published of role and health
-	called     time.Time       // when this candidate, as leader, last called the roll
-	led        uint64          // token of the term of that roll call
-	twins      map[string]bool // other incarnations seen with this candidate's id
-	pauses     pauseCheck
+	introduced    bool // what this candidate is has been published (in a race)
+	others        roster
+	shown         string          // what was last published of role and health
+	rollCallAt    time.Time       // when this candidate, as leader, last called the roll
+	rollCallToken uint64          // token of the term of that roll call
+	twins         map[string]bool // other incarnations seen with this candidate's id
+	pauses        pauseCheck
 }
 
 // Host returns the name of this machine, for people to read, and for operators to cordon all

@@ -13,13 +13,13 @@ const maxHeirs = 5
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
-// look does what the order of succession requires: it publishes changes of this candidate, and as
+// updateSuccession does what the order of succession requires: it publishes changes of this candidate, and as
 // a leader looks for heirs.
-func (p *Peers) look(ctx context.Context) {
+func (p *Peers) updateSuccession(ctx context.Context) {
 	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)
-	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the last roll call is gone
-		p.others.forget(now, now.Sub(p.called))
+	if now.Sub(p.rollCallAt) > p.c.RenewEvery { // a candidate that did not answer the last roll call is gone
+		p.others.forget(now, now.Sub(p.rollCallAt))
 	}
 	shown := self.Role + " " + self.Detail
 	if self.Cordoned != nil {
@@ -42,11 +42,11 @@ func (p *Peers) look(ctx context.Context) {
 // lookAsLeader calls the roll if that is due, updates the heirs, and hands over to a candidate
 // that outranks this one.
 func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
-	higher := p.higher(self, now)
+	higher := p.outrankingCandidate(self, now)
 	// The candidate to which this leader should yield may have died since it was last seen.
-	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
-	if token != p.led || now.Sub(p.called) > 4*p.c.Lease || doubtful {
-		p.led, p.called = token, now
+	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.rollCallAt) > p.c.RenewEvery
+	if token != p.rollCallToken || now.Sub(p.rollCallAt) > 4*p.c.Lease || doubtful {
+		p.rollCallToken, p.rollCallAt = token, now
 		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
 	}
 	var first []string
@@ -57,14 +57,14 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 	if !slices.Equal(first, p.Heirs()) {
 		p.heirs.Store(&first)
 	}
-	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
+	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}
 }
 
-// higher returns the candidate to which this leader has to yield, once that candidate has answered
+// outrankingCandidate returns the candidate to which this leader has to yield, once that candidate has answered
 // the roll call of this term; nil: there is none.
-func (p *Peers) higher(self Candidate, now time.Time) *entry {
+func (p *Peers) outrankingCandidate(self Candidate, now time.Time) *entry {
 	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
 		return nil
 	}

@@ -19,7 +19,7 @@ type Highest struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// AnyVersion, as Highest.Allow, allows all versions.
+// AnyVersion is the Highest.Allow that allows all versions.
 const AnyVersion = "any"
 
 // ParseHighest parses the value of the key. ok is false if it holds no version: it is empty, or

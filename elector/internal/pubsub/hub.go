@@ -212,7 +212,7 @@ func (h *hub) again(ps *redis.PubSub, err error) {
 func (h *hub) dispatch(m any, room []*subscriber) []*subscriber {
 	s, all := h.signal(m, room[:0])
 	if len(all) > 1 {
-		s.made = new(any)
+		s.parsed = new(any)
 	}
 	for _, l := range all {
 		l.notify(s)

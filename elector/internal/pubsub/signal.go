@@ -18,7 +18,7 @@ type Signal struct {
 	Payload string
 	Err     error // of Failed; names the node
 
-	made *any // the parsed Message, shared by all subscribers; nil: there is only one
+	parsed *any // the parsed Message, shared by all subscribers; nil: there is only one
 }
 
 // Parsed returns the result of parse for the payload of a Message. All subscribers of the channel
@@ -26,13 +26,13 @@ type Signal struct {
 // not change. Otherwise each of a thousand candidates of one election in a process would parse what
 // each of the others publishes.
 func Parsed[T any](s Signal, parse func(payload string) T) T {
-	if s.made == nil {
+	if s.parsed == nil {
 		return parse(s.Payload)
 	}
-	made, ok := (*s.made).(T)
+	made, ok := (*s.parsed).(T)
 	if !ok {
 		made = parse(s.Payload)
-		*s.made = made
+		*s.parsed = made
 	}
 	return made
 }

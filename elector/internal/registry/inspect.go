@@ -19,9 +19,9 @@ import (
 // Facts is what Inspect has found out about one node. Each part has its own error: a
 // Redis that refuses one query may still answer the others.
 type Facts struct {
-	Node    string
-	Cluster bool // reached as a Redis Cluster; the facts are those of the election's master
-	Failing bool // reached through Sentinel: it can fail over
+	Node        string
+	Cluster     bool // reached as a Redis Cluster; the facts are those of the election's master
+	ViaSentinel bool // reached through Sentinel: it can fail over
 
 	Ping    error
 	RTT     time.Duration // the median of a few
@@ -89,7 +89,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 		}
 		one = m
 	case *redis.Client:
-		f.Failing = quorum.BySentinel(c)
+		f.ViaSentinel = quorum.BySentinel(c)
 	}
 	if f.measure(ctx, one); f.Ping != nil {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // Due is called when the alarm goes off. When it returns true, the caller must claim at once, in
-// place of the goroutine that campaigns, and pass the result to Held or Shown; or call Wake if it
+// place of the goroutine that campaigns, and pass the result to ClaimUnchanged or ClaimChanged; or call Wake if it
 // can't claim.
 func (w *Waiter) Due() bool {
 	w.mu.Lock()
@@ -24,13 +24,13 @@ func (w *Waiter) Due() bool {
 	return true
 }
 
-// Held processes a claim that met the same leader as the claim before. When it returns false, the
+// ClaimUnchanged processes a claim that met the same leader as the claim before. When it returns false, the
 // result changes more than the time of the next claim, and the caller must call Shown.
-func (w *Waiter) Held(t quorum.Tally) bool {
+func (w *Waiter) ClaimUnchanged(t quorum.Tally) bool {
 	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.d.here = neighbours{waiters: waiters, listening: listening}
+	w.d.localFollowers = neighbours{waiters: waiters, listening: listening}
 	now := time.Now()
 	w.d.held(t, now)
 	if w.d.changeRow() != stay {
@@ -49,8 +49,8 @@ func (w *Waiter) Held(t quorum.Tally) bool {
 	return true
 }
 
-// Shown makes Wait return the votes of a claim. The Waiter keeps t: the caller must not change it.
-func (w *Waiter) Shown(t *quorum.Tally) {
+// ClaimChanged makes Wait return the votes of a claim. The Waiter keeps t: the caller must not change it.
+func (w *Waiter) ClaimChanged(t *quorum.Tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.claimDue, w.votes = false, t
@@ -58,4 +58,4 @@ func (w *Waiter) Shown(t *quorum.Tally) {
 }
 
 // Wake makes Wait return nil: no claim was made.
-func (w *Waiter) Wake() { w.Shown(nil) }
+func (w *Waiter) Wake() { w.ClaimChanged(nil) }

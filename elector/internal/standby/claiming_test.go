@@ -31,7 +31,7 @@ func TestClaimsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := waiting(t, 1)
 		made := claims(w, time.Millisecond, func() {
-			if !w.Held(leadsOn(10 * time.Second)) {
+			if !w.ClaimUnchanged(leadsOn(10 * time.Second)) {
 				t.Error("not enough to go on waiting")
 			}
 		})
@@ -54,7 +54,7 @@ func TestClaimWhileWaitingThatShowsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := waiting(t, 1)
 		votes := leadsOn(10 * time.Second)
-		made := claims(w, time.Millisecond, func() { w.Shown(&votes) })
+		made := claims(w, time.Millisecond, func() { w.ClaimChanged(&votes) })
 		if got := w.Wait(t.Context(), nil, nil, nil); got != &votes || *made != 1 {
 			t.Errorf("%d claims, and the votes %v", *made, got)
 		}
@@ -81,8 +81,8 @@ func TestClaimWhileWaitingThatChangesTheRow(t *testing.T) {
 			votes.Answers[i].Waiters = 1
 		}
 		claims(w, time.Millisecond, func() {
-			if !w.Held(votes) {
-				w.Shown(&votes)
+			if !w.ClaimUnchanged(votes) {
+				w.ClaimChanged(&votes)
 			}
 		})
 		if got := w.Wait(t.Context(), nil, nil, nil); got == nil {
@@ -102,8 +102,8 @@ func TestWaitEndsAfterTheClaim(t *testing.T) {
 				w, _ := waiting(t, 1)
 				votes := leadsOn(10 * time.Second)
 				claims(w, time.Second, func() {
-					if !held || !w.Held(votes) {
-						w.Shown(&votes)
+					if !held || !w.ClaimUnchanged(votes) {
+						w.ClaimChanged(&votes)
 					}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second+500*time.Millisecond)
@@ -136,11 +136,11 @@ func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
 				made := 0
 				claims(w, time.Second, func() {
 					if made++; made == 1 {
-						w.Held(leadsOn(10 * time.Second))
+						w.ClaimUnchanged(leadsOn(10 * time.Second))
 						return
 					}
 					votes := leadsOn(10 * time.Second)
-					w.Shown(&votes)
+					w.ClaimChanged(&votes)
 				})
 				time.AfterFunc(8*time.Second+500*time.Millisecond, func() { news(b, pause) })
 				w.Wait(t.Context(), nil, nil, pause)

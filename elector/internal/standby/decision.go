@@ -41,20 +41,20 @@ func (s Settings) majority() int { return s.Nodes/2 + 1 }
 type decision struct {
 	Settings
 
-	notices     notices
-	inRow       bool // in the front row
-	outdated    bool // a newer version has led, so this candidate does not join the front row
-	backoff     time.Duration
-	at          time.Time // when to claim, if no message comes
-	here        neighbours
-	waiters     int           // followers in the front row, as the nodes last reported
-	listening   int           // all followers, likewise
-	rtt         time.Duration // round trip of the last claim
-	holder      string        // the attempt that held a majority at the last claim
-	first       bool          // a majority of the nodes names this candidate as the first to claim after that holder
-	token       uint64        // of that holder's term
-	ignoreUntil time.Time     // no message causes a claim before this time, because the last one was false
-	woken       bool          // a message causes the next claim
+	notices        notices
+	inRow          bool // in the front row
+	outdated       bool // a newer version has led, so this candidate does not join the front row
+	backoff        time.Duration
+	at             time.Time // when to claim, if no message comes
+	localFollowers neighbours
+	waiters        int           // followers in the front row, as the nodes last reported
+	listening      int           // all followers, likewise
+	rtt            time.Duration // round trip of the last claim
+	holder         string        // the attempt that held a majority at the last claim
+	namedNext      bool          // a majority of the nodes names this candidate as the first to claim after that holder
+	token          uint64        // of that holder's term
+	ignoreUntil    time.Time     // no message causes a claim before this time, because the last one was false
+	woken          bool          // a message causes the next claim
 }
 
 // neighbours are the followers of the election that share this process's subscription. A
@@ -93,7 +93,7 @@ func (d *decision) held(t quorum.Tally, now time.Time) {
 // plan plans the next claim by the leases that the last one met.
 func (d *decision) plan(t quorum.Tally, now time.Time) {
 	d.count(t)
-	d.first = t.Named() >= d.majority()
+	d.namedNext = t.Named() >= d.majority()
 	d.notices.forget(d.token)
 
 	holder := d.holder
@@ -113,7 +113,7 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 
 // spread returns how long after a lease's end to claim. It spreads the claims by the number of followers.
 func (d *decision) spread() time.Duration {
-	if d.first {
+	if d.namedNext {
 		return afterLease
 	}
 	if d.inRow || d.listening <= protocol.FrontRow {
@@ -137,7 +137,7 @@ func (d *decision) count(t quorum.Tally) {
 		waiters, listening = max(waiters, a.Waiters), max(listening, a.Subscribers)
 	}
 	if waiters >= 0 {
-		d.waiters, d.listening = d.here.and(waiters, listening)
+		d.waiters, d.listening = d.localFollowers.and(waiters, listening)
 	}
 }
 

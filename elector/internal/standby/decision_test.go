@@ -230,7 +230,7 @@ func TestClaimsAreSpread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := follower(c.nodes)
-			d.waiters, d.listening, d.first, d.inRow = c.waiters, c.subscribers, c.first, c.row
+			d.waiters, d.listening, d.namedNext, d.inRow = c.waiters, c.subscribers, c.first, c.row
 			least, most := d.spread(), d.spread()
 			for range 500 {
 				in := d.spread()
@@ -294,11 +294,11 @@ func TestSubscribersAsReported(t *testing.T) {
 // front row has room for a few, and the others spread.
 func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
 	told := quorum.Tally{Answers: []protocol.Answer{{Waiters: 1, Subscribers: 3}}}
-	d := &decision{here: neighbours{waiters: protocol.FrontRow, listening: 1000}}
+	d := &decision{localFollowers: neighbours{waiters: protocol.FrontRow, listening: 1000}}
 	if d.count(told); d.waiters != protocol.FrontRow || d.listening != 1002 || d.changeRow() != stay {
 		t.Errorf("%d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
 	}
-	d = &decision{here: neighbours{waiters: 1, listening: 1}}
+	d = &decision{localFollowers: neighbours{waiters: 1, listening: 1}}
 	if d.count(told); d.waiters != 1 || d.listening != 3 || d.changeRow() != join {
 		t.Errorf("alone: %d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
 	}
@@ -306,7 +306,7 @@ func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
 
 // Whom the nodes have named as the first to try has a place in the row, full or not: a release has the others wait for it.
 func TestFirstToTryIsInTheFrontRow(t *testing.T) {
-	d := &decision{first: true, waiters: protocol.FrontRow}
+	d := &decision{namedNext: true, waiters: protocol.FrontRow}
 	if d.changeRow() != join {
 		t.Error("it stays behind a full row")
 	}
@@ -357,7 +357,7 @@ func TestOpensWhenAMajorityCouldGrant(t *testing.T) {
 		{[]protocol.Answer{won, held(s), held(2 * s)}, s, true},
 		{[]protocol.Answer{won, won, held(2 * s)}, 0, true},
 		{[]protocol.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
-		{[]protocol.Answer{held(-1), held(-1), held(2 * s)}, endless, true},
+		{[]protocol.Answer{held(-1), held(-1), held(2 * s)}, noExpiry, true},
 		{[]protocol.Answer{left(protocol.Paused, 5*s), left(protocol.Abstains, 4*s), left(protocol.Reserved, 3*s)}, 4 * s, true},
 	} {
 		if got, ok := opensAt(quorum.Tally{Answers: c.answers}, 2); got != c.want || ok != c.ok {

@@ -26,9 +26,9 @@ func (d *decision) changeRow() change {
 			return leave
 		}
 		return stay
-	case !d.inRow && (d.first || d.waiters < protocol.FrontRow):
+	case !d.inRow && (d.namedNext || d.waiters < protocol.FrontRow):
 		return join
-	case d.inRow && !d.first && d.waiters > protocol.FrontRow && upTo(time.Duration(d.waiters)) >= protocol.FrontRow:
+	case d.inRow && !d.namedNext && d.waiters > protocol.FrontRow && upTo(time.Duration(d.waiters)) >= protocol.FrontRow:
 		return leave
 	default:
 		return stay

@@ -8,8 +8,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// endless stands for the time left of a lock or mark that does not expire.
-const endless = 1000 * time.Hour
+// noExpiry stands for the time left of a lock or mark that does not expire.
+const noExpiry = 1000 * time.Hour
 
 // opensAt returns how long after the tally a majority of the nodes could grant a claim, if
 // nothing is renewed or released: the quorum-th smallest of the remaining times. ok is false
@@ -21,7 +21,7 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 		case protocol.Unknown, protocol.SameServer:
 		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion:
 			if a.Left < 0 { // it does not expire
-				a.Left = endless
+				a.Left = noExpiry
 			}
 			all = append(all, a.Left)
 		default: // the node would have granted the claim

@@ -49,7 +49,7 @@ type Config struct {
 }
 
 // Waiter waits for the time to claim. Only the goroutine that campaigns calls its methods, except
-// for Due, Held, Shown and Wake; messages arrive on other goroutines. A message is a hint: only a
+// for Due, ClaimUnchanged, ClaimChanged and Wake; messages arrive on other goroutines. A message is a hint: only a
 // claim shows the state of the locks.
 type Waiter struct {
 	c          Config
@@ -106,7 +106,7 @@ func (w *Waiter) ForgetMessages() {
 func (w *Waiter) Lost(t quorum.Tally) {
 	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()
-	w.d.here = neighbours{waiters: waiters, listening: listening}
+	w.d.localFollowers = neighbours{waiters: waiters, listening: listening}
 	w.d.lost(t, time.Now())
 	change := w.d.changeRow()
 	w.d.inRow = w.d.inRow && change != leave || change == join
@@ -149,7 +149,7 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <
 		case <-pauseEnded:
 			w.afterPause()
 		case <-w.arrived:
-			if w.over() {
+			if w.shouldReturn() {
 				return w.end()
 			}
 		}
@@ -183,9 +183,9 @@ func (w *Waiter) end() *quorum.Tally {
 	return w.votes
 }
 
-// over reports whether Wait has to return. It also takes messages into account that arrived while
+// shouldReturn reports whether Wait has to return. It also takes messages into account that arrived while
 // Wait was not running.
-func (w *Waiter) over() bool {
+func (w *Waiter) shouldReturn() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.woken && !w.claimDue {

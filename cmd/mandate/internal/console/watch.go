@@ -125,7 +125,7 @@ func (w *watch) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		shown := w.arranged(ctx, used, idle, &s)
+		shown := w.layout(ctx, used, idle, &s)
 		w.cache.set(kindSite, "", s)
 		f.listed(shown, err == nil)
 		w.attention.follow(max(len(shown.elections), f.elections.count()), idleAmong(shown.elections, idle)) // a listing that failed is empty
@@ -174,8 +174,8 @@ func (w *watch) names(ctx context.Context) (used, idle []string, s site, err err
 	return used, idle, s, err
 }
 
-// arranged arranges a list for the page, with the shards of each group as one row.
-func (w *watch) arranged(ctx context.Context, used, idle []string, s *site) shown {
+// layout arranges a list for the page, with the shards of each group as one row.
+func (w *watch) layout(ctx context.Context, used, idle []string, s *site) shown {
 	var all shown
 	if len(w.elections) > 0 {
 		return w.named(ctx, used)
