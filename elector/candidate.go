@@ -19,7 +19,7 @@ import (
 
 // candidate is what the goroutines of one Elector share: those of its callers, the state machine,
 // and the goroutines beside it. After New only the atomic fields and those that mu guards change,
-// and those that package shard sets before Run (since, assigns, above, listening).
+// and those that package shard sets before Run (since, assigns, tokenFloor, listening).
 type candidate struct {
 	cfg           Config
 	timing        lease.Timing

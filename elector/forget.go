@@ -58,7 +58,7 @@ func (el *Election) Forget(ctx context.Context) error {
 	return partialFailureAs(el.nodes, errs, "removed, but not from all nodes")
 }
 
-// partialFailureAs is like enough, but with problem as the message when only a majority of the nodes did it.
+// partialFailureAs is like partialFailure, but with problem as the message when only a majority of the nodes did it.
 func partialFailureAs(nodes *quorum.Nodes, errs []error, problem string) error {
 	err := partialFailure(nodes, errs)
 	var failed *QuorumError

@@ -45,7 +45,7 @@ type reading struct {
 	leader  *Leader       // whose lock a majority of the nodes holds; nil: none
 	highest uint64        // highest counter of all nodes: no token is above it
 	history []Event       // what leaders recorded, from all nodes, in any order
-	stays   bool          // the lock outlives the reported end of its term: see observer.stays
+	stays   bool          // the lock outlives the reported end of its term: see observer.stillRenewed
 	early   time.Duration // how long to wait for the end of the reported term, because its lease has not expired; 0: it has
 }
 

@@ -38,7 +38,7 @@ type Term struct {
 	warms        bool          // a requested end waits until the next leader is warm; the state machine ends the term then
 	endRequested chan struct{} // closed by the first Resign, or request to hand over
 	requestOnce  sync.Once
-	handTo       atomic.Pointer[handover] // set before asked is closed; nil: the request names no heir
+	handTo       atomic.Pointer[handover] // set before endRequested is closed; nil: the request names no heir
 	over         chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error

@@ -127,7 +127,7 @@ func (e *examination) refusing(up int) (found, advice string) {
 	return found, advice
 }
 
-// byText groups nodes by a text about them.
+// groupByText groups nodes by a text about them.
 type byText struct {
 	texts []string            // in the order of the nodes
 	names map[string][]string // by text: the names of its nodes

@@ -37,7 +37,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 // false if a node's requests can't be posted; then nothing was done.
 //
 // ended gets the votes, once, on a goroutine that serves other elections too: it must neither block
-// nor keep the answers. The caller must then call Settle, or Lost if the votes show only that there
+// nor keep the answers. The caller must then call Decide, or Lost if the votes show only that there
 // is a leader, before it uses the Voter for anything else.
 func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 	for _, n := range v.nodes.list {

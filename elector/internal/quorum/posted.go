@@ -41,7 +41,7 @@ type postedRound struct {
 	ended     func(Tally)
 	onDecided func([]protocol.Answer)
 	// uses counts what still uses the round: for each request its call (until CallEnded) and its
-	// outcome (until Then). A request with an unusual outcome or a goroutine of its own, or whose
+	// outcome (until Done). A request with an unusual outcome or a goroutine of its own, or whose
 	// time is over before its call ends, never releases its uses: such a round is not reused.
 	uses atomic.Int32
 }

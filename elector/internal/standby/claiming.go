@@ -25,7 +25,7 @@ func (w *Waiter) Due() bool {
 }
 
 // ClaimUnchanged processes a claim that met the same leader as the claim before. When it returns false, the
-// result changes more than the time of the next claim, and the caller must call Shown.
+// result changes more than the time of the next claim, and the caller must call ClaimChanged.
 func (w *Waiter) ClaimUnchanged(t quorum.Tally) bool {
 	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()

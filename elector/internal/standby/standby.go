@@ -263,7 +263,7 @@ func (w *Waiter) receive(s pubsub.Signal) {
 		return
 	}
 	switch now := time.Now(); {
-	case w.claimDue: // Held takes the message into account
+	case w.claimDue: // ClaimUnchanged takes the message into account
 	case w.waiting: // nearly all of a thousand followers let another one claim first: they need not wake up for that
 		w.plan(now, w.d.next(now))
 	default:

@@ -9,8 +9,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Post sends the request like Send, but returns at once: its Requester's Then gets the outcome. If the
-// request is not sent within that time, counted from now, Then gets NotSent. With Post, a process
+// Post sends the request like Send, but returns at once: its Requester's Done gets the outcome. If the
+// request is not sent within that time, counted from now, Done gets NotSent. With Post, a process
 // that leads ten thousand elections renews them without a goroutine or a timer for each.
 func (s *Sender) Post(script protocol.ElectionScript, limit time.Duration, now time.Time, within time.Duration, r *Request) {
 	r.ctx, r.until = context.Background(), now.Add(within)
@@ -58,7 +58,7 @@ func (s *Sender) beginGather() {
 	}
 }
 
-// endGather ends a hold, and returns the calls for the requests that can be sent now.
+// endGather ends what beginGather began, and returns the calls for the requests that can be sent now.
 func (s *Sender) endGather() (calls []func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

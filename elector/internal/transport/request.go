@@ -18,7 +18,7 @@ type Request struct {
 	done     chan struct{} // closed when outcome is set, if another goroutine sends the request
 
 	// Only for a request that no goroutine waits for (Sender.Post).
-	requester Requester // replaces made, and gets the outcome
+	requester Requester // replaces makeArgs, and gets the outcome
 	until     time.Time // the request is not sent after this; its ctx has no end
 
 	mu        sync.Mutex // guards the next two
