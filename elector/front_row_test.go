@@ -67,7 +67,7 @@ func TestFrontRowIsFilledBetweenHandovers(t *testing.T) {
 						t.Errorf("handover %d takes %v", i+1, took)
 					}
 					waiting = slices.DeleteFunc(waiting, func(w *candidate) bool { return w == leader })
-					time.Sleep(time.Second)
+					time.Sleep(3 * time.Second)
 				}
 			})
 		})

@@ -71,8 +71,8 @@ and shards, each as soon as another candidate or member can take it: its work
 stops, then the other one leads. What no other one could lead it keeps until
 one can; mandate status and mandate shards show that. MEMBER is the id or the
 host that cordon takes. It is kept in Redis and survives restarts, until
-mandate uncordon. Does not wait for the handovers. As of cordon, stderr says so
-where MEMBER is not found.
+mandate uncordon. Does not wait for the handovers. Like cordon, it warns on
+stderr if MEMBER is not found.
 
 On a terminal it asks first; --yes answers in advance.
 

@@ -93,7 +93,7 @@ func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	cfg.NoDowngrade = o.guarded
 	switch {
 	case o.guarded && !elector.SemanticVersion(cfg.Version):
-		a.problem("--no-downgrade with the version %q, which is older than nothing: give a semantic --work-version, such as v1.4.2", cfg.Version)
+		a.problem("--no-downgrade with the version %q, which cannot be compared: give a semantic --work-version, such as v1.4.2", cfg.Version)
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
 	case o.priority != 0 && o.kind != string(elector.SuccessionPriority):
@@ -129,7 +129,7 @@ func (a *app) checkNames(flag string, names []string) {
 func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		a.problem("%s is %q, which is no address: give host:port, such as 127.0.0.1:8080", flag, addr)
+		a.problem("%s is %q, which is not an address: give host:port, such as 127.0.0.1:8080", flag, addr)
 	} else if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
 		a.problem("%s is %q: the port must be a number from 0 to 65535", flag, addr)
 	}

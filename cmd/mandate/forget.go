@@ -22,7 +22,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: `Remove everything that Redis keeps of the election NAME: its counter, its
 history, a pause. It is no longer listed then. First stop all its candidates: it
 is refused while one of them answers or is subscribed, or while a node holds a
-lock. All nodes must answer: nothing is removed while one is away.
+lock. All nodes must answer: nothing is removed while one does not.
 
 Do not forget an election while a resource still compares its fencing tokens: if
 the name is used again, the tokens begin at the wall clock of the first leader.

@@ -10,7 +10,7 @@ import (
 func (a *app) checkPatterns(patterns []string) {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil {
-			a.problem("%q is no pattern: a [ must be closed; \\[ stands for itself", p)
+			a.problem("%q is not a pattern: a [ must be closed; \\[ stands for itself", p)
 		}
 	}
 }

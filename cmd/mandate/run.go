@@ -58,8 +58,8 @@ What mandate run cannot protect against:
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
-Many shards. With --group NAME --shards N this process is a member of a group,
-in place of a candidate: the members own the N shards evenly, and each runs one
+Many shards. With --group NAME --shards N this process is a member of a group
+instead of a candidate: the members own the N shards evenly, and each runs one
 COMMAND for every shard that it owns, which also gets
   MANDATE_SHARD, MANDATE_SHARDS  the shard, from 0, and how many there are
   MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP/SHARD
@@ -67,8 +67,8 @@ Each COMMAND lives as long as its own shard's lease, with a token, probes and
 helper processes of its own (two, some 6 MB of memory). {shard} in a --probe-*
 stands for the number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
-signal each shard is stopped when another member is ready to run it, and after a
-lease all that are left are. mandate shards NAME shows who owns what.
+signal each shard is stopped when another member is ready to run it; after one
+lease the remaining ones are stopped, too. mandate shards NAME shows who owns what.
 
 With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See

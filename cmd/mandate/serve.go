@@ -126,7 +126,7 @@ func (a *app) serveCommand() *cobra.Command {
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	force, end := a.onSignals(stop, "the release of the lock is not waited for")
+	force, end := a.onSignals(stop, "exits without waiting for the release of the lock")
 	defer end()
 	ended := make(chan error, 1)
 	go func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
-const superviseHelp = `Run COMMAND, a program that leads by itself (it embeds the library), and
+const superviseHelp = `Run COMMAND, a program that embeds the library and campaigns itself, and
 release its locks when it dies: another candidate then leads within
 milliseconds, and not when the lease has lapsed. Linux only.
 
@@ -32,7 +32,7 @@ can't be killed (of another user), a process elsewhere that holds the pipe,
 Redis away, this supervisor or the machine dead. COMMAND survives a supervisor
 that dies, unless that was process 1 of its container.
 
-It is fit to be process 1: it adopts and reaps orphans, passes all signals on to
+It can run as process 1: it adopts and reaps orphans, passes all signals on to
 COMMAND, and exits with COMMAND's code. COMMAND is not in the terminal's
 foreground: reading from the terminal stops it. Ctrl-Z stops both, and fg
 continues both; while they are stopped the lease lapses. A program that replaces

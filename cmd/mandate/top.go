@@ -35,8 +35,8 @@ until q or Ctrl-C. It reads them every 2 s.
 Keys
   up, down  choose an election; what is wrong with it stands below the list
   /         show only names that contain a text; Esc shows all
-  r         make its leader step down, after a question
-  p         pause or resume it, after a question
+  r         make its leader step down, after confirmation
+  p         pause or resume it, after confirmation
   q         quit
 
 The shards of a group are one row, GROUP/*: mandate shards GROUP shows them.

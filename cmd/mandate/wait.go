@@ -27,12 +27,12 @@ func (a *app) waitCommand() *cobra.Command {
 		Use:   "wait NAME",
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
-of --leader, that has led for --for by its own clock. It returns at once if that
-is so already. While Redis is unreachable, it continues to wait; also for a name
+of --leader, that has led for --for by its own clock. If there is one already,
+it returns at once. While Redis is unreachable, it continues to wait; also for a name
 of which nothing is known yet, which it reports at once on stderr.
 
 Exit codes
-  0  it leads
+  0  the leader matches
   2  invalid flags or arguments
   3  there was no such leader within --timeout
   4  no majority of the Redis nodes answered when --timeout ended, or the Redis

@@ -27,10 +27,10 @@ func (a *app) warm(f *pflag.FlagSet, o *warmFlags, cfg *elector.Config, name str
 	cfg.WarmTimeout = orNone(o.timeout, f.Changed("warm-timeout"))
 	switch {
 	case !f.Changed(name) && f.Changed("warm-timeout"):
-		a.problem("--warm-timeout is given without --%s: say how a candidate gets warm", name)
+		a.problem("--warm-timeout is given without --%s: give what warms a candidate", name)
 	case !f.Changed(name):
 	case o.how == "":
-		a.problem("--%s is empty: say how a candidate gets warm, or leave it out", name)
+		a.problem("--%s is empty: give what warms a candidate, or leave it out", name)
 	case cfg.Succession == elector.SuccessionRace:
 		a.problem("--%s with --succession race: no candidate is named to lead next, so none could get warm; use another succession for all candidates", name)
 	default:

@@ -1,6 +1,6 @@
 /*
  * The fencing tokens of an election on three Redis nodes: the claim, raise,
- * renew and release scripts of elector/internal/quorum, and the candidates that
+ * renew and release scripts of elector/internal/protocol, and the candidates that
  * run them (voter.go). README.md beside this file says what is checked, and by
  * which of the switches below the checks themselves are checked.
  *

@@ -99,7 +99,7 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 		return err
 	}
 	cli.Pause(ctx, 2*time.Second)
-	s.printf("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
+	s.printf("%s is killed (-9): it releases nothing, so its lease must expire", second.Candidate)
 	s.children[second.Candidate].kill()
 	delete(s.children, second.Candidate)
 	if _, err := s.leaderAfter(ctx, second.Token); err != nil {

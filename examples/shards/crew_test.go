@@ -66,7 +66,7 @@ func membersDie(t *testing.T, db string) {
 	r.print(&out)
 	t.Log("\n" + out.String())
 	if r.moves < 4*realShards/4 {
-		t.Errorf("%d moves: that was no test", r.moves)
+		t.Errorf("%d moves: too few for a test", r.moves)
 	}
 	c.ok(r.verdict())
 	for _, name := range c.rest() {

@@ -223,7 +223,7 @@ func (s *demoRun) verify(ctx context.Context) error {
 	fmt.Fprintln(s.app.stdout)
 	r.print(s.app.stdout)
 	if r.moves < 10 {
-		return fmt.Errorf("%d moves: that was no test", r.moves)
+		return fmt.Errorf("%d moves: too few for a test", r.moves)
 	}
 	return r.verdict()
 }

@@ -185,7 +185,7 @@ func (d *decision) fillRow(now time.Time) {
 	}
 	n.considered = n.elected
 	if rand.N(max(1, d.listening)) < rowFillers {
-		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(d.behindRow())))
+		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(d.RetryEvery+upTo(d.RetryEvery)))) // out of the handover's way
 		n.filling, d.woken = true, true
 	}
 }
