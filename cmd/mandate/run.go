@@ -68,7 +68,8 @@ helper processes of its own (two, some 6 MB of memory). {shard} in a --probe-*
 stands for the number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
 signal each shard is stopped when another member is ready to run it; after one
-lease the remaining ones are stopped, too. mandate shards NAME shows who owns what.
+lease the remaining ones are stopped, too. mandate shards NAME shows who owns
+what.
 
 With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See

@@ -28,8 +28,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
 of --leader, that has led for --for by its own clock. If there is one already,
-it returns at once. While Redis is unreachable, it continues to wait; also for a name
-of which nothing is known yet, which it reports at once on stderr.
+it returns at once. While Redis is unreachable, it continues to wait; also for a
+name of which nothing is known yet, which it reports at once on stderr.
 
 Exit codes
   0  the leader matches
