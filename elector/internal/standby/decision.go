@@ -19,6 +19,7 @@ const (
 	afterLease    = 200 * time.Microsecond
 	frontRowAhead = 5 * time.Millisecond   // head start of the front row over all other followers, at least
 	perFollower   = 100 * time.Microsecond // the other followers' claims are spread over this time for each of them
+	fillAfter     = 100 * time.Millisecond // so long after an election they claim at least: the handover is over then
 	rowFillers    = 3                      // about how many followers claim after an election to fill the front row
 	// A message takes longer to reach the last of a thousand subscribers than the front row takes
 	// to claim: the news of a new leader must reach the other followers before they claim.
@@ -185,7 +186,8 @@ func (d *decision) fillRow(now time.Time) {
 	}
 	n.considered = n.elected
 	if rand.N(max(1, d.listening)) < rowFillers {
-		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(d.RetryEvery+upTo(d.RetryEvery)))) // out of the handover's way
+		after := max(fillAfter, d.RetryEvery/4)
+		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(after+upTo(after))))
 		n.filling, d.woken = true, true
 	}
 }

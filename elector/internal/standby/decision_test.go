@@ -106,13 +106,13 @@ func TestAFewFillTheFrontRow(t *testing.T) {
 			d.listening, d.at, d.holder = 1000, time.Now().Add(8*time.Second), "a"
 			d.elected(8)
 			first := d.next(time.Now())
-			if time.Until(first) < 2*d.RetryEvery {
-				if soon++; time.Until(first) < d.RetryEvery {
+			if time.Until(first) < time.Second {
+				if soon++; time.Until(first) < fillAfter {
 					t.Fatalf("a follower claims %v after the election, while the front row claims", time.Until(first))
 				}
 			}
 			d.elected(8) // again
-			if again := d.next(time.Now()); !again.Equal(first) || d.woken != (time.Until(first) < 2*d.RetryEvery) {
+			if again := d.next(time.Now()); !again.Equal(first) || d.woken != (time.Until(first) < time.Second) {
 				t.Fatalf("the same announcement changes the claim from %v to %v", first, again)
 			}
 		}
