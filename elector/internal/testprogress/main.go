@@ -6,6 +6,9 @@
 //
 // It is a part of `make test` (.ci/gotest). Its exit code does not depend on the
 // tests: the shell uses that of go test (pipefail).
+//
+// With -crashed FILE it writes to FILE, one per line, the packages that failed because the race
+// detector itself crashed, if no package failed for any other reason: .ci/gotest runs those once more.
 package main
 
 import (
@@ -15,13 +18,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
 func main() {
 	every := flag.Duration("every", 30*time.Second, "how long a silence is, before a line says what is running")
+	file := flag.String("crashed", "", "the file that gets the packages in which only the race detector crashed")
 	flag.Parse()
-	if err := follow(os.Stdin, os.Stdout, os.Stderr, *every); err != nil {
+	crashed, err := follow(os.Stdin, os.Stdout, os.Stderr, *every)
+	if err == nil && *file != "" && len(crashed) > 0 {
+		err = os.WriteFile(*file, []byte(strings.Join(crashed, "\n")+"\n"), 0o600)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testprogress:", err)
 		os.Exit(1)
 	}
@@ -29,8 +38,8 @@ func main() {
 
 // follow writes the tests' output to out, and what is running to silence, after each silence of
 // the length every. The two may differ, because a program that reads the output does not expect
-// these lines.
-func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
+// these lines. It returns the packages to run again (progress.crashedOnly).
+func follow(in io.Reader, out, silence io.Writer, every time.Duration) ([]string, error) {
 	lines, failed := make(chan []byte), make(chan error, 1)
 	go func() {
 		defer close(lines)
@@ -44,7 +53,7 @@ func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
 		case line, more := <-lines:
 			if !more {
 				_, err := io.WriteString(out, p.end())
-				return errors.Join(err, <-failed)
+				return p.crashedOnly(), errors.Join(err, <-failed)
 			}
 			text := p.line(line, time.Now())
 			if text == "" {
@@ -52,12 +61,12 @@ func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
 			}
 			quiet.Reset(every)
 			if _, err := io.WriteString(out, text); err != nil {
-				return err
+				return nil, err
 			}
 		case now := <-quiet.C:
 			quiet.Reset(every)
 			if _, err := io.WriteString(silence, p.running(now)); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}

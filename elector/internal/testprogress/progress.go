@@ -11,8 +11,9 @@ import (
 // is known whether they fail.
 type progress struct {
 	began    time.Time
-	done     int // packages
-	failed   bool
+	done     int      // packages
+	failed   int      // packages
+	crashed  []string // those of them in which only the race detector crashed
 	packages []*pkg
 }
 
@@ -59,7 +60,12 @@ func (p *progress) line(line []byte, now time.Time) string {
 		return ""
 	case "pass", "skip", "fail":
 		p.done++
-		p.failed = p.failed || e.Action == "fail"
+		if e.Action == "fail" {
+			p.failed++
+			if k.detectorCrashed() {
+				p.crashed = append(p.crashed, k.name)
+			}
+		}
 		p.packages = slices.DeleteFunc(p.packages, func(other *pkg) bool { return other == k })
 		return k.report(e.Action == "fail")
 	default:
@@ -69,10 +75,19 @@ func (p *progress) line(line []byte, now time.Time) string {
 
 // end returns the last line: "FAIL" if anything failed, as go test prints it.
 func (p *progress) end() string {
-	if p.failed {
+	if p.failed > 0 {
 		return "FAIL\n"
 	}
 	return ""
+}
+
+// crashedOnly returns the packages in which the race detector crashed, or none if any package
+// failed for another reason: then the run has failed, and a second one would change nothing.
+func (p *progress) crashedOnly() []string {
+	if len(p.crashed) < p.failed {
+		return nil
+	}
+	return p.crashed
 }
 
 // pkg finds or adds a running package. Few run at the same time.
@@ -118,6 +133,29 @@ func (t *test) take(e event, now time.Time) {
 	case "fail":
 		t.ended = true
 	}
+}
+
+// detectorCrashed reports whether the race detector failed a check of its own memory (a bug of its
+// runtime, seen under many short goroutines), and nothing else went wrong until then: no test had
+// failed, no race was found, nothing panicked. Such an end says nothing about the tests.
+func (k *pkg) detectorCrashed() bool {
+	text := k.out.String()
+	for _, t := range k.tests {
+		if t.verdict != "" {
+			return false
+		}
+		text += t.printed.String()
+	}
+	crashed := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "ThreadSanitizer: CHECK failed: "):
+			crashed = true
+		case strings.HasPrefix(line, "WARNING: DATA RACE"), strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
+			return false
+		}
+	}
+	return crashed
 }
 
 // report returns what go test prints about a package: its last line, and before it, if it failed,

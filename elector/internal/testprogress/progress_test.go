@@ -20,7 +20,7 @@ func TestPrintsWhatGoTestPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, silence bytes.Buffer
-	if err := follow(bytes.NewReader(stream), &out, &silence, time.Hour); err != nil {
+	if _, err := follow(bytes.NewReader(stream), &out, &silence, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -85,7 +85,7 @@ func TestPrintsWhatRunsDuringASilence(t *testing.T) {
 			_ = tests.Close()
 		}()
 		var out, silence bytes.Buffer
-		if err := follow(in, &out, &silence, 30*time.Second); err != nil {
+		if _, err := follow(in, &out, &silence, 30*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if want := "ok  \tm/b\t50s\nok  \tm/a\t90s\n"; out.String() != want {
@@ -113,7 +113,43 @@ func TestPrintsOtherLines(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	in := "make: hello\n{not json\n{\"Action\":\"\"}\n" + long + "\nno end"
 	var out bytes.Buffer
-	if err := follow(strings.NewReader(in), &out, io.Discard, time.Hour); err != nil || out.String() != in {
+	if _, err := follow(strings.NewReader(in), &out, io.Discard, time.Hour); err != nil || out.String() != in {
 		t.Errorf("%v, %d bytes of %d", err, out.Len(), len(in))
+	}
+}
+
+func TestCrashOfTheRaceDetector(t *testing.T) {
+	const crash = "ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346 \"((exiting)) != (0)\" (0x0, 0x0) (tid=1)\n"
+	event := func(action, pkg, test, output string) string {
+		return fmt.Sprintf(`{"Action":%q,"Package":%q,"Test":%q,"Output":%q}`+"\n", action, pkg, test, output)
+	}
+	fails := func(pkg string, output ...string) string {
+		s := event("run", pkg, "TestA", "")
+		for _, line := range output {
+			s += event("output", pkg, "TestA", line)
+		}
+		return s + event("output", pkg, "", "FAIL\t"+pkg+"\t1s\n") + event("fail", pkg, "", "")
+	}
+	for name, c := range map[string]struct {
+		in   string
+		want string
+	}{
+		"while a test runs":       {fails("m/a", crash), "m/a"},
+		"in no test":              {event("output", "m/a", "", crash) + event("fail", "m/a", "", ""), "m/a"},
+		"in two packages":         {fails("m/a", crash) + fails("m/b", crash), "m/a m/b"},
+		"beside a good package":   {event("pass", "m/b", "", "") + fails("m/a", crash), "m/a"},
+		"beside a failed package": {fails("m/a", crash) + fails("m/b", "wrong\n"), ""},
+		"after a failed test":     {event("output", "m/a", "TestB", "--- FAIL: TestB (0.00s)\n") + fails("m/a", crash), ""},
+		"after a race":            {fails("m/a", "WARNING: DATA RACE\n", crash), ""},
+		"after a panic":           {fails("m/a", "panic: ouch\n", crash), ""},
+		"in the words of a test":  {fails("m/a", "log: "+crash), ""},
+		"none":                    {fails("m/a", "wrong\n"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crashed, err := follow(strings.NewReader(c.in), io.Discard, io.Discard, time.Hour)
+			if got := strings.Join(crashed, " "); err != nil || got != c.want {
+				t.Errorf("to run again: %q (%v), want %q", got, err, c.want)
+			}
+		})
 	}
 }
