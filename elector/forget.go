@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -18,8 +19,8 @@ import (
 // All nodes must answer, since a node that is left out would bring the election back. Forget
 // blocks for a roll call and three round trips, at most 7.5 s, and needs the rights of a candidate.
 // The error is ErrRefused, and nothing has changed, while a candidate answers or is subscribed, or
-// a node holds a lock. It is also ErrRefused when a candidate is elected meanwhile; some nodes may
-// then have lost their data. It is ErrUnreachable when no majority of the nodes answered. Any other
+// a node holds a lock. It is also ErrRefused when a candidate is elected meanwhile: the text then names
+// the nodes from which the data was removed. It is ErrUnreachable when no majority of the nodes answered. Any other
 // error names the nodes that failed, and whether anything was removed: call Forget again.
 func (el *Election) Forget(ctx context.Context) error {
 	all, err := el.Candidates(ctx)
@@ -50,12 +51,25 @@ func (el *Election) Forget(ctx context.Context) error {
 		return err
 	}
 	errs = registry.Forget(ctx, el.nodes, el.keys, statusTimeout)
-	for _, err := range errs {
-		if errors.Is(err, registry.ErrHeld) {
-			return newRefusal("a candidate was elected meanwhile")
-		}
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, registry.ErrHeld) }) {
+		return newRefusal("a candidate was elected meanwhile%s", removedFrom(el.nodes, errs))
 	}
 	return partialFailureAs(el.nodes, errs, "removed, but not from all nodes")
+}
+
+// removedFrom names the nodes that have removed the election: they abstain for a lease, and the
+// history there is lost. Empty: none has.
+func removedFrom(nodes *quorum.Nodes, errs []error) string {
+	var names []string
+	for i, name := range nodes.Names() {
+		if errs[i] == nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; removed from " + strings.Join(names, ", ")
 }
 
 // partialFailureAs is like partialFailure, but with problem as the message when only a majority of the nodes did it.

@@ -108,7 +108,7 @@ func TestForgetNeedsAllNodes(t *testing.T) {
 // A candidate that is elected between the last look and the removal keeps its lock, and all that
 // the node knows with it.
 func TestForgetLeavesANewLeader(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
+	onAll(t, func(t *testing.T, c *cluster) {
 		orders := electionOf(c.Quorum("operator"), "orders")
 		a := c.Start("a")
 		a.Elected(3 * shortLease)
@@ -121,8 +121,12 @@ func TestForgetLeavesANewLeader(t *testing.T) {
 			}
 			return false
 		})
-		if err := orders.Forget(t.Context()); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "meanwhile") {
-			t.Errorf("%v", err)
+		want := "elector: refused: a candidate was elected meanwhile"
+		for i, other := range c.Nodes[1:] {
+			want += []string{"; removed from ", ", "}[min(i, 1)] + other.Addr
+		}
+		if err := orders.Forget(t.Context()); !errors.Is(err, elector.ErrRefused) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 		if left := len(n.Server().Keys()); left != keys+1 {
 			t.Errorf("%d keys are left of %d and the lock", left, keys)
