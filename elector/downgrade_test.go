@@ -271,3 +271,35 @@ func claimsOf(c *cluster, id string) (n int) {
 	}
 	return n
 }
+
+// A leader keeps its term where only an older candidate, which refuses to lead after this term, has a
+// higher priority. In the first moments the older one does not know that yet, and says that it could lead.
+func TestPriorityYieldsToNoOlderVersion(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		op := electionOf(c.Quorum("operator"), "orders")
+		with := func(version string, priority int) func(*elector.Config) {
+			return func(cfg *elector.Config) {
+				guarded(version)(cfg)
+				cfg.Succession, cfg.Priority = elector.SuccessionPriority, priority
+			}
+		}
+		high := c.Start("high", with("v1.0.0", 9))
+		high.Elected(3 * shortLease)
+		c.Start("second", with("v1.0.0", 8))
+		low := c.Start("low", with("v2.0.0", 1))
+		time.Sleep(3 * shortLease)
+		if _, err := op.Transfer(t.Context(), "low"); err != nil {
+			t.Fatal(err)
+		}
+		term := low.Elected(time.Second)
+		time.Sleep(5 * shortLease)
+		if !term.Valid() {
+			t.Errorf("the newer one has stopped leading: %v", term.Err())
+		}
+		// An operator's permission holds while the newer one leads: now it yields.
+		if err := op.AllowOlder(t.Context(), elector.AnyVersion, ""); err != nil {
+			t.Fatal(err)
+		}
+		high.Elected(3 * shortLease)
+	})
+}

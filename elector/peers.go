@@ -7,6 +7,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // self is the candidate as package peers sees it: a peers.Self.
@@ -25,7 +26,7 @@ func newPeers(c *candidate) *peers.Peers {
 func (s self) Info() peers.Candidate {
 	c, role := s.c, s.c.currentRole()
 	info := peers.Candidate{
-		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version, NoDowngrade: c.cfg.guarded() != "",
 		Role: string(role), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
@@ -78,7 +79,12 @@ func (s self) Warm(ctx context.Context, limit time.Duration) error {
 	return s.c.warming.run(ctx, min(limit, MaxLease), s.c.cfg.Warm, s.c.log)
 }
 
-func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(ctx) }
+func (s self) Yieldable(ctx context.Context, to peers.Candidate) error {
+	if err := s.c.tooOldNext(ctx, to); err != nil {
+		return err
+	}
+	return s.c.handoverBlocked(ctx)
+}
 
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
@@ -95,4 +101,26 @@ func (c *candidate) tooOld() error {
 		return nil
 	}
 	return failed(nil, "%s has led, this candidate is %s: refusing to lead", no.Version, c.cfg.Version)
+}
+
+// tooOldNext returns why another candidate would refuse to lead after this one's term because of its
+// version; nil: it would not. Such a candidate learns that from its next claim only: until then it
+// still says that it could lead. tooOldNext queries the nodes, since an operator may have allowed
+// the older version.
+func (c *candidate) tooOldNext(ctx context.Context, next peers.Candidate) error {
+	order, known := semver.Compare(next.Version, c.cfg.guarded())
+	if !known || order >= 0 || !next.NoDowngrade {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timing.CallTimeout())
+	defer cancel()
+	st, err := c.election.look(ctx)
+	if err != nil {
+		return err
+	}
+	highest := protocol.Highest{Version: st.Version, Allow: st.AllowOlder}
+	if ok, _ := protocol.Admits(highest.Encode(), next.Version); !ok {
+		return newRefusal("%s has led, %s is %s", st.Version, next.ID, next.Version)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ type Candidate struct {
 	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
+	NoDowngrade bool   `json:"no_downgrade,omitempty"` // it refuses to lead after a newer version
 	Host        string `json:"host,omitempty"`
 	Role        string `json:"role"`
 	Token       uint64 `json:"token,omitempty"` // of the term that it leads

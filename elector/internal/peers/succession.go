@@ -57,7 +57,7 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 	if !slices.Equal(first, p.Heirs()) {
 		p.heirs.Store(&first)
 	}
-	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
+	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx, higher.Candidate) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}
 }
