@@ -303,3 +303,38 @@ func TestPriorityYieldsToNoOlderVersion(t *testing.T) {
 		high.Elected(3 * shortLease)
 	})
 }
+
+// An operator, or a leader that is drained, does not count on a candidate that is too old to lead next
+// and does not know that yet, as when it has missed the messages: the election would have no leader.
+func TestSuccessorThatIsTooOld(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		op := electionOf(c.Quorum("operator"), "orders")
+		fresh := c.Start("new", guarded("v2.0.0"))
+		term := fresh.Elected(3 * shortLease)
+		c.Start("old", guarded("v1.0.0"))
+		time.Sleep(shortLease)
+		if err := op.AllowOlder(t.Context(), elector.AnyVersion, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if able, err := op.Successors(t.Context()); err != nil || len(able) != 1 || able[0].ID != "old" {
+			t.Errorf("%+v, %v", able, err)
+		}
+		for _, n := range c.Nodes {
+			_ = n.Server().Set(versionKey, "v2.0.0")
+		}
+		if all, err := op.Candidates(t.Context()); err != nil || len(all) != 2 || !all[1].Able() {
+			t.Errorf("it knows already: %+v, %v", all, err)
+		}
+		const why = "v2.0.0 has led, this candidate is v1.0.0: refusing to lead"
+		if able, err := op.Successors(t.Context()); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%+v, %v", able, err)
+		}
+		if _, err := op.Transfer(t.Context(), "old"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), why) {
+			t.Error(err)
+		}
+		if !term.Valid() {
+			t.Errorf("the leader has stepped down: %v", term.Err())
+		}
+	})
+}

@@ -100,7 +100,12 @@ func (c *candidate) tooOld() error {
 	if no == nil {
 		return nil
 	}
-	return failed(nil, "%s has led, this candidate is %s: refusing to lead", no.Version, c.cfg.Version)
+	return tooOld(c.cfg.Version, no.Version)
+}
+
+// tooOld is why a candidate of that version refuses to lead.
+func tooOld(version, highest string) error {
+	return failed(nil, "%s has led, this candidate is %s: refusing to lead", highest, version)
 }
 
 // tooOldNext returns why another candidate would refuse to lead after this one's term because of its
@@ -118,9 +123,8 @@ func (c *candidate) tooOldNext(ctx context.Context, next peers.Candidate) error 
 	if err != nil {
 		return err
 	}
-	highest := protocol.Highest{Version: st.Version, Allow: st.AllowOlder}
-	if ok, _ := protocol.Admits(highest.Encode(), next.Version); !ok {
-		return newRefusal("%s has led, %s is %s", st.Version, next.ID, next.Version)
+	if !st.admits(next.Version) {
+		return tooOld(next.Version, st.Version)
 	}
 	return nil
 }

@@ -43,6 +43,8 @@ type CandidateStatus struct {
 	Lease      time.Duration `json:"-"` // as configured; zero: not known
 	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
+
+	noDowngrade bool // it refuses to lead after a newer version
 }
 
 // VotingNode is a Redis node in a candidate's list.
@@ -87,6 +89,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
 		Unable: c.Unable, Outdated: c.Outdated, Cordoned: (*Cordon)(c.Cordoned), RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
+		noDowngrade: c.NoDowngrade,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

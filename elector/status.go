@@ -146,6 +146,12 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	return st, errs
 }
 
+// admits reports whether a candidate of that version may lead next, if it refuses downgrades.
+func (st *Status) admits(version string) bool {
+	ok, _ := protocol.Admits(protocol.Highest{Version: st.Version, Allow: st.AllowOlder}.Encode(), version)
+	return ok
+}
+
 // leftOf returns for how long a majority of the nodes still holds the leader's lock.
 func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
 	var all []time.Duration

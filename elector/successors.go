@@ -34,7 +34,7 @@ func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	case st.Paused:
 		return nil, refusedByPause(st)
 	}
-	all, err := el.electable(ctx)
+	all, err := el.electable(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,9 @@ func (c CandidateStatus) unable() string {
 
 // electable calls the roll, and meanwhile tries whether the nodes would let any candidate take the
 // lock. The error is ErrRefused when no majority would: then the leader must not release the lock.
-func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
+// A candidate that is too old to lead after the leader in st may not know that yet: electable
+// corrects its answer.
+func (el *Election) electable(ctx context.Context, st Status) ([]CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
 	all, err := el.Candidates(ctx)
@@ -103,6 +105,11 @@ func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	for i := range all {
+		if c := &all[i]; c.noDowngrade && c.Outdated == "" && c.Role != RoleLeading && !st.admits(c.Version) {
+			c.Outdated, c.Healthy, c.Unable, c.Detail = st.Version, false, true, Problem(tooOld(c.Version, st.Version))
+		}
 	}
 	return all, nil
 }
