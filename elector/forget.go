@@ -19,9 +19,10 @@ import (
 // All nodes must answer, since a node that is left out would bring the election back. Forget
 // blocks for a roll call and three round trips, at most 7.5 s, and needs the rights of a candidate.
 // The error is ErrRefused, and nothing has changed, while a candidate answers or is subscribed, or
-// a node holds a lock. It is also ErrRefused when a candidate is elected meanwhile: the text then names
-// the nodes from which the data was removed. It is ErrUnreachable when no majority of the nodes answered. Any other
-// error names the nodes that failed, and whether anything was removed: call Forget again.
+// a node holds a lock. It is also ErrRefused when a candidate is elected meanwhile: the text then
+// names the nodes from which the data was removed. It is ErrUnreachable when no majority of the nodes
+// answered. Any other error names the nodes that failed, and whether anything was removed: call
+// Forget again.
 func (el *Election) Forget(ctx context.Context) error {
 	all, err := el.Candidates(ctx)
 	if err != nil {
