@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,16 +122,24 @@ func (t tree) spares() func(process) bool {
 }
 
 // programOf returns the file of the program that a process runs, and its arguments; nil if that
-// can't be read.
+// can't be read. For a moment a process that begins to run a program has no arguments yet, although
+// its parent takes it for started: programOf waits for them, for execLimit at most.
 func programOf(pid int) (program os.FileInfo, argv string) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	program, err := os.Stat(dir + "/exe")
-	args, aerr := os.ReadFile(dir + "/cmdline")
-	if err != nil || aerr != nil {
-		return nil, ""
+	for limit := time.Now().Add(execLimit); ; time.Sleep(execLimit / 100) {
+		of, err := os.Stat(dir + "/exe")
+		args, aerr := os.ReadFile(dir + "/cmdline")
+		if err != nil || aerr != nil {
+			return nil, ""
+		}
+		if len(args) > 0 || time.Now().After(limit) {
+			return of, string(args)
+		}
 	}
-	return program, string(args)
 }
+
+// execLimit is far longer than a process needs to get its arguments, unless it is suspended meanwhile.
+const execLimit = 100 * time.Millisecond
 
 // signalBelow sends a signal to every living descendant of the root, once to each. It returns how
 // many there are and how many of them may not be signalled. A process group whose leader is among
