@@ -207,8 +207,7 @@ func (s *Sim) retire() {
 			break
 		}
 		s.besidesLead(s.handoverLimit())
-		s.until(time.Now().Add(s.t.lease / 4)) // an observer lags by some milliseconds
-		if next := s.leader(); next != nil {
+		if next := s.awaitSettled(); next != nil {
 			if !died {
 				s.informed(old, next)
 			}
@@ -216,6 +215,24 @@ func (s *Sim) retire() {
 		}
 	}
 	s.halted()
+}
+
+// awaitSettled waits until the leader stays the same: a new one may still hand over to another with a
+// higher priority, once that one is warm, and then rests for its cool-down. It returns the leader, which
+// has led for a quarter of a lease, since an observer lags by some milliseconds; nil: there is none.
+func (s *Sim) awaitSettled() *proc {
+	leader, stays := s.leader(), s.t.lease/4
+	if s.succession == elector.SuccessionPriority {
+		stays += max(s.t.warmTimeout, s.t.cooldown)
+	}
+	since := time.Now()
+	for end := since.Add(8 * s.t.lease); time.Since(since) < stays && time.Now().Before(end) && !s.found(); {
+		s.until(time.Now().Add(s.t.lease / 200))
+		if now := s.leader(); now != leader {
+			leader, since = now, time.Now()
+		}
+	}
+	return leader
 }
 
 // handoverLimit is how long after a release no candidate may lead, whatever messages are
