@@ -16,7 +16,7 @@ import (
 const (
 	pingEvery  = 30 * time.Second // without a message: nothing else shows that packets are dropped silently
 	retryFirst = 50 * time.Millisecond
-	retryMax   = 5 * time.Second
+	retryMax   = time.Second // a node that was loading its data is heard again soon
 )
 
 // hub is the subscription to one node.
