@@ -103,11 +103,6 @@ func (c *candidate) tooOld() error {
 	return tooOld(c.cfg.Version, no.Version)
 }
 
-// tooOld is why a candidate of that version refuses to lead.
-func tooOld(version, highest string) error {
-	return failed(nil, "%s has led, this candidate is %s: refusing to lead", highest, version)
-}
-
 // tooOldNext returns why another candidate would refuse to lead after this one's term because of its
 // version; nil: it would not. Such a candidate learns that from its next claim only: until then it
 // still says that it could lead. tooOldNext queries the nodes, since an operator may have allowed

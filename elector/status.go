@@ -152,6 +152,11 @@ func (st *Status) admits(version string) bool {
 	return ok
 }
 
+// tooOld is why a candidate of that version refuses to lead.
+func tooOld(version, highest string) error {
+	return failed(nil, "%s has led, this candidate is %s: refusing to lead", highest, version)
+}
+
 // leftOf returns for how long a majority of the nodes still holds the leader's lock.
 func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
 	var all []time.Duration
