@@ -118,8 +118,5 @@ func (c *candidate) tooOldNext(ctx context.Context, next peers.Candidate) error 
 	if err != nil {
 		return err
 	}
-	if !st.admits(next.Version) {
-		return tooOld(next.Version, st.Version)
-	}
-	return nil
+	return st.tooOld(next.Version)
 }

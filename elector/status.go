@@ -146,10 +146,13 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	return st, errs
 }
 
-// admits reports whether a candidate of that version may lead next, if it refuses downgrades.
-func (st *Status) admits(version string) bool {
-	ok, _ := protocol.Admits(protocol.Highest{Version: st.Version, Allow: st.AllowOlder}.Encode(), version)
-	return ok
+// tooOld returns why a candidate of that version would refuse to lead next, if it refuses downgrades;
+// nil: it would not.
+func (st *Status) tooOld(version string) error {
+	if ok, _ := protocol.Admits(protocol.Highest{Version: st.Version, Allow: st.AllowOlder}.Encode(), version); ok {
+		return nil
+	}
+	return tooOld(version, st.Version)
 }
 
 // tooOld is why a candidate of that version refuses to lead.

@@ -107,8 +107,12 @@ func (el *Election) electable(ctx context.Context, st Status) ([]CandidateStatus
 		return nil, err
 	}
 	for i := range all {
-		if c := &all[i]; c.noDowngrade && c.Outdated == "" && c.Role != RoleLeading && !st.admits(c.Version) {
-			c.Outdated, c.Healthy, c.Unable, c.Detail = st.Version, false, true, Problem(tooOld(c.Version, st.Version))
+		c := &all[i]
+		if !c.noDowngrade || c.Outdated != "" || c.Role == RoleLeading {
+			continue
+		}
+		if err := st.tooOld(c.Version); err != nil {
+			c.Outdated, c.Healthy, c.Unable, c.Detail = st.Version, false, true, Problem(err)
 		}
 	}
 	return all, nil

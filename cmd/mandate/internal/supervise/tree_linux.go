@@ -115,31 +115,33 @@ func (t tree) spares() func(process) bool {
 	}
 	program, argv := programOf(t.root)
 	return func(p process) bool {
-		of, args := programOf(p.pid)
-		return program != nil && of != nil && os.SameFile(program, of) &&
-			(args == GuardName+"\x00" || args == ReaperName+"\x00" || args == ReleaserName+"\x00" || args == argv)
+		for limit := time.Now().Add(execLimit); ; time.Sleep(execLimit / 100) {
+			of, args := programOf(p.pid)
+			if program == nil || of == nil || !os.SameFile(program, of) {
+				return false
+			}
+			if args != "" || time.Now().After(limit) {
+				return args == GuardName+"\x00" || args == ReaperName+"\x00" || args == ReleaserName+"\x00" || args == argv
+			}
+		}
 	}
 }
+
+// execLimit is how long to wait for the arguments of a process. For a moment a process that begins to
+// run a program has none, although its parent takes it for started.
+const execLimit = 100 * time.Millisecond
 
 // programOf returns the file of the program that a process runs, and its arguments; nil if that
-// can't be read. For a moment a process that begins to run a program has no arguments yet, although
-// its parent takes it for started: programOf waits for them, for execLimit at most.
+// can't be read.
 func programOf(pid int) (program os.FileInfo, argv string) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	for limit := time.Now().Add(execLimit); ; time.Sleep(execLimit / 100) {
-		of, err := os.Stat(dir + "/exe")
-		args, aerr := os.ReadFile(dir + "/cmdline")
-		if err != nil || aerr != nil {
-			return nil, ""
-		}
-		if len(args) > 0 || time.Now().After(limit) {
-			return of, string(args)
-		}
+	program, err := os.Stat(dir + "/exe")
+	args, aerr := os.ReadFile(dir + "/cmdline")
+	if err != nil || aerr != nil {
+		return nil, ""
 	}
+	return program, string(args)
 }
-
-// execLimit is far longer than a process needs to get its arguments, unless it is suspended meanwhile.
-const execLimit = 100 * time.Millisecond
 
 // signalBelow sends a signal to every living descendant of the root, once to each. It returns how
 // many there are and how many of them may not be signalled. A process group whose leader is among
