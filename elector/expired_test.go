@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A term that expired tells which of the causes it was: whoever is on call looks at the nodes,

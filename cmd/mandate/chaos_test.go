@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // beats is a command whose processes get out of its group in every way, ignore SIGTERM,

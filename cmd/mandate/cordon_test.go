@@ -13,8 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // campaign runs a candidate until the end of the test, or until the returned function is called.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // crashLease is far longer than these tests take: a lock that is free before was released.

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // politeScript notes when it starts and when it gets SIGTERM, and whether it

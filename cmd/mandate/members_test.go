@@ -14,8 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A name with a typing error cordons nothing: whoever typed it learns that, and what names there

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // What a Cluster can't do in one step is refused before a connection is made.

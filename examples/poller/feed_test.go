@@ -12,9 +12,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/health"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 func TestFeed(t *testing.T) {

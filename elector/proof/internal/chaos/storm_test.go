@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // stormKills is how many leaders are killed unless CHAOSKILLS has another number, or stormTime has passed

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A process that works beside the next term is seen, also for as long as a release takes.

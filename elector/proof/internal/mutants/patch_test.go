@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 const root = "../../../.." // of the repository

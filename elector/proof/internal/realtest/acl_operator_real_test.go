@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // steers is what an operator does, while two candidates take part.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // What a Redis may refuse, and what an election does without: docs/redis.md has

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 const candidates = 3
