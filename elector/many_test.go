@@ -43,7 +43,7 @@ func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
 // what waits on it needs less than 1250 bytes.
 func TestCandidatesWaitOnSmallStacks(t *testing.T) {
 	if underRace() {
-		t.Skip("the race detector's frames are larger: make mutants runs it without, in CI too")
+		t.Skip("the race detector's frames are larger")
 	}
 	const elections = 200
 	each := func(t *testing.T, q *elector.Quorum, begun func(*candidate)) int64 {
