@@ -1,23 +1,11 @@
 package main
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
-// condition is the text beside an election in a list: what is wrong with it and, with commands set,
-// what to type next.
-func (r *report) condition(commands bool) string {
+// condition is the text beside an election in a list: what is wrong with it, and what to type next.
+func (r *report) condition() string {
 	var all []string
-	add := func(word, verb string) {
-		if commands {
-			word += ": " + r.flags.command(verb, r.Election)
-		}
-		all = append(all, word)
-	}
-	if r.stale {
-		all = append(all, "as of "+r.at.Local().Format(time.TimeOnly))
-	}
+	add := func(word, verb string) { all = append(all, word+": "+r.flags.command(verb, r.Election)) }
 	if r.Paused && r.Leader != nil {
 		all = append(all, "paused")
 	}
@@ -38,10 +26,8 @@ func (r *report) condition(commands bool) string {
 		if r.Leader == nil {
 			why = strings.Trim(r.firstUnable(), " ()")
 		}
-		if commands {
-			word += ": " + next
-		}
-		if commands && why != "" {
+		word += ": " + next
+		if why != "" {
 			word += " (" + why + ")"
 		}
 		all = append(all, word)

@@ -60,25 +60,21 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 }
 
 // groupCells returns the cells of a group's row, from the name to the condition.
-func (r *report) groupCells(commands bool) ([]string, output.Color) {
+func (r *report) groupCells() ([]string, output.Color) {
 	g, condition, color := r.group, "", output.Plain
-	if r.stale {
-		condition, color = r.condition(commands), output.Dim
-	} else if g.gone {
+	if g.gone {
 		color = output.Dim
 	}
 	owned, able := g.owned(), g.able()
 	if r.err != nil {
 		owned, able, color = stateUnknown, "?", output.Red
-	} else if why, next := g.problem(r.flags); why != "" && !r.stale {
+	} else if why, next := g.problem(r.flags); why != "" {
 		condition, color = "NO ASSIGNER", output.Yellow
 		if len(g.Unowned) > 0 {
 			condition, color = "UNOWNED", output.Red
 		}
-		if commands {
-			condition += ": " + next
-		}
-	} else if growing := g.growing(); growing != "" && !r.stale {
+		condition += ": " + next
+	} else if growing := g.growing(); growing != "" {
 		condition, color = growing, output.Yellow
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest"
@@ -71,7 +70,7 @@ func FuzzFlags(f *testing.F) {
 		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-file f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
 		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
-		"status e -o wide", "ls -o name", "candidates e -o table", "history e -o json --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --lines", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
+		"status e -o wide", "ls -o name", "candidates e -o table", "history e -o json --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
 		"candidates e", "resign e --reason r --timeout 5s", "pause e --by ann", "resign e --by \x1b", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
 		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "cordon", "cordon a --by b --json", "uncordon a", "drain a -y", "drain", "cordon \x1b a", "cordon " + strings.Repeat("a", 201), "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
 		"console", "console a b --host x --actions", "console --actions --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
@@ -287,11 +286,9 @@ func FuzzTerminal(f *testing.F) {
 		all := []elector.CandidateStatus{
 			{ID: word, Role: elector.Role(words), Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: elector.Role(word), Healthy: true},
 		}
-		v := &liveView{election: "e", roll: all}
 		var shown []string
 		for _, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, elector.EventKind(word)} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
-			v.addEvent(ev)
 			shown = append(shown, eventLine(ev, true))
 		}
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}
@@ -302,9 +299,6 @@ func FuzzTerminal(f *testing.F) {
 			Vacancies:    []elector.Vacancy{{Election: words, After: records[0], MaxFor: d}},
 			Availability: []elector.Availability{{Election: word, From: time.Unix(n%1e10, 0), Until: time.Unix(0, 0), MaxLeaderless: d, Leaderless: d / 2, Paused: d}},
 		}
-		v.addHistory(records)
-		v.setStatus(st, nil, time.Now())
-		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
 		var errs []error
 		for _, f := range []format{formatTable, formatWide, formatName} {
 			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, st.Nodes, f),

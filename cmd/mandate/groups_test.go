@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -19,7 +18,7 @@ import (
 
 // A group of shards is one row of the list, which says what is wrong with any of them; its
 // pattern shows each.
-func TestLsFoldsGroups(t *testing.T) {
+func TestGroupIsOneRow(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
 	ls := func(args ...string) (out, errs string) {
 		var o, e captured
@@ -131,42 +130,27 @@ func groupRow(change func(g *groupReport)) report {
 	return report{Status: elector.Status{Election: "tenants/*"}, group: g}
 }
 
-// What is wrong with a group decides where it stands, and is shown below the list; no key acts
-// on a group as if it were an election.
-func TestTopFoldsGroups(t *testing.T) {
+// A group is one row, with what is wrong with it and the command to type next.
+func TestGroupRow(t *testing.T) {
 	for name, c := range map[string]struct {
 		r            report
 		row, problem string
-		urgency      int
 	}{
-		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", "", 3},
-		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 UNOWNED -", "1 of 8 shards have no owner: 2 (its owner is dead)", 1},
-		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 NO ASSIGNER -", "no assigner: shards stay where they are", 1},
-		"growing":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{From: 4, To: 8, Uncut: []int{3}} }), "tenants/* 8/8 owned - - 1/2 GROWING 4 to 8, 3 of 4 cut -", "", 3},
-		"to grow":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{To: 16, Waiting: []string{"b"}} }), "tenants/* 8/8 owned - - 1/2 TO GROW 8 to 16, 1 of 2 members ready -", "", 3},
-		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 UNOWNED -", "8 of 8 shards have no owner", 0},
-		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", "", 4},
+		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", ""},
+		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "1 of 8 shards have no owner: 2 (its owner is dead)"},
+		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - NO ASSIGNER: mandate shards tenants", "no assigner: shards stay where they are"},
+		"growing":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{From: 4, To: 8, Uncut: []int{3}} }), "tenants/* 8/8 owned - - 1/2 - GROWING 4 to 8, 3 of 4 cut", ""},
+		"to grow":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{To: 16, Waiting: []string{"b"}} }), "tenants/* 8/8 owned - - 1/2 - TO GROW 8 to 16, 1 of 2 members ready", ""},
+		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "8 of 8 shards have no owner"},
+		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", ""},
 	} {
 		why, next := c.r.problem()
-		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && next != "mandate shards tenants" || c.r.urgency() != c.urgency {
-			t.Errorf("%s: %q, %q, urgency %d", name, why, next, c.r.urgency())
+		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && next != "mandate shards tenants" {
+			t.Errorf("%s: %q, %q", name, why, next)
 		}
-		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false, true))
+		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false))
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {
 			t.Errorf("%s: %q, want %q", name, got, c.row)
 		}
-	}
-	v := &topView{title: "mandate"}
-	v.set([]report{groupRow(func(*groupReport) {})}, nil)
-	for _, key := range []string{"r", "p"} {
-		if action, _ := v.keys([]byte(key)); action != nil || v.ask != "" || v.messageAt(time.Now()) != "this is a group of shards: mandate shards tenants" {
-			t.Errorf("%s: %q, %q", key, v.ask, v.message)
-		}
-	}
-	unread := groupRow(func(*groupReport) {})
-	unread.err = elector.ErrUnreachable
-	v.set([]report{unread}, elector.ErrUnreachable)
-	if !v.all[0].stale {
-		t.Error("what was known of a group that can't be read is not kept")
 	}
 }

@@ -105,16 +105,15 @@ func (a *app) printElections(all []report, f format) error {
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide, false))...))
+	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide))...))
 }
 
 func sortByName(all []report) {
 	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 }
 
-// electionTable has a row for each election. On a screen the condition must not be clipped: it is
-// only a word, and what to do about it is shown below the list.
-func electionTable(all []report, wide, screen bool) *output.Table {
+// electionTable has a row for each election.
+func electionTable(all []report, wide bool) *output.Table {
 	state := 0 // the longest text that is shown instead of a leader
 	for i := range all {
 		if g := all[i].group; g != nil {
@@ -123,23 +122,17 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 			state = max(state, len(all[i].state()))
 		}
 	}
-	columns := []output.Column{{Title: "ELECTION", Name: true}, {Title: "LEADER", Name: true, Min: state}, {Title: "LEADS FOR"}, {Title: "LEASE LEFT"}, {Title: "ABLE"}}
-	ends := []output.Column{{Title: "LAST END"}, {Title: "CONDITION", Rest: true}}
-	if screen {
-		ends = []output.Column{{Title: "CONDITION"}, {Title: "LAST END", Rest: true}}
-	}
-	t := output.NewTable(append(append(columns, ends...), output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})...)
+	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true, Min: state},
+		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
+		output.Column{Title: "CONDITION", Rest: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
 	for i := range all {
 		r := &all[i]
 		if r.group != nil {
-			cells, color := r.groupCells(!screen)
-			if screen {
-				cells[5], cells[6] = cells[6], cells[5]
-			}
+			cells, color := r.groupCells()
 			t.Row(color, cells...)
 			continue
 		}
-		able, last, condition := "?", "-", r.condition(!screen)
+		able, last, condition := "?", "-", r.condition()
 		if r.rollErr == nil {
 			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll)-r.observers())
 		}
@@ -149,16 +142,10 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 		if r.last != nil {
 			last = strings.TrimSpace(cmp.Or(string(r.last.Reason), unreported) + " " + ago(r.last.Until))
 		}
-		if screen {
-			last, condition = condition, last
-		}
 		l := r.Leader
 		if l == nil {
 			state, color := r.state(), output.Red
 			if state == stateAbandoned || state == statePaused {
-				color = output.Dim
-			}
-			if r.stale {
 				color = output.Dim
 			}
 			t.Row(color, r.Election, state, "-", "-", able, last, condition)
@@ -172,11 +159,7 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 		if wide {
 			cells = append(cells, fmt.Sprint(l.Token), exact(l.Since), l.Advertise)
 		}
-		color := output.Plain
-		if r.stale {
-			color = output.Dim
-		}
-		t.Row(color, cells...)
+		t.Row(output.Plain, cells...)
 	}
 	return t
 }

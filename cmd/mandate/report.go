@@ -24,7 +24,6 @@ type report struct {
 	flags        nextFlags
 	group        *groupReport              // not nil: this report is one row for all shards of a group
 	at           time.Time                 // when the status was read
-	stale        bool                      // the status could not be read again since
 	err          error                     // of reading the status
 	roll         []elector.CandidateStatus // the candidates that answered
 	rollErr      error                     // why the roll is unknown

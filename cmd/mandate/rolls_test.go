@@ -39,7 +39,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 		if took := time.Since(began); err != nil || took > 2*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if text := strings.Join((&output.Printer{}).Table(electionTable(all, false, false)), "\n"); strings.Contains(text, "?") {
+		if text := strings.Join((&output.Printer{}).Table(electionTable(all, false)), "\n"); strings.Contains(text, "?") {
 			t.Errorf("something is not known:\n%.300s", text)
 		}
 
@@ -63,7 +63,7 @@ func TestDeniedRollsAreNoGap(t *testing.T) {
 		t.Error(err)
 	}
 	denied.unread = true
-	if lines := (&output.Printer{}).Table(electionTable([]report{denied}, false, false)); !strings.Contains(lines[1], "?     ?") {
+	if lines := (&output.Printer{}).Table(electionTable([]report{denied}, false)); !strings.Contains(lines[1], "?     ?") {
 		t.Errorf("terms that could not be read: %q", lines)
 	}
 }

@@ -56,7 +56,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	complete(root, "log-level", logLevels)
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is an unknown flag
 	complete(root, "log-format", logFormats)
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.topCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
 		a.consoleCommand(), a.exporterCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(), a.allowOlderCommand(), a.refuseOlderCommand(), a.cordonCommand(), a.drainCommand(), a.uncordonCommand(), a.forgetCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {

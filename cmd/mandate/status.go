@@ -90,7 +90,7 @@ func (a *app) printStatus(r *report, f format) error {
 	if strings.Contains(fields[0].Text, st.Pause) { // the first line has who paused it and why
 		st.Pause = ""
 	}
-	fields = append(fields, conditionFields(st, 0, r.flags)...)
+	fields = append(fields, conditionFields(st, r.flags)...)
 	lines := append(p.Fields(fields), "")
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f == formatWide))...))
 }
@@ -149,16 +149,15 @@ func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 	return fields
 }
 
-// conditionFields report what prevents the election of a leader, now or later. age is the age of
-// the status.
-func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fields []output.Field) {
+// conditionFields report what prevents the election of a leader, now or later.
+func conditionFields(st elector.Status, next nextFlags) (fields []output.Field) {
 	add := func(name, format string, args ...any) {
 		fields = append(fields, output.Field{Name: name, Text: fmt.Sprintf(format, args...), Color: output.Red})
 	}
 	if st.Paused {
 		until := "until it is resumed"
 		if st.PauseLeft > 0 {
-			until = "for another " + output.Age(max(0, st.PauseLeft-age))
+			until = "for another " + output.Age(st.PauseLeft)
 		}
 		since := ""
 		if !st.PauseSince.IsZero() {

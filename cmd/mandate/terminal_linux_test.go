@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -78,58 +77,6 @@ func onTerminal(t *testing.T, react func(drawn string, keyboard *os.File, p *os.
 	}
 	_ = cmd.Wait()
 	return all.String(), cmd.ProcessState.ExitCode()
-}
-
-// On a terminal watch draws, and leaves the terminal as it was.
-func TestWatchOnATerminal(t *testing.T) {
-	const unknown = "no majority of the Redis nodes answers"
-	interrupted := false
-	drawn, _ := onTerminal(t, func(drawn string, _ *os.File, p *os.Process) {
-		if !interrupted && strings.Contains(drawn, unknown) {
-			interrupted = true
-			_ = p.Signal(syscall.SIGINT)
-		}
-	}, "--redis", "redis://127.0.0.1:1", "watch", "orders")
-	for _, want := range []string{"\x1b[?1049h\x1b[?25l", unknown, "\x1b[?25h\x1b[?1049l"} {
-		if !strings.Contains(drawn, want) {
-			t.Errorf("no %q in %q", want, drawn)
-		}
-	}
-}
-
-// However top ends, the terminal is as it was: its keys and its screen.
-func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
-	for name, end := range map[string]func(keyboard *os.File, p *os.Process){
-		"q":       func(keyboard *os.File, _ *os.Process) { _, _ = keyboard.WriteString("q") },
-		"Ctrl-C":  func(keyboard *os.File, _ *os.Process) { _, _ = keyboard.WriteString("\x03") },
-		"SIGTERM": func(_ *os.File, p *os.Process) { _ = p.Signal(syscall.SIGTERM) },
-		"SIGHUP":  func(_ *os.File, p *os.Process) { _ = p.Signal(syscall.SIGHUP) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			const unknown = "no majority of the Redis nodes answered"
-			var during, after *unix.Termios
-			ended := false
-			drawn, code := onTerminal(t, func(drawn string, keyboard *os.File, p *os.Process) {
-				after, _ = unix.IoctlGetTermios(int(keyboard.Fd()), unix.TCGETS) // the last time, when the program has ended
-				if !ended && strings.Contains(drawn, unknown) {
-					ended = true
-					during, _ = unix.IoctlGetTermios(int(keyboard.Fd()), unix.TCGETS)
-					end(keyboard, p)
-				}
-			}, "--redis", "redis://127.0.0.1:1", "top")
-			for _, want := range []string{"\x1b[?1049h\x1b[?25l", unknown, "\x1b[?25h\x1b[?1049l"} {
-				if !strings.Contains(drawn, want) {
-					t.Errorf("no %q in %q", want, drawn)
-				}
-			}
-			if code != 0 || during == nil || during.Lflag&unix.ICANON != 0 {
-				t.Errorf("code %d, keys during it: %+v", code, during)
-			}
-			if after == nil || after.Lflag&unix.ICANON == 0 || after.Lflag&unix.ECHO == 0 {
-				t.Errorf("keys afterwards: %+v", after)
-			}
-		})
-	}
 }
 
 // On a terminal a leader is not taken away by a slip of the finger.

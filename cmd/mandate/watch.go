@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -21,15 +18,13 @@ import (
 const conditionEvery = 5 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
-	var asJSON, lines bool
-	var screen *os.File
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
 		Long: `Show the leader of the election NAME, then every change as it happens, until
-SIGINT or SIGTERM. On a terminal it is a live view of the leader, its lease, the
-nodes and the latest events; elsewhere, or with --lines, one line per change. If
-Redis is unreachable, this is logged on stderr, and watch continues.
+SIGINT or SIGTERM, one line per change. If Redis is unreachable, this is logged
+on stderr, and watch continues.
 
 Exit codes: 0 ended by a signal, 2 invalid flags or arguments, 3 NAME is a group
 of shards.`,
@@ -37,15 +32,7 @@ of shards.`,
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if screen = a.screen(); asJSON || lines {
-				screen = nil
-			}
-			if screen != nil && output.Terminal(a.stderr) != nil {
-				a.log = slog.New(slog.DiscardHandler) // log lines would damage the view
-			}
-			return a.openElection(cmd, args)
-		},
+		PreRunE:           a.openElection,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -53,27 +40,15 @@ of shards.`,
 			if err := a.refuseGroup(ctx); err != nil {
 				return err
 			}
-			if screen != nil {
-				return watchLive(ctx, screen, a.election, a.contextName(), a.given)
-			}
-			return a.watchLines(ctx, asJSON)
+			return a.watch(ctx, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
-	cmd.Flags().BoolVar(&lines, "lines", false, "print a line for each change, also on a terminal")
 	return cmd
 }
 
-// screen returns the terminal to draw on, or nil if stdout is not a terminal that can be drawn on.
-func (a *app) screen() *os.File {
-	if os.Getenv("TERM") == "dumb" {
-		return nil
-	}
-	return output.Terminal(a.stdout)
-}
-
-// watchLines prints each change until ctx ends.
-func (a *app) watchLines(ctx context.Context, asJSON bool) error {
+// watch prints each change until ctx ends.
+func (a *app) watch(ctx context.Context, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { a.logConditions(ctx, a.election) })
@@ -127,5 +102,15 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 			a.log.Info("redis nodes respond again")
 		}
 		was = is
+	}
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }

@@ -31,7 +31,6 @@ type Printer struct {
 	W      io.Writer
 	Width  int  // of the terminal; 0: not a terminal, so names stay whole for scripts
 	Colors bool // the terminal shows colors
-	Clip   bool // lines that are still too long are clipped, for a screen that is redrawn
 
 	mu sync.Mutex // guards writes to W
 }
@@ -48,7 +47,7 @@ const (
 func New(w io.Writer) *Printer {
 	p := &Printer{W: w}
 	if f := Terminal(w); f != nil {
-		p.Width, _ = Size(f)
+		p.Width = width(f)
 		p.Colors = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return p
@@ -62,13 +61,13 @@ func Terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// Size returns the size of a terminal in cells, or 80 x 24 if it is unknown.
-func Size(f *os.File) (width, height int) {
-	width, height, err := term.GetSize(int(f.Fd()))
-	if err != nil || width < 1 || height < 1 {
-		return 80, 24
+// width returns the width of a terminal in cells, or 80 if it is unknown.
+func width(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < 1 {
+		return 80
 	}
-	return width, height
+	return width
 }
 
 // Paint colors a text if colors are enabled.

@@ -19,7 +19,7 @@ type Column struct {
 	Name  bool // its cells are names, which may be shortened
 	Min   int  // of a Name: the fewest cells that it may be narrowed to
 	Right bool // right-aligned, for numbers
-	Rest  bool // the last column: names are not shortened to make room for it; without room it is clipped on a screen, and otherwise printed below the row
+	Rest  bool // the last column: names are not shortened to make room for it; without room it is printed below the row
 }
 
 type row struct {
@@ -64,7 +64,7 @@ func (t *Table) Len() int { return len(t.rows) }
 // Table formats a table as lines.
 func (p *Printer) Table(t *Table) []string {
 	widths := t.widths(p.Width)
-	if p.Width > 0 && !p.Clip && t.total(widths) > max(p.Width, minWidth) {
+	if p.Width > 0 && t.total(widths) > max(p.Width, minWidth) {
 		t = t.restBelow()
 		widths = t.widths(p.Width)
 	}
@@ -73,9 +73,9 @@ func (p *Printer) Table(t *Table) []string {
 	for i, c := range t.columns {
 		titles[i] = c.Title
 	}
-	lines := []string{p.Paint(Dim, p.clip(t.line(widths, titles)))}
+	lines := []string{p.Paint(Dim, t.line(widths, titles))}
 	for i, r := range t.rows {
-		lines = append(lines, p.Paint(r.color, p.clip(t.line(widths, cells[i]))))
+		lines = append(lines, p.Paint(r.color, t.line(widths, cells[i])))
 		for _, n := range r.notes {
 			lines = append(lines, p.note(n)...)
 		}
@@ -86,15 +86,12 @@ func (p *Printer) Table(t *Table) []string {
 func (p *Printer) note(n note) []string {
 	indent := strings.Repeat(" ", noteIndent)
 	texts := p.Wrap(n.text, noteIndent)
-	if p.Clip && len(texts) > 1 {
-		texts = []string{strings.TrimSpace(Printable(n.text))}
-	}
 	var lines []string
 	for i, text := range texts {
 		if i == 0 {
 			text = indent + text
 		}
-		lines = append(lines, p.Paint(n.color, p.clip(text)))
+		lines = append(lines, p.Paint(n.color, text))
 	}
 	return lines
 }
@@ -227,16 +224,8 @@ func (p *Printer) Fields(fields []Field) []string {
 			if i == 0 {
 				text = f.Name + strings.Repeat(" ", max(1, FieldIndent-Cells(f.Name))) + text
 			}
-			lines = append(lines, p.Paint(f.Color, p.clip(text)))
+			lines = append(lines, p.Paint(f.Color, text))
 		}
 	}
 	return lines
-}
-
-// clip clips a line for a screen that is redrawn, where a wrapped line would shift the others.
-func (p *Printer) clip(line string) string {
-	if p.Clip {
-		return Cut(line, p.Width)
-	}
-	return line
 }
