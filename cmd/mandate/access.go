@@ -38,7 +38,7 @@ func (f *accessFlags) add(flags *pflag.FlagSet) {
 	}
 }
 
-// urls returns the Redis URLs, from a flag or else from the context or the environment, with the
+// urls returns the Redis URLs, from a flag or else from the environment, with the
 // files that the other flags name added as parameters.
 func (a *app) urls() []string {
 	urls, file := a.listedURLs()
@@ -47,7 +47,7 @@ func (a *app) urls() []string {
 		values.Set("url_file", file)
 	}
 	for _, s := range a.access.settings() {
-		if v := cmp.Or(*s.value, a.otherwise(s)); v != "" {
+		if v := cmp.Or(*s.value, os.Getenv(s.env)); v != "" {
 			values.Set(s.param, v)
 		}
 	}
@@ -59,16 +59,6 @@ func (a *app) urls() []string {
 		all[i] = withFiles(u, values)
 	}
 	return all
-}
-
-// otherwise returns the value of a flag that was not given, from the context or, if none is chosen,
-// from the environment.
-func (a *app) otherwise(s accessSetting) string {
-	c := a.contexts.chosen
-	if c == nil {
-		return os.Getenv(s.env)
-	}
-	return map[string]string{"password_file": c.PasswordFile, "ca_file": c.CA, "cert_file": c.Cert, "key_file": c.Key}[s.param]
 }
 
 // withFiles adds the files to a URL that names none of its own. An invalid URL is returned
@@ -105,13 +95,6 @@ func (a *app) listedURLs() (urls []string, file string) {
 		return a.redis, ""
 	case file != "":
 		return a.readURLs("--redis-file", file)
-	}
-	if c := a.contexts.chosen; c != nil {
-		a.urlsFrom = "context " + a.contexts.name
-		if c.RedisFile != "" {
-			return a.readURLs(a.urlsFrom+", redis-file", c.RedisFile)
-		}
-		return c.Redis, ""
 	}
 	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
 	if list != "" && file != "" {

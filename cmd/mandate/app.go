@@ -19,13 +19,11 @@ type app struct {
 
 	redis      []string
 	access     accessFlags
-	contexts   contextFlags
-	urlsFrom   string // the flag, variable, file or context that lists the URLs
+	urlsFrom   string // the flag or variable that lists the URLs
 	prefix     string
-	prefixFrom string // the flag, variable or context that set prefix
+	prefixFrom string // the flag or variable that set prefix
 	logLevel   string
 	logFormat  string
-	utc        bool
 
 	log      *slog.Logger
 	logs     *logqueue.Queue // of long-running commands, whose stderr also goes through it
@@ -68,30 +66,13 @@ type accessFlags struct {
 	password, ca, cert, key string
 }
 
-// contextFlags choose a named set of Redis nodes from a file.
-type contextFlags struct {
-	name, file string
-
-	chosen *redisContext // nil: no context is used, only flags and the environment
-}
-
 // nextFlags are the flags of this command line that choose the elections, ready to be appended to a
 // suggested command, which without them would act on another Redis.
 type nextFlags string
 
-// redisContext is one named context; its fields have the names of the flags.
-type redisContext struct {
-	Redis        []string `yaml:"redis"`
-	RedisFile    string   `yaml:"redis-file"`
-	PasswordFile string   `yaml:"redis-password-file"`
-	CA           string   `yaml:"redis-ca"`
-	Cert         string   `yaml:"redis-cert"`
-	Key          string   `yaml:"redis-key"`
-	Prefix       string   `yaml:"prefix"`
-}
-
-func (c *redisContext) holdsPassword() bool {
-	return slices.ContainsFunc(c.Redis, func(raw string) bool {
+// holdPassword reports whether one of the URLs holds a password.
+func holdPassword(urls []string) bool {
+	return slices.ContainsFunc(urls, func(raw string) bool {
 		u, err := url.Parse(raw)
 		if err != nil {
 			return true // the password may be in the part that cannot be parsed

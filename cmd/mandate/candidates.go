@@ -67,7 +67,7 @@ Exit codes
 			return &exitError{code: exitNoLeader, err: why}
 		}),
 	}
-	a.formatFlags(cmd, &f, "print one JSON array", formatWide, formatName, formatJSON)
+	formatFlags(cmd, &f, "print one JSON array")
 	return cmd
 }
 
@@ -75,14 +75,12 @@ Exit codes
 func (a *app) printCandidates(all []elector.CandidateStatus, nodes []elector.NodeStatus, f format) error {
 	p := a.printer(f)
 	switch {
-	case f == formatJSON:
+	case f.json:
 		return output.JSON(a.stdout, append([]elector.CandidateStatus{}, all...)) // never null
-	case f == formatName:
-		return printNames(p, all, func(c elector.CandidateStatus) string { return c.ID })
 	case len(all) == 0:
 		return nil
 	}
-	lines := append(a.whereLine(p), p.Table(candidateTable(all, nodes, f == formatWide, true))...)
+	lines := p.Table(candidateTable(all, nodes, f.wide, true))
 	if differentNodes(all, nodes) {
 		lines = append(lines, p.Wrap("They vote with different nodes, so "+ofDifferentNodes(all)+": give all the same list ("+a.given.command("doctor", a.election.Name())+").", 0)...)
 	}

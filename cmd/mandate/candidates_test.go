@@ -16,7 +16,7 @@ func TestCandidateTableNamesNodesThatRefuse(t *testing.T) {
 	}
 	var out strings.Builder
 	a := &app{stdout: &out}
-	if err := a.printCandidates(all, nil, formatWide); err != nil {
+	if err := a.printCandidates(all, nil, format{wide: true}); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); strings.Count(text, "n2 refuses it: ERR 'pexpire' -> ACL SETUSER w +pexpire") != 1 || strings.Contains(text, "n1 refuses") {

@@ -52,7 +52,6 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 func (a *app) offer(cmd *cobra.Command, begin string, read func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
 	logging.Disable() // prepare, which replaces this logger, does not run for completions
 	a.log = slog.New(slog.DiscardHandler)
-	a.chooseContext()
 	a.choosePrefix()
 	q, err := elector.Open(a.urls()...)
 	if err != nil {

@@ -247,7 +247,7 @@ func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON
 
 func (a *app) listCordons(ctx context.Context, asJSON bool) error {
 	list, err := a.quorum.Cordons(ctx)
-	p := a.printer(formatTable)
+	p := a.printer(format{})
 	switch {
 	case err != nil:
 		return err
@@ -268,7 +268,7 @@ func (a *app) listCordons(ctx context.Context, asJSON bool) error {
 		}
 		t.Row(output.Plain, c.ID, drained, c.By, since, c.Reason)
 	}
-	return p.Lines(append(a.whereLine(p), p.Table(t)...))
+	return p.Lines(p.Table(t))
 }
 
 func (a *app) completeCordoned(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {

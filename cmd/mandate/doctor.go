@@ -15,8 +15,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var f format
-	var verbose bool
+	var verbose, asJSON bool
 	var lease time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
@@ -63,7 +62,7 @@ Exit codes
 				return err
 			}
 			findings = append(findings, group...)
-			if err := a.printFindings(findings, verbose, f); err != nil {
+			if err := a.printFindings(findings, verbose, asJSON); err != nil {
 				return err
 			}
 			return verdict(findings)
@@ -71,7 +70,7 @@ Exit codes
 	}
 	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every check, also those that found nothing")
-	a.formatFlags(cmd, &f, "print one JSON array, of every check", formatJSON)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, of every check")
 	return cmd
 }
 
@@ -90,12 +89,12 @@ func verdict(findings []doctor.Finding) error {
 	}
 }
 
-func (a *app) printFindings(findings []doctor.Finding, verbose bool, f format) error {
-	if f == formatJSON {
+func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) error {
+	if asJSON {
 		return output.JSON(a.stdout, findings)
 	}
 	p := output.New(a.stdout)
-	lines := append(doctorHeadline(p, findings), p.Fields(a.whereFields())...)
+	lines := doctorHeadline(p, findings)
 	node := "none yet"
 	count := map[doctor.Level]int{}
 	for _, f := range findings {

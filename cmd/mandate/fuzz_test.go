@@ -70,7 +70,7 @@ func FuzzFlags(f *testing.F) {
 		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-file f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
 		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
-		"status e -o wide", "ls -o name", "candidates e -o table", "history e -o json --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
+		"status e --wide", "candidates e --wide", "history e --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
 		"candidates e", "resign e --reason r --timeout 5s", "pause e --by ann", "resign e --by \x1b", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
 		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "cordon", "cordon a --by b --json", "uncordon a", "drain a -y", "drain", "cordon \x1b a", "cordon " + strings.Repeat("a", 201), "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
 		"console", "console a b --host x --actions", "console --actions --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
@@ -300,12 +300,12 @@ func FuzzTerminal(f *testing.F) {
 			Availability: []elector.Availability{{Election: word, From: time.Unix(n%1e10, 0), Until: time.Unix(0, 0), MaxLeaderless: d, Leaderless: d / 2, Paused: d}},
 		}
 		var errs []error
-		for _, f := range []format{formatTable, formatWide, formatName} {
+		for _, f := range []format{{}, {wide: true}} {
 			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, st.Nodes, f),
-				a.printTimeline(past, historyFlags{format: f, all: f == formatWide, since: time.Unix(1, 0)}, word, nil))
+				a.printTimeline(past, historyFlags{format: f, all: f.wide, since: time.Unix(1, 0)}, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
-			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, formatTable)) {
+			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)
 			}

@@ -205,9 +205,6 @@ func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
 		return nil
 	}
-	if where := a.contextName(); where != "" {
-		question = "[context " + where + "] " + question
-	}
 	lines := output.New(a.stderr).Prose(cmd.CommandPath() + ": " + output.Printable(question) + " [y/N]")
 	fmt.Fprint(a.stderr, strings.Join(lines, "\n")+" ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -29,11 +29,8 @@ func TestEnvironmentVariablesAreRead(t *testing.T) {
 		"redis-cert":          {tls, "/nosuch", "certificate"},
 		"redis-key":           {tls, "/nosuch", "certificate"},
 		"prefix":              {"", "a b", `MANDATE_PREFIX is "a b"`},
-		"config":              {"", "/nosuch", "MANDATE_CONFIG is set, and there is no file /nosuch"},
-		"context":             {"", "nosuch", "MANDATE_CONTEXT is set, and there is no file"},
 		"log-format":          {"", "xml", `MANDATE_LOG_FORMAT is "xml"`},
 		"log-level":           {"", "loud", `MANDATE_LOG_LEVEL is "loud"`},
-		"utc":                 {"", "maybe", `MANDATE_UTC is "maybe"`},
 	}
 	(&app{}).command().PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		t.Run(f.Name, func(t *testing.T) {
@@ -41,10 +38,6 @@ func TestEnvironmentVariablesAreRead(t *testing.T) {
 			if !there {
 				t.Fatal("no wrong value is known for it")
 			}
-			none := t.TempDir() // no configuration of the user's
-			t.Setenv("XDG_CONFIG_HOME", none)
-			t.Setenv("HOME", none)
-			t.Setenv("MANDATE_CONFIG", "")
 			if w.redis != "" {
 				t.Setenv("MANDATE_REDIS", w.redis)
 			}

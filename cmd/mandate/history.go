@@ -81,7 +81,7 @@ Exit codes
 	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
 	cmd.Flags().BoolVar(&h.all, "all", false, "all elections, or those whose name matches an argument")
 	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
-	a.formatFlags(cmd, &h.format, "print one JSON object", formatWide, formatJSON)
+	formatFlags(cmd, &h.format, "print one JSON object")
 	return cmd
 }
 
@@ -191,12 +191,12 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 	}
 	var perr error
 	switch {
-	case h.format == formatJSON:
+	case h.format.json:
 		perr = output.JSON(a.stdout, t)
 	case !empty:
 		var left int
 		t.Cordons, left = cordonsShown(t.Cordons, h.count)
-		lines := append(a.whereLine(p), p.Table(timelineTable(t, h))...)
+		lines := p.Table(timelineTable(t, h))
 		if left > 0 {
 			lines = append(lines, fmt.Sprintf("and %d older cordons: a larger --count shows more, --json all", left))
 		}
@@ -208,7 +208,7 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 	case perr != nil:
 		return perr
 	case err == nil && empty && len(t.Availability) == 0:
-		return &exitError{code: exitNoLeader, quiet: h.format != formatJSON, err: errors.New("no history")}
+		return &exitError{code: exitNoLeader, quiet: !h.format.json, err: errors.New("no history")}
 	default:
 		return err
 	}

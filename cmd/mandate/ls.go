@@ -33,7 +33,7 @@ name matches one. Without a leader an election is
 
 The shards of a group (mandate shards GROUP) are one row, GROUP/*: how many have
 an owner, and how many of its members want shards; that pattern lists them all,
-as do -o name and -o json. Elections GROUP/assigner and GROUP/0 are a group,
+as does --json. Elections GROUP/assigner and GROUP/0 are a group,
 whichever program made them.
 
 CONDITION has what is wrong, and the command to type next:
@@ -77,12 +77,8 @@ Exit codes
 			if len(names) == 0 && len(patterns) > 0 {
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}
-			if f == formatName {
-				slices.Sort(names)
-				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
-			}
 			read := readFolded
-			if len(patterns) > 0 || f == formatJSON {
+			if len(patterns) > 0 || f.json {
 				read = reports
 			}
 			all, serr := read(cmd.Context(), a.quorum, names)
@@ -90,7 +86,7 @@ Exit codes
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
-	a.formatFlags(cmd, &f, "print one JSON array of what status prints", formatWide, formatName, formatJSON)
+	formatFlags(cmd, &f, "print one JSON array of what status prints")
 	return cmd
 }
 
@@ -100,12 +96,12 @@ func (a *app) printElections(all []report, f format) error {
 		a.setOrigin(&all[i])
 	}
 	switch {
-	case f == formatJSON:
+	case f.json:
 		return output.JSON(a.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide))...))
+	return p.Lines(p.Table(electionTable(all, f.wide)))
 }
 
 func sortByName(all []report) {

@@ -26,7 +26,7 @@ func TestElectionThatNeverHadALeaderIsListed(t *testing.T) {
 		return strings.Contains(out, "503")
 	})
 	s.shows(0, "ls", "first-deploy vacant - - 0/1 - NEVER LED: mandate candidates first-deploy", "HTTP 503")
-	s.shows(0, "ls -o name", "first-deploy")
+	s.shows(0, "ls", "first-deploy")
 	s.shows(exitNoLeader, "status first-deploy", "problem no candidate can lead (worker-a: ", "HTTP 503", "next mandate candidates first-deploy")
 	stop()
 	s.shows(0, "ls", "no elections under the prefix mandate")

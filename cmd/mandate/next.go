@@ -29,12 +29,12 @@ func shellWord(word string) string {
 // of the list would be another quorum.
 func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	text := ""
-	for _, name := range []string{"config", "context", "prefix", "redis-file", "redis-password-file", "redis-ca", "redis-cert", "redis-key"} {
+	for _, name := range []string{"prefix", "redis-file", "redis-password-file", "redis-ca", "redis-cert", "redis-key"} {
 		if f := flags.Lookup(name); f != nil && f.Changed {
 			text += " --" + name + " " + shellWord(f.Value.String())
 		}
 	}
-	if c := (redisContext{Redis: a.redis}); c.holdsPassword() {
+	if holdPassword(a.redis) {
 		return nextFlags(text)
 	}
 	for _, url := range a.redis {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,75 +9,26 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// format is how a command prints what it has found.
-type format string
-
-const (
-	formatTable format = ""     // for people, as wide as the terminal
-	formatWide  format = "wide" // everything, whole names, exact times
-	formatName  format = "name" // one name per line
-	formatJSON  format = "json"
-)
-
-// formatFlags adds -o, and --json as a short form of -o json.
-func (a *app) formatFlags(cmd *cobra.Command, f *format, asJSON string, allowed ...format) {
-	names := make([]string, len(allowed))
-	for i, one := range allowed {
-		names[i] = string(one)
-	}
-	cmd.Flags().VarP(&formatFlag{a, f, names}, "output", "o", "`FORMAT`: "+strings.Join(names, ", ")+" (default: a table)")
-	complete(cmd, "output", names)
-	j := cmd.Flags().VarPF((*jsonFlag)(f), "json", "", asJSON+": the same as -o json")
-	j.NoOptDefVal = "true"
+// format is how a command prints what it has found. The default is a table for people, as wide as
+// the terminal.
+type format struct {
+	wide bool // everything, whole names, exact times
+	json bool
 }
 
-type formatFlag struct {
-	app     *app
-	format  *format
-	allowed []string
+// formatFlags adds --json and --wide.
+func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
+	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
+	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with whole names and exact times")
 }
-
-func (f *formatFlag) Set(s string) error {
-	if !slices.Contains(f.allowed, s) {
-		f.app.problem("-o is %q: use one of %s", s, strings.Join(f.allowed, ", "))
-		return nil
-	}
-	*f.format = format(s)
-	return nil
-}
-
-func (f *formatFlag) String() string { return "" }
-func (f *formatFlag) Type() string   { return "format" }
-
-type jsonFlag format
-
-func (f *jsonFlag) Set(s string) error {
-	yes, err := strconv.ParseBool(s)
-	if yes {
-		*f = jsonFlag(formatJSON)
-	}
-	return err
-}
-
-func (f *jsonFlag) String() string   { return strconv.FormatBool(format(*f) == formatJSON) }
-func (f *jsonFlag) Type() string     { return "bool" }
-func (f *jsonFlag) IsBoolFlag() bool { return true }
 
 // printer returns a printer for tables. Wide tables are not clipped.
 func (a *app) printer(f format) *output.Printer {
 	p := output.New(a.stdout)
-	if f == formatWide {
+	if f.wide {
 		p.Width = 0
 	}
 	return p
-}
-
-func printNames[T any](p *output.Printer, all []T, name func(T) string) error {
-	lines := make([]string, len(all))
-	for i, one := range all {
-		lines[i] = output.Printable(name(one))
-	}
-	return p.Lines(lines)
 }
 
 // dateTimeZone is the layout of a time outside of tables.

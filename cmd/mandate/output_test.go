@@ -19,15 +19,15 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	var st elector.Status
 	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
-		"status": func(a *app) error { return a.printStatus(&report{Status: st}, formatJSON) },
+		"status": func(a *app) error { return a.printStatus(&report{Status: st}, format{json: true}) },
 		"candidates": func(a *app) error {
-			return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, nil, formatJSON)
+			return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, nil, format{json: true})
 		},
 		"history": func(a *app) error {
-			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: formatJSON}, "", nil)
+			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: format{json: true}}, "", nil)
 		},
-		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, formatJSON) },
-		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, formatJSON) },
+		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, format{json: true}) },
+		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},

@@ -20,7 +20,6 @@ import (
 type report struct {
 	elector.Status
 
-	context      string // the context of the election; empty: none was chosen
 	flags        nextFlags
 	group        *groupReport              // not nil: this report is one row for all shards of a group
 	at           time.Time                 // when the status was read
@@ -261,7 +260,7 @@ func detailOf(t *elector.TermRecord) string {
 }
 
 // setOrigin records in a report how the command line chose the election.
-func (a *app) setOrigin(r *report) { r.context, r.flags = a.contextName(), a.given }
+func (a *app) setOrigin(r *report) { r.flags = a.given }
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.
 func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }

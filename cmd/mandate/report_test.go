@@ -139,13 +139,12 @@ func TestProblemOfAReport(t *testing.T) {
 func TestNextCommandHasTheFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"status e":                             "",
-		"status e --json --utc":                "",
-		"--context prod status e --prefix p":   " --context prod --prefix p",
+		"status e --json":                      "",
 		"status e --redis redis://a:1?db=2":    " --redis 'redis://a:1?db=2'",
 		"status e --redis redis://a --redis b": " --redis redis://a --redis b",
-		"status e --prefix p --redis redis://a --redis redis://:secret@b":    " --prefix p",
-		"status e --prefix p --redis redis+sentinel://a/m?password=secret":   " --prefix p",
-		"status e --redis-file /f --redis-password-file /p --config c --utc": " --config c --redis-file /f --redis-password-file /p",
+		"status e --prefix p --redis redis://a --redis redis://:secret@b":  " --prefix p",
+		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p",
+		"status e --redis-file /f --redis-password-file /p ":               " --redis-file /f --redis-password-file /p",
 	} {
 		a := &app{stdout: io.Discard, stderr: io.Discard}
 		root := a.command()
@@ -160,7 +159,6 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
-	t.Setenv("MANDATE_CONTEXT", "other")
 	r := report{Status: elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}}}
 	(&app{given: " --prefix p"}).setOrigin(&r)
 	if _, next := r.problem(); next != "mandate ls --prefix p" {
@@ -213,7 +211,7 @@ func TestHeadline(t *testing.T) {
 
 // Every suggested command is printed with the flags that choose the Redis.
 func TestCommandsInTextsHaveTheFlags(t *testing.T) {
-	const flags = " --context prod"
+	const flags = " --prefix prod"
 	st := elector.Status{Election: "an e", Blocked: "x", Conflict: "y"}
 	r := report{Status: st, flags: flags, unresponsive: true}
 	var texts []string
@@ -226,7 +224,7 @@ func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 			t.Errorf("%d: %q lacks the flags", i, text)
 		}
 	}
-	if all := strings.Join(texts, "\n"); strings.Count(all, flags) != 5 || strings.Count(all, "'an e' --context") != 5 {
+	if all := strings.Join(texts, "\n"); strings.Count(all, flags) != 5 || strings.Count(all, "'an e' --prefix") != 5 {
 		t.Errorf("flags are missing, or quotes:\n%s", all)
 	}
 }

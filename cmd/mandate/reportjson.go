@@ -10,7 +10,6 @@ import (
 
 // reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
-	Context       string              `json:"context,omitempty"`
 	State         string              `json:"state"`
 	Candidates    *int                `json:"candidates"` // null: not known
 	Able          *int                `json:"able"`
@@ -22,7 +21,7 @@ type reportMore struct {
 
 // MarshalJSON returns the JSON object of the status with the keys of reportMore added.
 func (r report) MarshalJSON() ([]byte, error) {
-	more := reportMore{Context: r.context, State: r.state(), LastEnd: r.last}
+	more := reportMore{State: r.state(), LastEnd: r.last}
 	if r.rollErr == nil {
 		all, able := len(r.roll), r.able()
 		more.Candidates, more.Able = &all, &able

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"errors"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,14 +44,10 @@ election leads, and it keeps its lease only while its probes pass.`,
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
 	a.access.add(f)
-	a.contexts.add(f)
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
-	f.BoolVar(&a.utc, "utc", false, "print times in UTC instead of the local zone (env MANDATE_UTC)")
 	complete(root, "log-level", logLevels)
-	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is an unknown flag
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
 		a.consoleCommand(), a.exporterCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(), a.allowOlderCommand(), a.refuseOlderCommand(), a.cordonCommand(), a.drainCommand(), a.uncordonCommand(), a.forgetCommand(),
@@ -69,31 +62,14 @@ election leads, and it keeps its lease only while its probes pass.`,
 	return root
 }
 
-// ofStrconv matches the part of a flag error in which strconv names its function.
-var ofStrconv = regexp.MustCompile(`(?s): strconv\.Parse(Bool|Int|Float): .*$`)
-
-// plainFlagError replaces that part by the kind of value that the flag takes.
-func plainFlagError(err error) error {
-	text := err.Error()
-	m := ofStrconv.FindStringSubmatchIndex(text)
-	if m == nil {
-		return err
-	}
-	want := map[string]string{"Bool": "true or false", "Int": "a whole number", "Float": "a number"}[text[m[2]:m[3]]]
-	return errors.New(text[:m[0]] + ": give " + want)
-}
-
 // prepare reads the global flags, then those of the command. It only collects problems: the command
 // adds its own and reports all of them at once.
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
 		from := map[string]string{} // the flag or variable that set each value
-		for _, name := range []string{"log-level", "log-format", "utc"} {
+		for _, name := range []string{"log-level", "log-format"} {
 			from[name] = a.fromEnvironment(cmd.Flag(name))
-		}
-		if a.utc {
-			time.Local = time.UTC // also for the times in the log, and before anything else runs
 		}
 		if !slices.Contains(logLevels, a.logLevel) {
 			a.problem("%s is %q: use one of %s", from["log-level"], a.logLevel, strings.Join(logLevels, ", "))
@@ -108,7 +84,6 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		// same errors once, with advice.
 		logOfRedis().Store(a.log)
 		a.given = a.givenFlags(cmd.Flags())
-		a.chooseContext()
 		a.choosePrefix()
 		return next(cmd, args)
 	}
@@ -122,8 +97,6 @@ func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	if f.Changed || value == "" {
 		return "--" + f.Name
 	}
-	if err := f.Value.Set(value); err != nil {
-		a.problem("%s is %q: give true or false", name, value) // only --utc can fail; the other flags take any text
-	}
+	_ = f.Value.Set(value) // these flags take any text
 	return name
 }

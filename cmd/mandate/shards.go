@@ -44,7 +44,7 @@ Exit codes
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.shards(cmd.Context(), args[0], f) },
 	}
-	a.formatFlags(cmd, &f, "print one JSON object", formatWide, formatName, formatJSON)
+	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
@@ -60,15 +60,12 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 		return err
 	}
 	p := a.printer(f)
-	switch f {
-	case formatJSON:
+	if f.json {
 		err = output.JSON(a.stdout, st)
-	case formatName:
-		err = printNames(p, st.Members, func(m shard.MemberStatus) string { return m.ID })
-	default:
-		lines := append(a.whereLine(p), p.Fields(a.groupFields(st))...)
+	} else {
+		lines := p.Fields(a.groupFields(st))
 		lines = append(lines, "")
-		lines = append(lines, p.Table(memberTable(st, f == formatWide))...)
+		lines = append(lines, p.Table(memberTable(st, f.wide))...)
 		err = p.Lines(lines)
 	}
 	if err == nil && len(st.Unowned) > 0 {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// checkSince returns the time of --since. It must be called after all flags are parsed: --utc
-// decides the zone of a time without one.
+// checkSince returns the time of --since.
 func (a *app) checkSince(s string) (at time.Time) {
 	if s == "" {
 		return at

@@ -45,7 +45,7 @@ Exit codes
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
-			r := examine(ctx, a.quorum, el, f != formatName)
+			r := examine(ctx, a.quorum, el, true)
 			st, err := r.Status, r.err
 			if perr := a.printStatus(&r, f); perr != nil {
 				return perr
@@ -65,24 +65,18 @@ Exit codes
 			return nil
 		}),
 	}
-	a.formatFlags(cmd, &f, "print one JSON object", formatWide, formatName, formatJSON)
+	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
 func (a *app) printStatus(r *report, f format) error {
 	p, st, now := a.printer(f), r.Status, time.Now()
 	a.setOrigin(r)
-	switch {
-	case f == formatJSON:
+	if f.json {
 		return output.JSON(a.stdout, r)
-	case f == formatName && st.Leader == nil:
-		return nil
-	case f == formatName:
-		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	fields := append(r.headline(now), a.whereFields()...)
-	fields = append(fields, output.Field{Name: "election", Text: st.Election})
-	fields = append(fields, statusFields(st, f == formatWide, r.unknownElection() && !r.ofGroup)...)
+	fields := append(r.headline(now), output.Field{Name: "election", Text: st.Election})
+	fields = append(fields, statusFields(st, f.wide, r.unknownElection() && !r.ofGroup)...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
@@ -92,7 +86,7 @@ func (a *app) printStatus(r *report, f format) error {
 	}
 	fields = append(fields, conditionFields(st, r.flags)...)
 	lines := append(p.Fields(fields), "")
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f == formatWide))...))
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f.wide))...))
 }
 
 // fields are the fields of a report other than those of the leader.

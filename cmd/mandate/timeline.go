@@ -45,7 +45,7 @@ type note struct {
 // elections names each of them, shows tokens only if it is wide, and has the vacancies of elections
 // that seem to be unused last.
 func timelineTable(t elector.Timeline, h historyFlags) *output.Table {
-	several, wide := h.all, h.format == formatWide
+	several, wide := h.all, h.format.wide
 	var entries []timelineRow
 	for _, term := range t.Terms {
 		entries = append(entries, termEntry(term))
