@@ -1,26 +1,29 @@
-// Package mutants holds deliberate bugs, each a small patch in testdata, and
-// shows that the tests catch every one of them. A test that has never failed
-// proves little; this is where each claim of the library is broken once, on
-// purpose.
+// Package mutants holds deliberate bugs and shows that the tests notice every one
+// of them: a test that has never failed proves little. Each bug breaks one promise
+// of docs/safety.md.
 //
-// A patch begins with a header:
+// The bugs are the entries of testdata/*.txt. A heading is the promise that the bugs
+// below it break:
 //
-//	Breaks: what goes wrong, for a reader
-//	Caught-by: <tier> <package> <test>
+//	# the lease counts from when the request was sent
 //
-// with one Caught-by line for each test that is tried, the cheapest first. The
-// tiers are those of CONTRIBUTING.md.
+//	lease-from-the-answer: the time that the answer took is given away
+//		in: elector machine.claimAndJudge
+//		replace: lease.NewGrant(m.clock, m.timing, sent)
+//		with: lease.NewGrant(m.clock, m.timing, m.clock.Now())
+//		judge: elector TestDeadlineCountsFromTheRequest
 //
-// An ordinary test run only checks that the patches still apply and compile, and
-// that the tests they name exist. `make mutants` copies the module to temporary
-// directories, makes one mistake at a time in each, and runs the tests that must
-// notice.
+// "in" names a package's folder and a top-level function, method (Type.Name), type,
+// constant or variable in it, or a Lua script. The fragment to replace must be there
+// exactly once; it is compared token by token, so spaces, line breaks and comments
+// do not matter. A longer fragment continues on lines that are indented twice. A bug
+// of several parts has several in, replace and with. "judge" is the package and the
+// test, or subtest, that must fail.
 //
-// When a patch no longer applies, make the same mistake by hand in a clean
-// checkout and put the outcome of
+// An ordinary test run only checks that every fragment is found, that the outcome
+// parses, and that the judges exist. `make mutants` makes one bug at a time, with go
+// test -overlay, and runs its judge.
 //
-//	git diff -U1 -- elector health cmd
-//
-// under the patch's header. When the mistake has become impossible, delete the
-// patch; when a mistake is made in earnest, add one.
+// When a fragment is not found any more, write the same bug for the code of today.
+// When the bug has become impossible, delete the entry.
 package mutants

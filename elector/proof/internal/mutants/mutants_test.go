@@ -1,11 +1,15 @@
 package mutants
 
 import (
+	"context"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,109 +17,178 @@ import (
 	"time"
 )
 
-// perJudge bounds one test of one mutant: a mutant that hangs is caught, too. The tests of a package without any
-// mutant run together, on a machine that may be busy.
-const (
-	perJudge = "90s"
-	together = "10m"
+var (
+	which = flag.String("mutants", "", "make the deliberate bugs whose id matches this regular expression")
+	near  = flag.String("near", "", "only those that may be about what changed since this commit, and some of the others")
 )
 
-// TestMutants makes each mistake on its own and wants it to be noticed; with -short only
-// those that the cheap tiers notice.
+const (
+	atOnce    = 2
+	nearLimit = 60    // at most this many with -near
+	perJudge  = "90s" // a bug that makes its judge hang is noticed, too
+	together  = "10m" // for all judges of a package, without a bug
+)
+
+// TestMutants makes each bug on its own and wants it to be noticed.
 func TestMutants(t *testing.T) {
-	if os.Getenv("MANDATE_MUTANTS") == "" {
+	if *which == "" {
 		t.Skip("it takes minutes: make mutants runs it, in CI too")
 	}
-	needGit(t)
-	all := load(t)
-	// One at a time in a copy, and a copy for each of those that run at once.
-	copies := make(chan string, runtime.GOMAXPROCS(0))
-	for range cap(copies) {
-		copies <- copyModule(t)
+	re := regexp.MustCompile(*which)
+	all := slices.DeleteFunc(load(t), func(m mutant) bool { return !re.MatchString(m.id) })
+	if *near != "" {
+		all = nearBy(t, all)
 	}
-	if testing.Short() { // CI: the tiers that take two seconds for each
-		all = slices.DeleteFunc(all, func(m mutant) bool { return m.caught[0].tier != "unit" && m.caught[0].tier != "conformance" })
-	}
-	t.Run("none", func(t *testing.T) { // a judge that condemns everybody proves nothing
-		dir := <-copies
-		defer func() { copies <- dir }()
-		for pkg, tests := range judges(all) {
-			if out, err := run(t, dir, pkg, strings.Join(tests, "|"), together); err != nil {
-				t.Fatalf("the tests fail without any mutant:\n%s", out)
-			}
+	slices.SortFunc(all, func(a, b mutant) int { return strings.Compare(a.pkg+a.id, b.pkg+b.id) })
+	for pkg, tests := range judges(all) { // a judge that condemns everybody proves nothing
+		if out, err := run(t.Context(), pkg, strings.Join(tests, "|"), together); err != nil {
+			t.Fatalf("the judges of %s fail without any bug:\n%s", pkg, out)
 		}
-	})
-	if t.Failed() {
-		return
 	}
-	began := time.Now()
-	var mu sync.Mutex // of what follows
-	report, killed := "", 0
-	t.Cleanup(func() { t.Logf("%d mutants killed in %v:\n%s", killed, time.Since(began).Round(time.Second), report) })
-	for _, m := range all {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			dir := <-copies
-			defer func() { copies <- dir }()
-			if err := apply(dir, m); err != nil {
-				t.Fatal(err)
+	var wg sync.WaitGroup
+	queue := make(chan mutant)
+	for range atOnce {
+		wg.Go(func() {
+			for m := range queue {
+				judge(t, m)
 			}
-			defer func() {
-				if err := undo(dir, m); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			start := time.Now()
-			by := condemn(t, dir, m)
-			mu.Lock()
-			defer mu.Unlock()
-			if by == nil {
-				report += fmt.Sprintf("  SURVIVED                       %s\n", m.name)
-				t.Errorf("SURVIVED: %s", m.breaks)
-				return
-			}
-			killed++
-			report += fmt.Sprintf("  killed %4.1fs  %-12s  %-44s  by %s\n", time.Since(start).Seconds(), by.tier, m.name, by.test)
 		})
 	}
+	for _, m := range all {
+		queue <- m
+	}
+	close(queue)
+	wg.Wait()
 }
 
-// condemn is the first test that notices, nil when none does.
-func condemn(t *testing.T, dir string, m mutant) *judge {
-	t.Helper()
-	for _, j := range m.caught {
-		out, err := run(t, dir, j.pkg, j.test, perJudge)
-		switch {
-		case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
-			t.Fatalf("it does not compile: no bug that anybody could make\n%s", out)
-		case strings.Contains(out, "no tests to run"):
-			t.Fatalf("%s ran nothing", j.test)
-		case err != nil:
-			return &j
+// judge makes one bug and runs its judge.
+func judge(t *testing.T, m mutant) {
+	start := time.Now()
+	overlay, err := m.write(t.TempDir())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	out, err := run(t.Context(), m.pkg, pattern(m.test), perJudge, "-overlay", overlay)
+	took := time.Since(start).Seconds()
+	switch {
+	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
+		t.Errorf("%s does not compile: no bug that anybody could make\n%s", m.id, out)
+	case strings.Contains(out, "no tests to run"):
+		t.Errorf("%s: %s ran nothing", m.id, m.test)
+	case err == nil:
+		t.Errorf("SURVIVED %s: %s does not notice that %s", m.id, m.test, m.bug)
+	default:
+		fmt.Printf("  killed %5.1fs  %-50s by %s %s\n", took, m.id, m.pkg, m.test)
+	}
+}
+
+// write writes the changed files and the overlay that puts them in the place of the repository's.
+func (m mutant) write(dir string) (overlay string, err error) {
+	changed, err := m.overlay()
+	if err != nil {
+		return "", err
+	}
+	var o struct{ Replace map[string]string }
+	o.Replace = map[string]string{}
+	for file, src := range changed {
+		file, err = filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		copied := filepath.Join(dir, fmt.Sprint(len(o.Replace), filepath.Ext(file)))
+		o.Replace[file] = copied
+		if err := os.WriteFile(copied, src, 0o600); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	b, err := json.Marshal(o)
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// run runs some tests of a package, named by a regular expression without anchors.
-func run(t *testing.T, dir, pkg, tests, timeout string) (out string, err error) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", timeout, "-run", "^("+tests+")$", ".")
-	cmd.Dir = filepath.Join(dir, pkg) // so that go finds the module, which may be a nested one
+// run runs the tests of a package that match.
+func run(ctx context.Context, pkg, tests, timeout string, flags ...string) (out string, err error) {
+	args := append([]string{"test", "-vet=off", "-count=1", "-timeout", timeout, "-run", tests}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
+	cmd.Dir = filepath.Join(root, pkg)
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }
 
-// judges are all tests that are named, by package.
+// pattern matches a test, or a subtest, and no other.
+func pattern(test string) string { return "^" + strings.ReplaceAll(test, "/", "$/^") + "$" }
+
+// judges are the patterns of all tests that are named, by package.
 func judges(all []mutant) map[string][]string {
-	tests, seen := map[string][]string{}, map[judge]bool{}
+	tests := map[string][]string{}
 	for _, m := range all {
-		for _, j := range m.caught {
-			if j.tier = ""; !seen[j] {
-				seen[j] = true
-				tests[j.pkg] = append(tests[j.pkg], j.test)
-			}
+		if p := pattern(m.test); !slices.Contains(tests[m.pkg], p) {
+			tests[m.pkg] = append(tests[m.pkg], p)
 		}
 	}
 	return tests
+}
+
+// nearBy selects the mutants whose entry, changed files or judge's package differ from the commit *near, and a tenth of
+// the others, another one for each commit.
+func nearBy(t *testing.T, all []mutant) (some []mutant) {
+	t.Helper()
+	old := map[string]bool{}
+	for name := range files(t) {
+		text, err := exec.CommandContext(t.Context(), "git", "show", *near+":./"+name).Output()
+		if before, err2 := parse(text); err == nil && err2 == nil {
+			for _, m := range before {
+				old[m.text] = true
+			}
+		}
+	}
+	changed := strings.Fields(git(t, "diff", "--name-only", *near))
+	head := git(t, "rev-parse", "HEAD")
+	draw := func(m mutant) uint32 {
+		h := fnv.New32a()
+		fmt.Fprint(h, head, m.id)
+		return h.Sum32()
+	}
+	slices.SortFunc(all, func(a, b mutant) int { return int(int64(draw(a)) - int64(draw(b))) })
+	var rest []mutant
+	for _, m := range all {
+		if !old[m.text] || m.isAbout(t, changed) {
+			some = append(some, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	count := len(some)
+	some = append(some, rest[:(len(rest)+9)/10]...)
+	some = some[:min(len(some), nearLimit)]
+	fmt.Printf("%d of %d deliberate bugs are about what changed since %s; making %d:\n", count, len(all), *near, len(some))
+	for _, m := range some {
+		fmt.Println("  " + m.id)
+	}
+	return some
+}
+
+// isAbout is true when a changed file is one that the mutant changes, or in its judge's package.
+func (m mutant) isAbout(t *testing.T, changed []string) bool {
+	t.Helper()
+	made, err := m.overlay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(changed, func(name string) bool {
+		return made[filepath.Join(root, name)] != nil || filepath.Dir(name) == m.pkg
+	})
+}
+
+func git(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
+	if err != nil {
+		t.Fatalf("git %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
 }

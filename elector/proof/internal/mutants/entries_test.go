@@ -1,0 +1,175 @@
+package mutants
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../../../.." // of the repository
+
+// mutant is one entry.
+type mutant struct {
+	promise, id, bug string
+	parts            []part
+	pkg, test        string // the judge
+	text             string // all lines, to see whether the entry has changed
+}
+
+// part is one replacement.
+type part struct{ in, replace, with string }
+
+// files are the entries' files and their contents.
+func files(t *testing.T) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no entries: %v", err)
+	}
+	contents := map[string][]byte{}
+	for _, name := range names {
+		if contents[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return contents
+}
+
+func load(t *testing.T) (all []mutant) {
+	t.Helper()
+	ids := map[string]bool{}
+	for name, text := range files(t) {
+		some, err := parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, m := range some {
+			if ids[m.id] {
+				t.Fatalf("%s: there are two %s", name, m.id)
+			}
+			ids[m.id] = true
+		}
+		all = append(all, some...)
+	}
+	return all
+}
+
+var (
+	heading = regexp.MustCompile(`^# (.+)$`)
+	first   = regexp.MustCompile(`^([a-z0-9-]+): (.+)$`)
+	field   = regexp.MustCompile(`^\t(in|replace|with|judge):(?: (.*))?$`)
+)
+
+func parse(text []byte) (all []mutant, err error) {
+	promise := ""
+	var last *string // what a line that is indented twice continues
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" {
+			continue
+		}
+		if s := heading.FindStringSubmatch(line); s != nil {
+			promise = s[1]
+			continue
+		}
+		if s := first.FindStringSubmatch(line); s != nil {
+			all = append(all, mutant{promise: promise, id: s[1], bug: s[2], text: line})
+			continue
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("%q belongs to no entry", line)
+		}
+		m := &all[len(all)-1]
+		m.text += "\n" + line
+		switch s := field.FindStringSubmatch(line); {
+		case s != nil:
+			last, err = m.set(s[1], s[2])
+		case strings.HasPrefix(line, "\t\t") && last != nil:
+			*last += "\n" + line[2:]
+		default:
+			err = fmt.Errorf("unknown line %q", line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.id, err)
+		}
+	}
+	return all, nil
+}
+
+// set sets a field, and returns what further lines belong to.
+func (m *mutant) set(key, value string) (*string, error) {
+	switch {
+	case key == "in":
+		m.parts = append(m.parts, part{in: value})
+		return nil, nil
+	case key == "judge":
+		ok := false
+		m.pkg, m.test, ok = strings.Cut(value, " ")
+		if !ok {
+			return nil, fmt.Errorf("judge: %q is not a package and a test", value)
+		}
+		return nil, nil
+	case len(m.parts) == 0:
+		return nil, fmt.Errorf("%s before in", key)
+	}
+	p := &m.parts[len(m.parts)-1]
+	if key == "replace" {
+		p.replace = value
+		return &p.replace, nil
+	}
+	p.with = value
+	return &p.with, nil
+}
+
+// overlay is what the mutant makes of the files that it changes.
+func (m mutant) overlay() (map[string][]byte, error) {
+	changed := map[string][]byte{}
+	for _, p := range m.parts {
+		if err := p.apply(changed); err != nil {
+			return nil, fmt.Errorf("%s: in %s: %w", m.id, p.in, err)
+		}
+	}
+	return changed, nil
+}
+
+// A change of the code that a bug is about shows here, and not when the bugs are made.
+func TestEntriesMatch(t *testing.T) {
+	for _, m := range load(t) {
+		changed, err := m.overlay()
+		if err != nil {
+			t.Errorf("%v (how to write it anew: see doc.go)", err)
+			continue
+		}
+		for file, src := range changed {
+			if err := parses(file, src); err != nil {
+				t.Errorf("%s: %v", m.id, err)
+			}
+		}
+		if m.test == "" || !judgeExists(t, m) {
+			t.Errorf("%s: there is no judge %s in %s", m.id, m.test, m.pkg)
+		}
+	}
+}
+
+func judgeExists(t *testing.T, m mutant) bool {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, _, _ := strings.Cut(m.test, "/")
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(src, []byte("\nfunc "+test+"(")) {
+			return true
+		}
+	}
+	return false
+}
