@@ -56,13 +56,6 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 		"Resume": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
 			return electionOf(q, "orders").Resume(ctx)
 		}},
-		"Cordon": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
-			return q.Cordon(ctx, elector.Cordon{ID: "z"})
-		}},
-		"Uncordon": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Uncordon(ctx, elector.Cordon{ID: "z"})
-			return err
-		}},
 		"Examine": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
 			_, err := doctor.Examine(ctx, q, doctor.Config{Election: "orders"})
 			return err

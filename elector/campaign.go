@@ -18,15 +18,9 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	defer f.w.Close()
 	var due *dueClaim
 	for m.awaitHealth(ctx, f.w) {
-		if !m.awaitUncordoned(ctx, f.w) {
-			continue
-		}
 		term, err := m.claimOnce(ctx, f, due)
 		if term != nil || err != nil {
 			return term, err
-		}
-		if due = nil; m.cordoned() != nil {
-			continue
 		}
 		due = f.wait(ctx)
 	}
@@ -41,9 +35,6 @@ func (m *machine) claimOnce(ctx context.Context, f *follower, due *dueClaim) (*T
 	if due == nil {
 		if err := m.meet(ctx); err != nil {
 			return nil, err
-		}
-		if m.cordoned() != nil {
-			return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
 		}
 		f.w.ForgetMessages()
 	}
@@ -82,10 +73,6 @@ func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quor
 			return nil, tally, condition{}, err
 		}
 	}
-	if m.isCordoned(ctx) {
-		m.voter.Abandon()
-		return nil, tally, condition{}, nil
-	}
 	if refused := m.refusal(tally); refused.refuses() || ctx.Err() != nil || !grant.Valid() {
 		m.voter.Abandon()
 		m.setCondition(refused)
@@ -106,9 +93,6 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if err := m.meet(ctx); err != nil {
 		return nil, err
 	}
-	if m.cordoned() != nil {
-		return nil, m.notForCordoned()
-	}
 	term, tally, _, err := m.claimAndJudge(ctx, nil)
 	switch {
 	case term != nil:
@@ -122,8 +106,6 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	switch {
-	case m.cordoned() != nil:
-		return nil, m.notForCordoned()
 	case tally.Count(protocol.Paused) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
 	case tally.Count(protocol.Abstains) > 0:
@@ -185,24 +167,9 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	}
 }
 
-// meet queries the nodes for what the first claim needs: their identities, and whether this
-// candidate is cordoned. The error reports that a group of shards has the election's name.
+// meet queries the nodes for their identities, which the first claim needs. The error reports that a
+// group of shards has the election's name.
 func (m *machine) meet(ctx context.Context) error {
-	if m.cordonsAwaited {
-		return m.meetNodes(ctx)
-	}
-	m.cordonsAwaited = true
-	known := make(chan struct{})
-	go func() {
-		defer close(known)
-		m.isCordoned(ctx)
-	}()
-	err := m.meetNodes(ctx)
-	<-known
-	return err
-}
-
-func (m *machine) meetNodes(ctx context.Context) error {
 	const choose = "choose another name for the election (mandate shards %[1]s shows the group, which is forgotten two leases after its last member has ended)"
 	switch group := m.voter.Meet(ctx, m.groups()...); group {
 	case "":
@@ -226,53 +193,4 @@ func (m *machine) groups() []string {
 		return []string{m.cfg.Election, group}
 	}
 	return []string{m.cfg.Election}
-}
-
-// isCordoned reports whether this candidate is cordoned. While too few nodes have shown their
-// cordons, at the start and after an outage, it blocks for a round trip, at most for the call
-// time-out.
-func (m *machine) isCordoned(ctx context.Context) bool {
-	m.cordonStatus.Load().Await(ctx, m.timing.CallTimeout())
-	return m.cordoned() != nil
-}
-
-func (m *machine) notForCordoned() error {
-	return failed(ErrNotLeader, "not the leader: this candidate is cordoned (%s)", m.cordoned())
-}
-
-// awaitUncordoned blocks while this candidate is cordoned. It returns false when ctx ended, or
-// when it has waited: the probe may fail by now, so the caller has to check it again.
-func (m *machine) awaitUncordoned(ctx context.Context, w *standby.Waiter) bool {
-	c := m.cordoned()
-	if c == nil {
-		return ctx.Err() == nil
-	}
-	w.LeaveFrontRow() // for a candidate that can claim when a leader releases
-	m.log.Info("cordoned, not campaigning", "cordon", c.ID, "note", c.String())
-	var remind reminder
-	remind.begin(time.Now())
-	look := m.newPoller()
-	defer look.close()
-	again := time.NewTicker(m.timing.RenewEvery)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-m.cordonChanged:
-		case <-again.C: // for the reminder
-		case <-look.due.C:
-			look.start()
-		case views := <-look.views:
-			look.take(views)
-		}
-		now := time.Now()
-		if c = m.cordoned(); c == nil {
-			m.log.Info("no longer cordoned", "for", remind.lasted(now))
-			return false
-		}
-		if remind.due(now) {
-			m.log.Info("still cordoned, not campaigning", "for", remind.lasted(now), "cordon", c.ID, "note", c.String())
-		}
-	}
 }

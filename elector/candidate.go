@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
@@ -21,27 +20,26 @@ import (
 // and the goroutines beside it. After New only the atomic fields and those that mu guards change,
 // and those that package shard sets before Run (since, assigns, tokenFloor, listening).
 type candidate struct {
-	cfg           Config
-	timing        lease.Timing
-	nodes         *quorum.Nodes
-	bus           *pubsub.Bus
-	cordons       *cordon.Watcher
-	cordonChanged chan struct{} // signaled when a cordon of this candidate begins or ends, or when its shard may have no owner (lookAgain)
-	guards        *guards       // of the terms of all candidates on the Quorum
-	renewals      *schedule     // of all leaders on the Quorum
-	claims        *schedule     // of all followers on the Quorum
-	received      *lastEvent    // the newest event that any candidate on the Quorum received
-	keys          *protocol.Keys
-	incarnation   string
-	election      *Election     // as operators see it, with what this candidate adds
-	hostClock     *lease.Clock  // of this machine
-	since         lease.Stamp   // for the election of a shard, when its member began; zero: it is no shard's
-	assigns       bool          // this is the election of a group's assigner
-	tokenFloor    uint64        // the tokens must be greater than this token of another election
-	listening     func()        // called when this candidate would receive a release at once; nil: no call is wanted
-	voter         *quorum.Voter // claims, renews and releases for the state machine
-	log           *slog.Logger
-	supervisor    *supervised.Pipe // of this process; nil: none
+	cfg         Config
+	timing      lease.Timing
+	nodes       *quorum.Nodes
+	bus         *pubsub.Bus
+	claimWanted chan struct{} // signaled when the shard of this election may have no owner (claimNow)
+	guards      *guards       // of the terms of all candidates on the Quorum
+	renewals    *schedule     // of all leaders on the Quorum
+	claims      *schedule     // of all followers on the Quorum
+	received    *lastEvent    // the newest event that any candidate on the Quorum received
+	keys        *protocol.Keys
+	incarnation string
+	election    *Election     // as operators see it, with what this candidate adds
+	hostClock   *lease.Clock  // of this machine
+	since       lease.Stamp   // for the election of a shard, when its member began; zero: it is no shard's
+	assigns     bool          // this is the election of a group's assigner
+	tokenFloor  uint64        // the tokens must be greater than this token of another election
+	listening   func()        // called when this candidate would receive a release at once; nil: no call is wanted
+	voter       *quorum.Voter // claims, renews and releases for the state machine
+	log         *slog.Logger
+	supervisor  *supervised.Pipe // of this process; nil: none
 
 	warming     warming
 	probes      probes
@@ -49,7 +47,6 @@ type candidate struct {
 	counters    *counters
 
 	advertise    atomic.Pointer[string]           // Config.Advertise, until SetAdvertise
-	cordonStatus atomic.Pointer[cordon.Subject]   // whether this candidate is cordoned; nil before the first machine
 	term         atomic.Pointer[Term]             // the newest term, also an ended one
 	leader       atomic.Pointer[Leader]           // who held the lock when the nodes last answered; nil: no candidate did
 	outdated     atomic.Pointer[protocol.Highest] // the newer version that has led, so that this candidate refuses to; nil: none
@@ -79,6 +76,14 @@ type condition struct {
 
 // refuses reports whether a candidate with this condition must not lead.
 func (t condition) refuses() bool { return t.err != nil || t.quiet }
+
+// claimNow makes a waiting candidate claim at once.
+func (c *candidate) claimNow() {
+	select {
+	case c.claimWanted <- struct{}{}:
+	default:
+	}
+}
 
 // introduce logs the configuration, which explains much of what is logged later. The names of
 // the nodes contain no passwords.

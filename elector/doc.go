@@ -92,8 +92,6 @@
 //	                  the leases end that                           every claim that shows anything but the same leader
 //	                  followers have seen                           as before (follower.go)
 //	a trial write     leader.go at MaxTerm  within a time-out       nothing
-//	a drain query     drained.go, while     when the query ends     nothing: it sends its result to the state machine
-//	                  the leader is drained
 //	an announcement   leader.go at the      when it may be sent     nothing: it waits for the announcement before it
 //	                  begin and the end
 //	                  of a term
@@ -116,8 +114,6 @@
 //	                  for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
-//	cordons           the first Run of a    with the last Run       what each node has answered is behind a mutex
-//	                  prefix, one per node
 //	an observer       Observe               with its context        what it has reported; its inbox is behind a mutex
 //
 // # Time
@@ -166,8 +162,7 @@
 // for that candidate on the nodes, which elect no other candidate for a quarter of
 // a lease. If the preferred candidate is dead, the election is delayed by at most
 // that time. A sitting leader is never evicted: it receives a request, stops its
-// work, and releases. Election.Pause prevents the election of new leaders, and
-// Quorum.Cordon keeps a candidate from campaigning in all elections.
+// work, and releases. Election.Pause prevents the election of new leaders.
 //
 // # Cost
 //

@@ -43,7 +43,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{
 		candidate: candidate{
-			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, received: q.last, cordons: q.cordons, cordonChanged: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
+			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, received: q.last, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease), role: RoleIdle,
 			supervisor: supervised.Inherit(),
 		},
@@ -174,8 +174,8 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // TryCampaign is Campaign without the wait for another leader: it claims once, and
-// returns ErrNotLeader when another candidate leads, when this candidate is cordoned, and
-// when the election is paused or can't have a leader yet. It blocks for two round trips, each
+// returns ErrNotLeader when another candidate leads, and when the election is paused or can't
+// have a leader yet. It blocks for two round trips, each
 // for the time of a request at most; for up to three more at the first election, after a newer
 // version has led, and when nodes granted different tokens; and before that until Config.Probe has
 // its first result. An unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.

@@ -38,9 +38,6 @@ var (
 	// of the Redis nodes answered until it lapsed. No other candidate could be elected before
 	// that; now any can. errors.As finds a NodeError in it.
 	ErrNotReleased = newError("the lock was not released")
-	// ErrNotRecorded means that all nodes carried out an operator's request, but no majority
-	// recorded it in the history; the text names why.
-	ErrNotRecorded = newError("not recorded in the history")
 )
 
 // sentinel is an error that callers compare with.

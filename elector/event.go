@@ -28,28 +28,18 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// Operator actions are recorded in the history, and returned as pauses, versions and cordons (Timeline).
+// Operator actions are recorded in the history, and returned as pauses and versions (Timeline).
 const (
 	eventPaused  EventKind = "paused"  // no new leader is wanted
 	eventResumed EventKind = "resumed" // the pause has been ended
 
 	eventOlderAllowed EventKind = "older-allowed" // older versions may lead again, see AllowOlder
 	eventOlderRefused EventKind = "older-refused" // that has been ended
-
-	// These belong to all elections under a prefix, and stand in a history of their own.
-	eventCordoned   EventKind = "cordoned"   // a candidate, or all on a host
-	eventDrained    EventKind = "drained"    // the same, and it hands over what it leads
-	eventUncordoned EventKind = "uncordoned" // either has been ended
 )
 
 // byOperator reports whether k is an operator action on an election, which belongs to no term.
 func (k EventKind) byOperator() bool {
 	return k == eventPaused || k == eventResumed || k == eventOlderAllowed || k == eventOlderRefused
-}
-
-// cordons reports whether k is an operator action on a candidate in all elections.
-func (k EventKind) cordons() bool {
-	return k == eventCordoned || k == eventDrained || k == eventUncordoned
 }
 
 // Event is one change of an election. Anyone who has access to Redis can write events: one

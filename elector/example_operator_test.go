@@ -165,33 +165,3 @@ func ExampleElection_History() {
 	// Output:
 	// worker-1 at 10.0.0.1:8080 led until: shutdown
 }
-
-// A host is taken out of service: its candidates campaign in no election any more, and hand over what they lead.
-func ExampleQuorum_Cordon() {
-	redis := embeddedRedis()
-	defer redis.Close()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-
-	quorum, err := elector.Open("redis://" + redis.Addr())
-	if err != nil {
-		panic(err)
-	}
-	defer quorum.Close()
-	err = quorum.Cordon(ctx, elector.Cordon{ID: "host-7", By: "alice", Reason: "kernel update", Drain: true})
-	if err != nil {
-		panic(err)
-	}
-	cordons, err := quorum.Cordons(ctx)
-	if err != nil {
-		panic(err)
-	}
-	for _, c := range cordons {
-		fmt.Println(c.ID, "by", c.By, "for", c.Reason)
-	}
-	ended, err := quorum.Uncordon(ctx, elector.Cordon{ID: "host-7", By: "alice"}) // its candidates campaign again
-	fmt.Println(ended, err)
-	// Output:
-	// host-7 by alice for kernel update
-	// true <nil>
-}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
@@ -21,7 +20,6 @@ var _ = inside.Provide(inside.Face{
 		}
 		return nil, nil
 	},
-	Cordons: func(q any) *cordon.Watcher { return q.(*Quorum).cordons },
 	HandOver: func(term any, incarnation string, why error) {
 		if t, ok := term.(*Term); ok && t.made() {
 			t.hand(handover{to: incarnation, why: why})
@@ -41,7 +39,7 @@ var _ = inside.Provide(inside.Face{
 	},
 	Claim: func(e any) {
 		if e, ok := e.(*Elector); ok {
-			e.lookAgain()
+			e.claimNow()
 		}
 	},
 	Listening: func(e any, f func()) {

@@ -51,7 +51,7 @@ func (f *follower) Stop() { f.m.claims.remove(&f.task) }
 // claim needs a decision of the state machine: wait returns that claim.
 func (f *follower) wait(ctx context.Context) *dueClaim {
 	changed := f.m.probes.changes().candidate
-	return f.undecided(ctx, f.w.Wait(ctx, changed, f.m.cordonChanged, f.m.peers.PauseEnded()))
+	return f.undecided(ctx, f.w.Wait(ctx, changed, f.m.claimWanted, f.m.peers.PauseEnded()))
 }
 
 // undecided returns the due claim that got these votes, nil if there was none. A candidate that must
@@ -61,7 +61,7 @@ func (f *follower) undecided(ctx context.Context, votes *quorum.Tally) *dueClaim
 	switch {
 	case votes == nil:
 		return nil
-	case ctx.Err() != nil || !m.probes.fit() || m.cordoned() != nil:
+	case ctx.Err() != nil || !m.probes.fit():
 		m.voter.GiveBack(*votes)
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f *follower) fire(at *lease.Stamp) {
 		return
 	}
 	m := f.m
-	if f.expected.Status != protocol.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
+	if f.expected.Status != protocol.Held || !m.probes.fit() || !m.voter.Acquainted(!m.since.IsZero()) {
 		f.w.Wake()
 		return
 	}

@@ -91,8 +91,6 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 			return c, newRefusal("%s is an observer: it never leads", to)
 		case !c.Healthy:
 			return c, newRefusal("%s cannot lead: %s", to, c.Detail)
-		case c.Cordoned != nil:
-			return c, newRefusal("%s cannot lead: it is cordoned (%s)", to, c.Cordoned)
 		case c.Role != RoleFollowing:
 			return c, newRefusal("%s is %s: try again later", to, c.Role)
 		default:

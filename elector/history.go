@@ -93,8 +93,6 @@ type past struct {
 	terms  []TermRecord
 	pauses []PauseRecord
 	asked  []VersionRecord // operators' decisions about versions
-	// cordons are those of the election's prefix, where they were read.
-	cordons []CordonRecord
 }
 
 // covers reports whether enough was read: the last n terms with their begins, or, unless since is

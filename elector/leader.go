@@ -23,7 +23,6 @@ type leadership struct {
 	term      *Term
 	lease     *renewer
 	maxTerm   <-chan time.Time // fires after MaxTerm; nil: no limit, or it has fired
-	drainer   drainer
 	warmer    warmer
 	tried     chan error      // gets the result of try, nil if another candidate could take the lock; nil until MaxTerm
 	disarm    func()          // stops the work's probe
@@ -39,7 +38,7 @@ type leadership struct {
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
 	m.supervisor.Elected(m.supervised(term)) // first: the process may be killed as soon as the work runs
 	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), drainer: drainer{m: m}, warmer: warmer{m: m, term: term},
+		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), warmer: warmer{m: m, term: term},
 		run: m.newWorkRun(term), announced: make(chan struct{}),
 	}
 	if m.cfg.MaxTerm > 0 {
@@ -103,7 +102,6 @@ func (l *leadership) stop() *Ended {
 // hold renews the lease until the term ends, for whichever reason comes first.
 func (l *leadership) hold() {
 	l.lease.begin()
-	l.drainer.look()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // before the status is read, so that no change is missed
 		if err := l.m.probes.failing(); err != nil {
@@ -128,12 +126,6 @@ func (l *leadership) hold() {
 			l.try()
 		case err := <-l.tried:
 			l.takeTry(err)
-		case <-l.m.cordonChanged:
-			l.drainer.look()
-		case <-l.drainer.due:
-			l.drainer.look()
-		case err := <-l.drainer.found:
-			l.takeDrain(err)
 		case <-changed.work:
 		case <-changed.candidate:
 		case <-l.lease.due:
@@ -165,12 +157,6 @@ func (l *leadership) takeTry(err error) {
 		return
 	}
 	l.warmer.plan(ReasonHandover, errMaxTerm)
-}
-
-func (l *leadership) takeDrain(err error) {
-	if why := l.drainer.take(err); why != nil {
-		l.warmer.plan(ReasonHandover, why)
-	}
 }
 
 // drain blocks until the work has returned. After a voluntary end the lease is

@@ -24,8 +24,6 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began; for a shard, when its member began
 	memory *memory     // of the election, passed on by the machine before
 
-	cordonsAwaited bool // meet has waited until the cordons are known
-
 	advertised string // the address in the lock of the newest term
 
 	peers          *peers.Peers
@@ -37,8 +35,8 @@ type machine struct {
 	leave func() // stops what newMachine started, and waits for it
 }
 
-// newMachine makes a machine and starts the goroutines that accompany it: the candidate's probe,
-// cordons and peers. They run until leave is called. The memory belongs to the machine until then.
+// newMachine makes a machine and starts the goroutines that accompany it: the candidate's probe and
+// its peers. They run until leave is called. The memory belongs to the machine until then.
 func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	m := &machine{candidate: c, clock: c.hostClock, memory: before, begun: c.since}
 	if own := lease.ClockFrom(ctx); own != nil {
@@ -59,12 +57,10 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	if m.probes.candidate != nil {
 		wg.Go(func() { m.probes.run(going) })
 	}
-	unfollow := c.followCordons(m.peers.RoleChanged)
 	m.peers.Start(going)
 	m.leave = func() {
 		cancel()
 		m.peers.Stop()
-		unfollow()
 		wg.Wait()
 		// A hung node must not hold up the caller; the requests to it are
 		// bounded by the call time-out, and harmless.

@@ -10,7 +10,7 @@ import (
 // and its probes have no influence on it.
 func (m *machine) observeOnly(ctx context.Context) error {
 	m.become(RoleObserving, nil)
-	if err := m.meetNodes(ctx); err != nil {
+	if err := m.meet(ctx); err != nil {
 		return err
 	}
 	look := m.newPoller()

@@ -54,7 +54,6 @@ func (s self) Info() peers.Candidate {
 		info.HealthyFor = time.Since(c.ableSince())
 	}
 	info.Unable = !info.Healthy && c.probes.failing() == nil
-	info.Cordoned = c.cordoned()
 	info.RestFor, info.RestWhy = c.restsFor()
 	return info
 }

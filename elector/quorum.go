@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -23,7 +22,6 @@ import (
 type Quorum struct {
 	nodes    *quorum.Nodes
 	bus      *pubsub.Bus
-	cordons  *cordon.Watcher         // which candidates are cordoned
 	guards   *guards                 // end the terms of all candidates at their deadlines
 	renewals *schedule               // of all leaders
 	claims   *schedule               // of all followers
@@ -45,7 +43,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, claims: &schedule{gather: nodes.Gather}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, claims: &schedule{gather: nodes.Gather}, last: &lastEvent{}}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -86,7 +84,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix returns the first part of the keys of all elections that are made on this Quorum.

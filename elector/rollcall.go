@@ -35,9 +35,7 @@ type CandidateStatus struct {
 	// compared.
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
-	// Cordoned is set while an operator keeps the candidate from campaigning.
-	Cordoned *Cordon       `json:"cordoned,omitempty"`
-	RestFor  time.Duration `json:"-"` // for RoleResting: until the candidate campaigns again
+	RestFor    time.Duration `json:"-"` // for RoleResting: until the candidate campaigns again
 	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-"` // as configured; zero: not known
@@ -88,7 +86,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
-		Unable: c.Unable, Outdated: c.Outdated, Cordoned: (*Cordon)(c.Cordoned), RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
+		Unable: c.Unable, Outdated: c.Outdated, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 		noDowngrade: c.NoDowngrade,
 	}
 	for _, n := range c.Nodes {
@@ -98,9 +96,9 @@ func statusOf(c peers.Candidate) CandidateStatus {
 }
 
 // Able reports whether the candidate is healthy, and leads or could be elected now: it is
-// neither stopping nor cooling down nor cordoned.
+// neither stopping nor cooling down.
 func (c CandidateStatus) Able() bool {
-	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing && c.Cordoned == nil)
+	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing)
 }
 
 // SameNodes reports whether both candidates can be voting with the same nodes, as far as the

@@ -83,8 +83,6 @@ func (c CandidateStatus) unable() string {
 		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)
 	case !c.Healthy:
 		return fmt.Sprintf("%s is unhealthy: %s", c.ID, strings.TrimPrefix(c.Detail, "unhealthy: "))
-	case c.Cordoned != nil:
-		return fmt.Sprintf("%s is cordoned", c.ID)
 	case c.Role != RoleFollowing:
 		return fmt.Sprintf("%s is %s", c.ID, c.Role)
 	default:
@@ -139,8 +137,8 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, lim
 	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(why.Error(), "."))
 }
 
-// handoverBlocked returns why this leader must not hand over because of MaxTerm, a candidate with a higher
-// priority or a drain: the election is paused, or nodes refuse writes. Such nodes let the leader
+// handoverBlocked returns why this leader must not hand over because of MaxTerm or a candidate with a higher
+// priority: the election is paused, or nodes refuse writes. Such nodes let the leader
 // renew and release its lock, but let no candidate take it: the election would have no leader until
 // an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
 func (c *candidate) handoverBlocked(ctx context.Context) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -16,35 +15,24 @@ import (
 // the nodes have recorded, which elections have no leader now, and for how long each had one.
 // Election.Timeline and Quorum.Timeline return no nil lists.
 type Timeline struct {
-	Terms    []TermRecord    `json:"terms"`    // newest first
-	Pauses   []PauseRecord   `json:"pauses"`   // newest first
-	Versions []VersionRecord `json:"versions"` // newest first
-	// Cordons are those of all candidates under the prefix, newest first. The history does not
-	// record which of them were candidates of an election, and a cordoned candidate that never led
-	// may be the one that could not take over when the leader failed.
-	Cordons   []CordonRecord `json:"cordons"`
-	Vacancies []Vacancy      `json:"vacancies"` // elections that no candidate leads now, the newest first
+	Terms     []TermRecord    `json:"terms"`     // newest first
+	Pauses    []PauseRecord   `json:"pauses"`    // newest first
+	Versions  []VersionRecord `json:"versions"`  // newest first
+	Vacancies []Vacancy       `json:"vacancies"` // elections that no candidate leads now, the newest first
 	// Availability is one summary per election with a recorded term, by name.
 	Availability []Availability `json:"availability"`
 }
 
 // Timeline returns what happened in the election since a moment (the zero time: everything
 // recorded), with its last n terms at most. Bounds and errors are those of History. With an error
-// it returns what the nodes that answered have recorded. An error other than ErrUnreachable or
-// ErrClosed concerns the cordons alone.
+// it returns what the nodes that answered have recorded.
 func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timeline, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Timeline{}.filled(), err
 	}
 	n = min(max(n, 1), maxRecords)
-	var cordons []CordonRecord
-	var cordonsErr error
-	var reading sync.WaitGroup
-	reading.Go(func() { cordons, cordonsErr = cordonHistory(ctx, el.nodes, el.Prefix()) })
 	p, err := el.past(ctx, entriesOf(n)+pauseEntries, n, since)
-	reading.Wait()
-	p.cordons = cordons
-	return timelineOf(p, n, since, time.Now()).filled(), cmp.Or(err, cordonsErr)
+	return timelineOf(p, n, since, time.Now()).filled(), err
 }
 
 // pauseEntries is how many operator actions are expected among the entries of the terms. Where
@@ -54,7 +42,7 @@ const pauseEntries = 20
 // filled returns t with empty lists in place of nil ones, for JSON.
 func (t Timeline) filled() Timeline {
 	t.Terms, t.Pauses = append([]TermRecord{}, t.Terms...), append([]PauseRecord{}, t.Pauses...)
-	t.Versions, t.Cordons = append([]VersionRecord{}, t.Versions...), append([]CordonRecord{}, t.Cordons...)
+	t.Versions = append([]VersionRecord{}, t.Versions...)
 	t.Vacancies, t.Availability = append([]Vacancy{}, t.Vacancies...), append([]Availability{}, t.Availability...)
 	return t
 }
@@ -91,7 +79,6 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 			t.Versions = append(t.Versions, v)
 		}
 	}
-	t.Cordons = cordonsSince(p.cordons, from)
 	return t
 }
 
@@ -117,10 +104,6 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		}
 		keys[i] = el.keys
 	}
-	var cordons []CordonRecord
-	var cordonsErr error
-	var reading sync.WaitGroup
-	reading.Go(func() { cordons, cordonsErr = cordonHistory(ctx, q.nodes, q.Prefix()) })
 	all := registry.RecallMany(ctx, q.nodes, keys, entriesOf(n)+pauseEntries, since, recallTimeout)
 	q.recallWhole(ctx, elections, keys, all, n, since)
 	now := time.Now()
@@ -136,11 +119,9 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		t.add(timelineOf(p, n, since, now))
 	}
 	t.sort()
-	reading.Wait()
-	t.Cordons = append(t.Cordons, cordonsSince(cordons, since)...)
 	switch {
 	case unread == 0:
-		return t, cordonsErr
+		return t, nil
 	case unread == len(elections):
 		return t, noMajority(q.nodes, failed)
 	default:

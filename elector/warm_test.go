@@ -41,8 +41,8 @@ func (w *warmth) config(cfg *elector.Config) {
 	}
 }
 
-// A planned handover waits until the next leader is warm, while the old one works on: at a shutdown, a resignation, a
-// transfer and a drain. Others are not asked.
+// A planned handover waits until the next leader is warm, while the old one works on: at a shutdown, a resignation
+// and a transfer. Others are not asked.
 func TestAPlannedHandoverIsWarm(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *cluster, a *candidate){
 		"shutdown": func(_ *testing.T, _ *cluster, a *candidate) { a.Shutdown() },
@@ -50,7 +50,6 @@ func TestAPlannedHandoverIsWarm(t *testing.T) {
 		"transfer": func(t *testing.T, c *cluster, _ *candidate) {
 			_, _ = electionOf(c.Quorum("operator"), "orders").Transfer(t.Context(), "b")
 		},
-		"drain": func(t *testing.T, c *cluster, _ *candidate) { drainMember(t, c.Quorum("operator"), "a") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {

@@ -131,9 +131,6 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 		if c.RestFor > 0 {
 			t.Note(color, resting(c))
 		}
-		if c.Cordoned != nil {
-			t.Note(color, cordonedBy(*c.Cordoned))
-		}
 		t.Note(color, c.Detail)
 		for _, n := range c.Nodes {
 			if n.Refusal != "" && !strings.Contains(c.Detail, n.Refusal) {
@@ -186,8 +183,6 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 		return output.Red, "UNABLE"
 	case !c.Healthy:
 		return output.Yellow, "UNHEALTHY"
-	case c.Cordoned != nil:
-		return output.Yellow, "cordoned"
 	case c.RestFor > 0:
 		return output.Plain, "rests"
 	case c.Role == elector.RoleLeading:

@@ -22,9 +22,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Check whether Redis is fit for elections, with advice",
 		Long: `Check whether Redis is fit for elections: a majority answers, fast enough for
 the lease; rights; persistence; eviction; replicas and failover; clocks;
-delivery of messages; the history of cordons; no server is listed twice. With
-NAME also check that election, with its leader's lease, its keys and its Cluster
-slot, its history and pause, and its candidates: whether two lead, whether all
+delivery of messages; no server is listed twice. With NAME also check that
+election, with its leader's lease, its keys and its Cluster slot, its history and pause, and its candidates: whether two lead, whether all
 vote with the same nodes and have the same settings, and whether another one
 could take over.
 

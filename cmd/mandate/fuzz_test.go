@@ -72,7 +72,7 @@ func FuzzFlags(f *testing.F) {
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
 		"status e --wide", "candidates e --wide", "history e --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
 		"candidates e", "resign e --reason r --timeout 5s", "pause e --by ann", "resign e --by \x1b", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
-		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "cordon", "cordon a --by b --json", "uncordon a", "drain a -y", "drain", "cordon \x1b a", "cordon " + strings.Repeat("a", 201), "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
+		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
 		"console", "console a b --host x --actions", "console --actions --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
 		"completion bash", "completion x", "help run", "help x", "--help", "", "bogus", "-x", "--", "-", "status -h", "ls --log-level debug --log-format json",
 		"--redis redis://a --redis redis://u:" + password + "@b:1/x --redis redis+sentinel://c:1 ls", "--redis redis://a,redis://b ls", "--prefix {} ls",
@@ -199,7 +199,7 @@ func inOrder(t *testing.T, r reading) {
 		if given, _ := f.GetString("election"); given != election.Name() {
 			t.Errorf("--election %q became %q", given, election.Name())
 		}
-	case "ls", "doctor", "console", "cordon", "uncordon", "drain":
+	case "ls", "doctor", "console":
 	default:
 		if len(r.args) != 1 || r.args[0] != election.Name() {
 			t.Errorf("%q became %q", r.args, election.Name())
@@ -295,7 +295,6 @@ func FuzzTerminal(f *testing.F) {
 		past := elector.Timeline{
 			Terms:        records,
 			Pauses:       []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}},
-			Cordons:      []elector.CordonRecord{{ID: word, By: words, Reason: word, EndedBy: words, EndReason: words, Until: time.Unix(n%1e10, 0)}, {ID: words, By: words}},
 			Vacancies:    []elector.Vacancy{{Election: words, After: records[0], MaxFor: d}},
 			Availability: []elector.Availability{{Election: word, From: time.Unix(n%1e10, 0), Until: time.Unix(0, 0), MaxLeaderless: d, Leaderless: d / 2, Paused: d}},
 		}

@@ -28,8 +28,6 @@ func (a *app) historyCommand() *cobra.Command {
 term began and how long it lasted, why it ended, and how long it took until the
 next leader; and the pauses. If no candidate leads, the first line says since
 when. The last line sums up the time without a leader; pauses count apart.
-It also shows who was cordoned and drained in that time, of all candidates under
-the prefix: Redis does not record which of them campaigned in NAME.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end, and its process does not answer; "unreported": it
@@ -46,8 +44,7 @@ each answer.
 
 Exit codes
   0  there is a history
-  1  the cordons, or with --all some elections, could not be read; stderr names
-     what is missing
+  1  with --all: some elections could not be read; stderr names what is missing
   2  invalid flags or arguments
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
@@ -172,13 +169,12 @@ func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlag
 	return a.printTimeline(t, h, none, cmp.Or(err, listErr))
 }
 
-// newest returns the last n terms of several elections, and the pauses and cordons of that time. It
+// newest returns the last n terms of several elections, and the pauses of that time. It
 // drops nothing else: the sums of an election cover all its terms that were read.
 func newest(t elector.Timeline, n int) elector.Timeline {
 	t.Terms = t.Terms[:n]
 	begin := t.Terms[n-1].Began()
 	t.Pauses = slices.DeleteFunc(t.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.From.Before(begin) })
-	t.Cordons = slices.DeleteFunc(t.Cordons, func(c elector.CordonRecord) bool { return !c.Current && cmp.Or(c.From, c.Until).Before(begin) })
 	return t
 }
 
@@ -186,20 +182,12 @@ func newest(t elector.Timeline, n int) elector.Timeline {
 func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err error) error {
 	p := a.printer(h.format)
 	empty := len(t.Terms)+len(t.Pauses)+len(t.Vacancies) == 0
-	if h.all || len(t.Availability) > 0 { // otherwise the name may be wrong
-		empty = empty && len(t.Cordons) == 0
-	}
 	var perr error
 	switch {
 	case h.format.json:
 		perr = output.JSON(a.stdout, t)
 	case !empty:
-		var left int
-		t.Cordons, left = cordonsShown(t.Cordons, h.count)
 		lines := p.Table(timelineTable(t, h))
-		if left > 0 {
-			lines = append(lines, fmt.Sprintf("and %d older cordons: a larger --count shows more, --json all", left))
-		}
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
 	case !errors.Is(err, elector.ErrUnreachable): // also when some elections may be missing
 		perr = p.Lines(p.Prose(none))

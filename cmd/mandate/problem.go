@@ -90,11 +90,6 @@ func (r *report) candidateProblem() (why, next string) {
 		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
 	case r.flaps != "" && len(drift) == 0: // a current problem goes before a past one
 		return r.flapping()
-	case r.able() < 2 && r.drainedLeader() != nil:
-		return r.Leader.Candidate + " is " + cordonedBy(*r.drainedLeader()) + ", and remains leader: no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
-	case r.able() < 2 && r.cordonedOthers() != nil:
-		c := r.cordonedOthers()
-		return "no other candidate could take over: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
 	case r.able()+resting < 2 && len(r.roll) > 1:
 		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case unable > 0:
@@ -167,24 +162,4 @@ func (r *report) unresponsiveText() string {
 		end = "its lease has just ended"
 	}
 	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; %s", r.Leader.Candidate, end)
-}
-
-// drainedLeader returns the cordon that makes the leader hand over, or nil if there is none.
-func (r *report) drainedLeader() *elector.Cordon {
-	for _, c := range r.roll {
-		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
-			return c.Cordoned
-		}
-	}
-	return nil
-}
-
-// cordons returns the cordons that keep candidates of the election from campaigning, each once.
-func (r *report) cordons() (all []elector.Cordon) {
-	for _, c := range r.roll {
-		if c.Cordoned != nil && !slices.Contains(all, *c.Cordoned) {
-			all = append(all, *c.Cordoned)
-		}
-	}
-	return all
 }

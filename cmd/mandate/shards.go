@@ -145,7 +145,7 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 		if wide {
 			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
 		}
-		if m.Closed != "" || m.Cordoned != "" || len(m.Unable) > 0 || m.Twin {
+		if m.Closed != "" || len(m.Unable) > 0 || m.Twin {
 			color = output.Yellow
 		}
 		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), load, moving(m), weight, m.Version}
@@ -155,9 +155,6 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 		}
 		if m.Closed != "" {
 			t.Note(color, "wants no shards: "+m.Closed)
-		}
-		if m.Cordoned != "" {
-			t.Note(color, "is given no shards: cordoned "+m.Cordoned)
 		}
 		if len(m.Unable) > 0 {
 			t.Note(color, "has failed lately at "+shard.Set(m.Unable).String())

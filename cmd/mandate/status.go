@@ -96,9 +96,6 @@ func (r *report) fields(now time.Time) []output.Field {
 	if version := versionText(r.Status); version != "" {
 		fields = append(fields, output.Field{Name: "version", Text: version})
 	}
-	for _, c := range r.cordons() {
-		fields = append(fields, output.Field{Name: "cordoned", Text: c.ID + ", " + cordonedBy(c), Color: output.Yellow})
-	}
 	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it is in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}

@@ -56,9 +56,6 @@ func timelineTable(t elector.Timeline, h historyFlags) *output.Table {
 	for _, v := range t.Versions {
 		entries = append(entries, versionEntry(v))
 	}
-	for _, c := range t.Cordons {
-		entries = append(entries, cordonEntry(c))
-	}
 	slices.SortStableFunc(entries, func(a, b timelineRow) int { return b.at.Compare(a.at) })
 	var vacant, last []timelineRow
 	for _, v := range t.Vacancies {
@@ -197,55 +194,6 @@ func pauseEntry(p elector.PauseRecord) timelineRow {
 	}
 	e.notes = []note{{output.Dim, strings.Join(text, "; ")}}
 	return e
-}
-
-// cordonEntry makes the row of a cordon, which is for all elections and so names none.
-func cordonEntry(c elector.CordonRecord) timelineRow {
-	e := timelineRow{at: c.From, color: output.Dim, election: "-", token: "-", leader: "-", from: c.From, until: c.Until, lasted: "-", end: "cordon"}
-	text := c.ID + " cordoned"
-	if c.Drain {
-		e.end, text = "drain", c.ID+" drained"
-	}
-	text += byAndWhy(c.By, c.Reason)
-	ended := byAndWhy(c.EndedBy, c.EndReason)
-	switch {
-	case c.From.IsZero() && !c.Until.IsZero():
-		e.at, text = c.Until, c.ID+" uncordoned"+ended+"; its begin is not recorded"
-	case !c.Until.IsZero():
-		e.lasted = output.Brief(c.Until.Sub(c.From))
-		if ended != "" {
-			text += "; ended" + ended
-		}
-	case c.Current:
-		text += "; it lasts"
-	default:
-		text += "; it has ended, which was not recorded"
-	}
-	e.notes = []note{{output.Dim, text}}
-	return e
-}
-
-// byAndWhy is appended to a description of what was done.
-func byAndWhy(by, reason string) (text string) {
-	if by != "" {
-		text = " by " + by
-	}
-	if reason != "" {
-		text += ": " + reason
-	}
-	return text
-}
-
-// cordonsShown returns the newest cordons, at most as many as terms are shown, and those in force.
-// left is how many others there are. This keeps many cordons of other hosts from pushing the terms
-// of an election off the screen.
-func cordonsShown(all []elector.CordonRecord, most int) (shown []elector.CordonRecord, left int) {
-	for i, c := range all {
-		if i < most || c.Current {
-			shown = append(shown, c)
-		}
-	}
-	return shown, len(all) - len(shown)
 }
 
 // zoneOf returns the zone of all times, for the title of their column, and a layout for them. If

@@ -67,7 +67,6 @@ func TestWaitReportsAnUnknownNameAtOnce(t *testing.T) {
 func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
 	about := "status candidates history wait resign transfer forget ls shards pause resume allow-older refuse-older doctor " + // TestUnknownNamesHaveOneExitCode
 		"watch run serve " + // wait, or campaign
-		"cordon uncordon drain " + // of a candidate, which need not have started yet
 		"console exporter demo supervise version help completion" // name no election
 	for _, cmd := range (&app{}).command().Commands() {
 		if !strings.Contains(" "+about+" ", " "+cmd.Name()+" ") {

@@ -32,9 +32,6 @@ func (r *report) vacant(name string) (why, next string) {
 		return fmt.Sprintf("only observers are left (%d): none of them campaigns", len(r.roll)), r.flags.command("candidates", name)
 	case r.flaps != "" && !r.tooFewVote() && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
 		return r.flapping()
-	case r.cordonedOthers() != nil:
-		c := r.cordonedOthers()
-		return "every candidate is cordoned: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
 	case r.allOutdated():
 		return "every candidate is older than " + r.Version + ", which has led" + r.firstUnable(), r.flags.command("allow-older", name)
 	case r.able() == 0:
@@ -93,21 +90,6 @@ func (r *report) flapping() (why, next string) {
 	return r.flaps + detailOf(r.flapped), next
 }
 
-// cordonedOthers returns the first cordon if all candidates that do not lead are cordoned. It
-// returns nil if one of them is not, or if there are none.
-func (r *report) cordonedOthers() (found *elector.Cordon) {
-	for _, c := range r.roll {
-		switch {
-		case c.Role == elector.RoleLeading, c.Role == elector.RoleObserving:
-		case c.Cordoned == nil:
-			return nil
-		case found == nil:
-			found = c.Cordoned
-		}
-	}
-	return found
-}
-
 // firstUnable returns what keeps one of the candidates from leading, as an example.
 func (r *report) firstUnable() string {
 	rest := ""
@@ -117,8 +99,6 @@ func (r *report) firstUnable() string {
 		case !c.Healthy && c.Detail != "":
 			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
 		case rest != "":
-		case c.Cordoned != nil:
-			rest = fmt.Sprintf(" (%s is %s)", c.ID, cordonedBy(*c.Cordoned))
 		case c.RestFor > 0:
 			rest = fmt.Sprintf(" (%s rests for another %s)", c.ID, output.Brief(c.RestFor))
 		case c.Role != elector.RoleFollowing:

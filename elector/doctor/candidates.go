@@ -158,14 +158,10 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	observers := len(all)
 	all = campaigning(all)
 	observers -= len(all)
-	able, resting, outdated, cordoned := 0, 0, 0, (*elector.Cordon)(nil)
+	able, resting, outdated := 0, 0, 0
 	var why []string
 	for _, c := range all {
 		switch {
-		case c.Cordoned != nil && c.Role != elector.RoleLeading:
-			resting++
-			cordoned = c.Cordoned
-			why = append(why, fmt.Sprintf("%s is cordoned (%s)", c.ID, c.Cordoned))
 		case c.Healthy && c.Role != elector.RoleResting && c.Role != elector.RoleIdle:
 			able++
 		case c.RestFor > 0: // normal after each step-down
@@ -192,8 +188,6 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	}
 	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
 	switch {
-	case able < 2 && cordoned != nil && able+resting == len(all):
-		advice = e.command("uncordon", cordoned.ID)
 	case able == 0 && outdated > 0 && resting+outdated == len(all):
 		level, advice = LevelFail, e.command("allow-older", name)+", or start a newer one"
 	case able+resting == len(all), able > 1 && able+resting+outdated == len(all): // as in every deploy
@@ -207,26 +201,6 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 // campaigning returns the candidates of a roll call that are not observers.
 func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
-}
-
-// drainedLeader returns the cordon that makes a leader hand over; nil: there is none.
-func drainedLeader(all []elector.CandidateStatus) *elector.Cordon {
-	for _, c := range all {
-		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
-			return c.Cordoned
-		}
-	}
-	return nil
-}
-
-// allCordoned returns the first cordon if every candidate of a roll call has one; nil: not all have
-// one, or there are no candidates.
-func allCordoned(all []elector.CandidateStatus) *elector.Cordon {
-	all = campaigning(all)
-	if len(all) == 0 || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Cordoned == nil }) {
-		return nil
-	}
-	return all[0].Cordoned
 }
 
 // Twins returns a text for each id that several candidates of a roll call have, with their processes.

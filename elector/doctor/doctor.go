@@ -39,8 +39,7 @@ type Config struct {
 
 // Examine checks what an election needs of its Redis: whether each node answers, how
 // fast, which rights it grants, what it keeps over a restart, whether it evicts keys,
-// replicas, clocks, whether messages arrive, and whether cordons can be recorded. To
-// examine elections with another prefix, use q.Namespace.
+// replicas, clocks, and whether messages arrive. To examine elections with another prefix, use q.Namespace.
 //
 // Examine blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx
 // ends. It writes two keys beside those of the election (prefix:{election}:check) and

@@ -129,18 +129,12 @@ func (e *examination) leader(name string, seen outside) {
 		}
 		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; %s", st.Leader.Candidate, st.Leader.Token, end)
-	case st.Leader != nil && drainedLeader(seen.roll.all) != nil:
-		e.add("", "leader", LevelWarn, "start another candidate, or see why none can lead: "+e.command("candidates", name),
-			"%s leads with token %d, and hands over as soon as another candidate can lead: it is drained (%s)", st.Leader.Candidate, st.Leader.Token, drainedLeader(seen.roll.all))
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":
 		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
 	case !trace:
 		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
-	case allCordoned(seen.roll.all) != nil && !st.Paused:
-		c := allCordoned(seen.roll.all)
-		e.add("", "leader", LevelFail, e.command("uncordon", c.ID), "no leader: every candidate is cordoned (%s %s)", c.ID, c)
 	case len(seen.roll.all) > 0 && len(campaigning(seen.roll.all)) == 0 && !st.Paused:
 		e.add("", "leader", LevelFail, "start a candidate that is no observer", "no leader: only observers are left")
 	case st.Paused:

@@ -34,7 +34,6 @@ func (e *examination) node(f *registry.Facts) {
 	e.version(f)
 	e.rights(f)
 	e.messages(f)
-	e.cordons(f)
 	e.role(f)
 	e.persistence(f)
 	e.eviction(f)

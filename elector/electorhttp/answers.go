@@ -2,7 +2,6 @@ package electorhttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -93,19 +92,12 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	}
 	h.query(w, r, func(ctx context.Context) {
 		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
-		if errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrClosed) { // any other error: only cordons may be missing
+		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
-		reply(w, http.StatusOK, timeline{past, elector.Problem(err)})
+		reply(w, http.StatusOK, past)
 	})
-}
-
-// timeline is the body of GET /history.
-type timeline struct {
-	elector.Timeline
-
-	CordonsError string `json:"cordons_error,omitempty"` // why cordons may be missing
 }
 
 // query runs f, which queries Redis. At most maxQueries run at a time, however many requests come.

@@ -126,40 +126,6 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 	})
 }
 
-// A history in which cordons may be missing says so: without that it looks as if nothing had been cordoned.
-func TestHistoryWithoutTheCordons(t *testing.T) {
-	for key, want := range map[string]string{
-		"mandate:{}:history": "the history of the cordons, mandate:{}:history, could not be read",
-		"mandate:cordons":    "it is not known which cordons are in force, mandate:cordons could not be read",
-	} {
-		bubble(t, func(t *testing.T, s *stage) {
-			e, h := s.start("a", electorhttp.Config{})
-			until(t, "a leads", 2*lease, e.IsLeader)
-			time.Sleep(time.Second)
-			history := func() (past struct {
-				elector.Timeline
-
-				CordonsError *string `json:"cordons_error"`
-			}) {
-				t.Helper()
-				if w := ask(h, http.MethodGet, "/history"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &past) != nil || len(past.Terms) != 1 {
-					t.Errorf("history %d: %s", w.Code, w.Body)
-				}
-				return past
-			}
-			if past := history(); past.CordonsError != nil {
-				t.Errorf("all could be read: %s", *past.CordonsError)
-			}
-			if err := s.redis.Client("x").Set(t.Context(), key, "hello", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if past := history(); past.CordonsError == nil || !strings.Contains(*past.CordonsError, want) {
-				t.Errorf("%s: %+v", key, past)
-			}
-		})
-	}
-}
-
 func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })})

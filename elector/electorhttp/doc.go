@@ -8,7 +8,7 @@
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
 //	POST /stopped  a worker reports that it has stopped (?worker=, &token=)
 //	GET  /status   what every Redis node reports
-//	GET  /history  the last terms (?n=, 20 by default); cordons_error is why cordons may be missing
+//	GET  /history  the last terms (?n=, 20 by default)
 //	GET  /candidates  the candidates (all of them are queried)
 //	GET  /events   every change, as server-sent events
 //	GET  /live     200 as long as this process answers

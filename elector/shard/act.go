@@ -31,7 +31,7 @@ func (r *reconciler) act() {
 // begin starts to campaign for a shard, unless this member must not do so now, such as after a
 // failure.
 func (r *reconciler) begin(shard int) {
-	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || r.cordon() != nil || !r.isCut(shard) {
+	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || !r.isCut(shard) {
 		return
 	}
 	c, err := r.newCandidacy(shard)
@@ -68,22 +68,5 @@ func (r *reconciler) onTick() {
 		r.act()
 	}
 	r.noteCuts()
-	r.report()
-}
-
-// cordoned handles a change of this member's cordon. A cordon ends the candidacies that campaign, or
-// other members would hand shards over to this one.
-func (r *reconciler) cordoned() {
-	c := r.cordon()
-	if c != nil {
-		for _, c := range r.running {
-			if c.term == nil {
-				c.cancel()
-			}
-		}
-	}
-	if r.next != nil {
-		r.act()
-	}
 	r.report()
 }

@@ -161,7 +161,7 @@ func (a *assigner) decide(ctx context.Context) {
 	a.growth.checkGrowth(ctx, *settings, members)
 	in := plan.Input{Shards: settings.Shards, Owner: none(settings.Shards), Planned: a.planned(members, settings.Shards)}
 	for i, m := range members {
-		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Full: m.Cordoned != "", Unable: m.Unable})
+		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
 		for _, s := range m.Owned {
 			if s < in.Shards {
 				in.Owner[s] = i

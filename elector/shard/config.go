@@ -76,7 +76,7 @@ type Config struct {
 	WorkProbe         func(shard int) health.Probe
 	WorkProbeSettings health.Settings
 	// Warm, if set, gets this member ready to own a shard, such as by filling a cache. It is
-	// called when the plan moves a shard here from a member that owns it: at a join, a drain, an
+	// called when the plan moves a shard here from a member that owns it: at a join, an
 	// orderly stop, and to even out loads. Meanwhile the owner's work continues, for at most
 	// WarmTimeout. A member whose Warm fails or panics does not take the shard for a Cooldown,
 	// and the shard is planned for another member. Warm is not called for a shard without an

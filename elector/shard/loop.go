@@ -28,8 +28,6 @@ func (r *reconciler) run(ctx context.Context) error {
 			err = r.failed
 		case <-tick.C:
 			r.onTick()
-		case <-r.cordonChanged:
-			r.cordoned()
 		case <-stopping:
 			stopping = nil
 			drained = time.After(r.m.cfg.leaveWithin())

@@ -6,10 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // reconciler has a candidacy for each shard that the plan assigns to this member. Its fields belong
@@ -20,10 +18,7 @@ type reconciler struct {
 	work  Work
 	began any // when this member started: inside.Now
 	links []link
-	// cordonStatus knows whether this member is cordoned; cordonChanged is signaled when that changes.
-	cordonStatus  *cordon.Subject
-	cordonChanged chan struct{}
-	inbox         *inbox
+	inbox *inbox
 
 	byNode   []*group.Plan // the last plan of each node
 	errs     []error       // each node's error in reply to the last beat
@@ -72,7 +67,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), inbox: newInbox(),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, meter: meter{}, unable: map[int]inability{},
-		shown: make([]*group.Answer, n), me: group.NoMember, cordonChanged: make(chan struct{}, 1),
+		shown: make([]*group.Answer, n), me: group.NoMember,
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight, Shards: m.cfg.Shards,
@@ -104,14 +99,6 @@ func (r *reconciler) known() *group.Plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seen
-}
-
-// cordon returns the cordon that an operator has put on this member; nil: none.
-func (r *reconciler) cordon() *protocol.Cordon {
-	if r.cordonStatus == nil {
-		return nil
-	}
-	return r.cordonStatus.Cordon()
 }
 
 // cutOff reports whether no majority of the nodes has answered within the time for which this member

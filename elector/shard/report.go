@@ -36,14 +36,8 @@ func (r *reconciler) report() {
 	next.Unable = slices.Compact(next.Unable)
 	next.Loads = r.meter.of(next.Owned)
 	next.Closed, next.Why = r.closing, ""
-	next.Cordoned = ""
-	if c := r.cordon(); c != nil && !c.Drain {
-		next.Cordoned = c.String()
-	}
 	if r.closing {
 		next.Why = "stopping"
-	} else if c := r.cordon(); c != nil && c.Drain {
-		next.Closed, next.Why = true, "drained "+c.String()
 	} else if err := cmp.Or(r.silence(), r.m.unhealthy()); err != nil {
 		next.Closed, next.Why = true, elector.Problem(err)
 	}
@@ -61,7 +55,7 @@ func (r *reconciler) report() {
 }
 
 func same(a, b group.Member) bool {
-	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && a.Cordoned == b.Cordoned && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
+	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
 }
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")

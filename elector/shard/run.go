@@ -40,15 +40,6 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	defer cancel()
 	m.gate.recent.run(ctx)
 	r := newReconciler(inner, m, work)
-	r.cordonStatus = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
-		select {
-		case r.cordonChanged <- struct{}{}:
-		default:
-		}
-	})
-	defer r.cordonStatus.Leave()
-	// Otherwise a cordoned member would be given shards, and others would wait for it.
-	r.cordonStatus.Await(ctx, m.cfg.requestTimeout())
 	var all sync.WaitGroup
 	for node := range r.links {
 		all.Go(func() {

@@ -42,9 +42,8 @@ type MemberStatus struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
-	Configured  int     `json:"configured"`         // Config.Shards of the member
-	Closed      string  `json:"closed,omitempty"`   // why it wants no shards: stopping, drained, unhealthy or cut off; empty: it wants some
-	Cordoned    string  `json:"cordoned,omitempty"` // the cordon (by whom, since when and why), with which it is given no further shards
+	Configured  int     `json:"configured"`       // Config.Shards of the member
+	Closed      string  `json:"closed,omitempty"` // why it wants no shards: stopping, unhealthy or cut off; empty: it wants some
 	Owned       []int   `json:"owned"`
 	Planned     []int   `json:"planned"`          // shards that it should own
 	Unable      []int   `json:"unable,omitempty"` // shards that it has failed at lately
@@ -160,7 +159,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			}
 		}
 	}
-	loads, owner, kept := map[int]float64{}, map[int]string{}, map[int]bool{}
+	loads, owner := map[int]float64{}, map[int]string{}
 	total, weights := 0.0, 0.0
 	for _, m := range members {
 		for s, l := range m.Loads {
@@ -168,32 +167,23 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 		}
 		for _, s := range m.Owned {
 			owner[s] = m.Incarnation
-			kept[s] = m.Cordoned != "" && !m.Closed
 		}
-		if !m.Closed && m.Cordoned == "" {
+		if !m.Closed {
 			weights += m.Weight
 		}
 	}
 	average := averageOf(loads)
 	for s := range st.Shards {
-		if !kept[s] {
-			total += loadOf(loads, s, average)
-		}
+		total += loadOf(loads, s, average)
 	}
 	for _, m := range members {
 		one := MemberStatus{
 			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight, Configured: m.Shards,
 			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable, Loads: m.Loads,
 		}
-		switch {
-		case m.Closed:
+		if m.Closed {
 			one.Closed = cmp.Or(m.Why, "closed")
-		case m.Cordoned != "":
-			one.Cordoned = m.Cordoned
-			for _, s := range m.Owned {
-				one.Due += loadOf(loads, s, average)
-			}
-		default:
+		} else {
 			one.Due = total * m.Weight / weights
 		}
 		for _, s := range m.Owned {

@@ -42,7 +42,7 @@ func (r *reconciler) take(e event) {
 func (r *reconciler) termOver(c *candidacy) {
 	c.workDone()
 	r.changed = true
-	if c.stuck || r.cordon() != nil {
+	if c.stuck {
 		c.cancel() // other members should own the shard by now
 	}
 }

@@ -26,12 +26,9 @@ func (l lost) add(id string, shards group.Set) {
 // whyUnowned returns why no member may report a shard as its own. g is nil unless the group grows, or
 // its members are configured for more shards.
 func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member, p *group.Plan) string {
-	unable, closed, cordoned := 0, 0, ""
+	unable, closed := 0, 0
 	for _, m := range members {
-		if m.Cordoned != "" {
-			cordoned = m.ID + " is cordoned " + m.Cordoned
-		}
-		if m.Closed || m.Cordoned != "" {
+		if m.Closed {
 			closed++
 		} else if m.Unable.Has(shard) {
 			unable++
@@ -42,8 +39,6 @@ func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member,
 		return fmt.Sprintf("the group grows, and shard %d of %d, of which it is a part, is not cut yet: its work must stop first", shard%g.From, g.From)
 	case p == nil:
 		return "there is no plan: no assigner leads"
-	case closed == len(members) && cordoned != "":
-		return "no member wants shards: " + cordoned
 	case closed == len(members):
 		return "no member wants shards"
 	case closed+unable == len(members):

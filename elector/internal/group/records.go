@@ -61,23 +61,21 @@ func parseSettings(s string) (Settings, error) {
 
 // Member is what a member publishes of itself.
 type Member struct {
-	ID          string  `json:"id"`
-	Incarnation string  `json:"incarnation"`
-	Advertise   string  `json:"advertise,omitempty"`
-	Version     string  `json:"version,omitempty"`
-	Host        string  `json:"host,omitempty"`
-	PID         int     `json:"pid,omitempty"`
-	Weight      float64 `json:"weight"`
-	Shards      int     `json:"shards,omitempty"` // number of shards that it is configured for
-	Closed      bool    `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
-	Why         string  `json:"why,omitempty"`    // why it is closed
-	// Cordoned is why the member wants no shards besides those that it owns; empty: it wants more.
-	Cordoned string          `json:"cordoned,omitempty"`
-	Owned    Set             `json:"owned"`
-	Unable   Set             `json:"unable"`          // shards that it can't serve for now
-	Loads    map[int]float64 `json:"loads,omitempty"` // of the shards that it owns
-	Ready    map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
-	Seq      uint64          `json:"seq"`             // orders the records of a member
+	ID          string          `json:"id"`
+	Incarnation string          `json:"incarnation"`
+	Advertise   string          `json:"advertise,omitempty"`
+	Version     string          `json:"version,omitempty"`
+	Host        string          `json:"host,omitempty"`
+	PID         int             `json:"pid,omitempty"`
+	Weight      float64         `json:"weight"`
+	Shards      int             `json:"shards,omitempty"` // number of shards that it is configured for
+	Closed      bool            `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
+	Why         string          `json:"why,omitempty"`    // why it is closed
+	Owned       Set             `json:"owned"`
+	Unable      Set             `json:"unable"`          // shards that it can't serve for now
+	Loads       map[int]float64 `json:"loads,omitempty"` // of the shards that it owns
+	Ready       map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
+	Seq         uint64          `json:"seq"`             // orders the records of a member
 }
 
 func (m Member) encode() string { return encode(m) }
@@ -95,7 +93,6 @@ func parseMember(s string) (m Member, err error) {
 	m.ID, m.Incarnation = protocol.Clip(m.ID, protocol.MaxName), protocol.Clip(m.Incarnation, 64)
 	m.Advertise, m.Host = protocol.Clip(m.Advertise, protocol.MaxAdvertise), protocol.Clip(m.Host, protocol.MaxAdvertise)
 	m.Version, m.Why = protocol.Clip(m.Version, protocol.MaxAdvertise), protocol.Clip(m.Why, protocol.MaxDetail)
-	m.Cordoned = protocol.Clip(m.Cordoned, protocol.MaxDetail)
 	return m, nil
 }
 

@@ -7,7 +7,6 @@ package inside
 import (
 	"context"
 
-	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -18,8 +17,6 @@ type Face struct {
 	// Parts returns the nodes of an *elector.Quorum, and the subscriptions to them; nil if it has
 	// none, because it is nil or the zero value.
 	Parts func(q any) (*quorum.Nodes, *pubsub.Bus)
-	// Cordons returns the Watcher with which an *elector.Quorum follows the cordons.
-	Cordons func(q any) *cordon.Watcher
 	// HandOver requests the end of an *elector.Term in favour of the candidate with that
 	// incarnation.
 	HandOver func(term any, incarnation string, why error)
@@ -61,9 +58,6 @@ func BusOf(q any) *pubsub.Bus {
 	_, bus := face.Parts(q)
 	return bus
 }
-
-// CordonsOf returns the Watcher that follows the cordons for an *elector.Quorum, which must not be nil.
-func CordonsOf(q any) *cordon.Watcher { return face.Cordons(q) }
 
 // HandOver requests the end of an *elector.Term in favour of the candidate with that
 // incarnation: for a quarter of a lease no other candidate is elected. It returns at once.

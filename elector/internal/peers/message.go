@@ -25,17 +25,16 @@ type Candidate struct {
 	Priority    int    `json:"priority,omitempty"`
 	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
-	RunningFor time.Duration    `json:"running_ns"`
-	HealthyFor time.Duration    `json:"healthy_for_ns,omitempty"`
-	Unable     bool             `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	Cordoned   *protocol.Cordon `json:"cordoned,omitempty"`    // why it does not campaign; nil: it is not cordoned
-	Outdated   string           `json:"outdated,omitempty"`    // the newer version that has led, so that it does not campaign
-	RestFor    time.Duration    `json:"rest_for_ns,omitempty"` // left of its cool-down
-	RestWhy    string           `json:"rest_reason,omitempty"` // how the term ended that caused its cool-down
-	PID        int              `json:"pid,omitempty"`         // on Host
-	Lease      time.Duration    `json:"lease_ns,omitempty"`
-	Succession string           `json:"succession,omitempty"`
-	Nodes      []Node           `json:"nodes,omitempty"` // its list of nodes, in its order
+	RunningFor time.Duration `json:"running_ns"`
+	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
+	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
+	Outdated   string        `json:"outdated,omitempty"`    // the newer version that has led, so that it does not campaign
+	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // left of its cool-down
+	RestWhy    string        `json:"rest_reason,omitempty"` // how the term ended that caused its cool-down
+	PID        int           `json:"pid,omitempty"`         // on Host
+	Lease      time.Duration `json:"lease_ns,omitempty"`
+	Succession string        `json:"succession,omitempty"`
+	Nodes      []Node        `json:"nodes,omitempty"` // its list of nodes, in its order
 }
 
 // Node is a Redis node in a candidate's list.
@@ -157,7 +156,6 @@ func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), protocol.Clip(c.Succession, 64)
 	c.Detail, c.RestWhy, c.PID = protocol.Clip(c.Detail, protocol.MaxDetail), protocol.Clip(c.RestWhy, protocol.MaxDetail), max(0, c.PID)
-	c.Cordoned = c.Cordoned.Bounded()
 	c.ID, c.Incarnation = protocol.Clip(c.ID, protocol.MaxName), protocol.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = protocol.Clip(c.Advertise, protocol.MaxAdvertise), protocol.Clip(c.Version, protocol.MaxAdvertise)
 	c.Outdated = protocol.Clip(c.Outdated, protocol.MaxAdvertise)

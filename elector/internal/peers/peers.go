@@ -79,8 +79,7 @@ type Peers struct {
 	pauses        pauseCheck
 }
 
-// Host returns the name of this machine, for people to read, and for operators to cordon all
-// candidates on it.
+// Host returns the name of this machine, for people to read.
 var Host = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name

@@ -58,7 +58,7 @@ func (r roster) heir(o Order, following string, self Candidate) *entry {
 func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	var able []entry
 	for _, c := range r {
-		if c.Incarnation != self.Incarnation && c.Healthy && c.Cordoned == nil && c.Role == following {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
 			able = append(able, c)
 		}
 	}

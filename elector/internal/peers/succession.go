@@ -22,9 +22,6 @@ func (p *Peers) updateSuccession(ctx context.Context) {
 		p.others.forget(now, now.Sub(p.rollCallAt))
 	}
 	shown := self.Role + " " + self.Detail
-	if self.Cordoned != nil {
-		shown += " " + self.Cordoned.String()
-	}
 	if shown != p.shown {
 		p.shown = shown
 		p.publish(context.Background(), request{Kind: info, Candidate: &self})

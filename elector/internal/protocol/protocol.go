@@ -32,11 +32,6 @@ func KeysOf(prefix, election string) Keys {
 	}
 }
 
-// KeysOfCordons returns the keys of which History records what operators cordoned, drained and
-// uncordoned under a prefix. They are those of an election with an empty name, which no election can
-// have: so rights to the histories of elections suffice, and no list shows it as an election.
-func KeysOfCordons(prefix string) Keys { return KeysOf(prefix, "") }
-
 // GroupKey returns the key with the settings of a group of shards. No election may have the name of
 // a group: its counter would be next to that key, and members that find a counter without settings
 // end. Nor may it have the name of a shard's election: it would hold that shard's lock.

@@ -41,8 +41,6 @@ type Facts struct {
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
 
-	Cordons CordonFacts
-
 	View View // of the election, when one was named
 }
 
@@ -103,7 +101,6 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && rediserr.Denied(write)           // TryWrite of another may have set it
 	}
-	f.Cordons = inspectCordons(ctx, rdb, k.Prefix())
 	f.checkReceiving(ctx, rdb, check)
 }
 

@@ -92,10 +92,10 @@ func Resume(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.D
 
 // Record appends an operator's action to the history of every node. It uses no script, since an
 // operator's Redis user may lack the right to run one.
-func Record(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, event []byte, limit time.Duration) []error {
-	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return rediserr.Needs(c.XAdd(ctx, &redis.XAddArgs{
+func Record(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, event []byte, limit time.Duration) {
+	ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return c.XAdd(ctx, &redis.XAddArgs{
 			Stream: k.History, MaxLen: protocol.MaxEntries, Approx: true, Values: []string{"event", string(event)},
-		}).Err(), "+xadd ~"+k.History)
+		}).Err()
 	})
 }

@@ -1,5 +1,5 @@
 // Package registry reads and changes what the nodes keep of elections, without voting: the leader, the
-// history, pauses, cordons, and the list of elections. Operators, status and doctor use it. It needs
+// history, pauses, and the list of elections. Operators, status and doctor use it. It needs
 // no candidate, and nothing in it decides who leads.
 //
 // Its functions query all nodes at once, on the shared connections of quorum.Nodes, and wait at most

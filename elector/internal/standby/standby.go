@@ -132,11 +132,11 @@ func (w *Waiter) Refused(t quorum.Tally) {
 	w.d.refused(t, time.Now())
 }
 
-// Wait blocks until it is time to claim, healthChanged is closed, cordoned is signaled, or ctx
+// Wait blocks until it is time to claim, healthChanged is closed, claimWanted is signaled, or ctx
 // ends. A signal on pauseEnded brings the time to claim forward. If a claim was made meanwhile (Due)
 // and showed more than that the leader remains leader, Wait returns its votes; otherwise nil. Wait
 // does not return while such a claim is under way.
-func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) *quorum.Tally {
+func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnded <-chan struct{}) *quorum.Tally {
 	w.begin()
 	for {
 		select {
@@ -144,7 +144,7 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <
 			return w.end()
 		case <-healthChanged:
 			return w.end()
-		case <-cordoned:
+		case <-claimWanted:
 			return w.end()
 		case <-pauseEnded:
 			w.afterPause()

@@ -74,7 +74,6 @@ type (
 		Able           bool   `json:"able"`               // it leads, or could be elected now
 		Unable         bool   `json:"unable,omitempty"`   // it is not healthy, but not because of its probes
 		Outdated       string `json:"outdated,omitempty"` // the newer version that has led, because of which it refuses to lead
-		Cordoned       string `json:"cordoned,omitempty"` // by whom it was cordoned, since when and why
 		RestMS         int64  `json:"rest_ms,omitempty"`
 		RestReason     string `json:"rest_reason,omitempty"`
 		Detail         string `json:"detail,omitempty"`
@@ -164,20 +163,9 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 func candidateOf(c elector.CandidateStatus, unresponsive time.Duration) candidate {
 	return candidate{
 		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
-		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable, Outdated: bounded(c.Outdated), Cordoned: bounded(cordonOf(c.Cordoned)),
+		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable, Outdated: bounded(c.Outdated),
 		RestMS: c.RestFor.Milliseconds(), RestReason: bounded(c.RestReason), Detail: bounded(c.Detail), Priority: c.Priority,
 		RunningMS: c.RunningFor.Milliseconds(), UnresponsiveMS: unresponsive.Milliseconds(),
-	}
-}
-
-func cordonOf(c *elector.Cordon) string {
-	switch {
-	case c == nil:
-		return ""
-	case c.Drain:
-		return "drained " + c.String()
-	default:
-		return "cordoned " + c.String()
 	}
 }
 

@@ -56,10 +56,9 @@ func TestAbandonedIsVacantForADay(t *testing.T) {
 func TestRowsThatAreDegraded(t *testing.T) {
 	leads := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading}
 	well := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
-	ill, rests, older, cordoned := well, well, well, well
+	ill, rests, older := well, well, well
 	ill.Healthy, rests.RestFor = false, time.Second
 	older.Healthy, older.Outdated = false, "2.0.0"
-	cordoned.Cordoned = &elector.Cordon{}
 	for name, test := range map[string]struct {
 		roll []elector.CandidateStatus
 		want bool
@@ -67,7 +66,6 @@ func TestRowsThatAreDegraded(t *testing.T) {
 		"well": {[]elector.CandidateStatus{leads, well}, false}, "alone": {[]elector.CandidateStatus{leads}, false},
 		"ill": {[]elector.CandidateStatus{leads, well, ill}, true}, "rests": {[]elector.CandidateStatus{leads, rests}, false},
 		"a deploy": {[]elector.CandidateStatus{leads, well, older}, false}, "older only": {[]elector.CandidateStatus{leads, older}, true},
-		"cordoned": {[]elector.CandidateStatus{leads, well, cordoned}, false}, "cordoned only": {[]elector.CandidateStatus{leads, cordoned}, true},
 	} {
 		if got := countOf(test.roll, "1").degraded; got != test.want {
 			t.Errorf("%s: degraded is %v", name, got)

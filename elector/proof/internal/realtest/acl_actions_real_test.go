@@ -42,11 +42,6 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 		"+set":                 {used: true},
 		"+del":                 {},
 		"~mandate:{*}:version": {}, // allow-older and refuse-older
-		"~mandate:cordons":     {}, // cordon and uncordon need these
-		"&mandate:cordons":     {},
-		"+hset":                {},
-		"+hdel":                {},
-		"+hgetall":             {},
 		"+scan":                {}, // ls, and the completion of names
 		"+pubsub|channels":     {}, // the same
 		"+ping":                {}, // half a minute of silence
@@ -63,7 +58,7 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 			want.check(t, less)
 		})
 	}
-	if n := len(shipped(t, operator)); n != 27 {
+	if n := len(shipped(t, operator)); n != 22 {
 		t.Errorf("the operator has %d rights: some are not tested here", n)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // groupRights are what a member of a group needs beyond the rights of a candidate, as
 // docs/redis.md has it.
-var groupRights = []string{"+hset", "+hget", "+hdel", "+exists"}
+var groupRights = []string{"+hset", "+hget", "+hgetall", "+hdel", "+exists"}
 
 // ownsAll runs a member with these rights, and reports whether it came to own all shards.
 func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, log *testcluster.Logbook) {

@@ -50,27 +50,6 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	if err := electionOf(q, "orders").AllowOlder(t.Context(), elector.AnyVersion, "a test"); err != nil {
 		complain("no older version", err)
 	}
-	var unrecorded error
-	report := func(what string, err error) {
-		switch {
-		case errors.Is(err, elector.ErrNotRecorded):
-			unrecorded = err
-		case err != nil:
-			complain(what, err)
-		}
-	}
-	report("no cordon", q.Cordon(t.Context(), elector.Cordon{ID: "z"}))
-	_, err := q.Uncordon(t.Context(), elector.Cordon{ID: "z"})
-	report("no uncordon", err)
-	if unrecorded != nil {
-		complain("no record of the cordon", unrecorded)
-		if !strings.Contains(unrecorded.Error(), "+xadd ~mandate:{}:history") {
-			t.Errorf("the missing right is not named: %v", unrecorded)
-		}
-	}
-	if _, err := q.Cordons(t.Context()); err != nil {
-		complain("no list of cordons", err)
-	}
 	return complaints
 }
 
@@ -114,11 +93,6 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 	moves := []string{"no transfer", "no resignation"}
 	misses := map[string][]string{
 		"%R~mandate:*":         append(moves, "no older version"),
-		"~mandate:cordons":     {"no cordon", "no uncordon"},
-		"&mandate:cordons":     {"no cordon", "no uncordon"},
-		"+hset":                {"no cordon"},
-		"+hdel":                {"no uncordon"},
-		"+hgetall":             {"no list of cordons"},
 		"+get":                 append(moves, "no older version"),
 		"+pttl":                append(moves, "no older version"),
 		"~mandate:{*}:pause":   {"no pause", "no resumption"},
@@ -129,7 +103,7 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"&mandate:{*}:ask:*":   moves,
 		"&mandate:{*}:roll":    {"no roll call", "no transfer"},
 		"&mandate:{*}:roll:*":  {"no roll call", "no transfer"},
-		"+publish":             append(none, "no cordon", "no uncordon"),
+		"+publish":             none,
 		"+subscribe":           none,
 		"&mandate:{*}:events":  nil, // the gap of a handover is not known
 		"+pubsub|numsub":       nil, // a roll call waits for its limit
@@ -139,8 +113,8 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"+scan":                nil,
 		"+pubsub|channels":     nil,
 		"+ping":                nil,
-		// A pause is as good without its record, and so is a cordon.
-		"(+xadd %W~mandate:{*}:history)": {"no record of the pause", "no record of the cordon"},
+		// A pause is as good without its record.
+		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
 	}
 	all := shipped(t, operator)
 	for i, right := range all {

@@ -50,9 +50,6 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
 		complain("no list")
 	}
-	if _, err := q.Cordons(t.Context()); err != nil {
-		complain("no cordons")
-	}
 	receiveRollCalls(t, s, 1)
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
 		complain("no roll call")
@@ -194,13 +191,12 @@ func TestRealACLReaderWithoutSelectors(t *testing.T) {
 func TestRealACLReaderLessIsNotEnough(t *testing.T) {
 	t.Parallel()
 	misses := map[string][]string{
-		"%R~mandate:*":        {"no status", "no history", "no cordons", "no news"},
+		"%R~mandate:*":        {"no status", "no history", "no news"},
 		"+get":                {"no status", "no history", "no news"},
 		"+pttl":               {"no status", "no history", "no news"},
 		"+xrevrange":          {"no since", "no history"},
 		"+scan":               {"no list"},
 		"+pubsub|channels":    {"no list"},
-		"+hgetall":            {"no cordons"},
 		"&mandate:{*}:events": {"no news"},
 		"&mandate:{*}:roll:*": {"no roll call"},
 		"+subscribe":          {"no roll call", "no news"},

@@ -218,10 +218,9 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 		"+xadd":          {"no history", "warned"},
 		"+xrevrange":     {"no history"},
 		"+pexpire":       {"warned"},
-		"+hgetall":       {"warned"}, // cordons are not read
-		"+pubsub|numsub": nil,        // the crowd's size: seen with many followers only
-		"+unsubscribe":   nil,        // the refusal costs the connection, and maybe a message
-		"+ping":          nil,        // the sign of life after half a minute of silence, as +unsubscribe
+		"+pubsub|numsub": nil, // the crowd's size: seen with many followers only
+		"+unsubscribe":   nil, // the refusal costs the connection, and maybe a message
+		"+ping":          nil, // the sign of life after half a minute of silence, as +unsubscribe
 	}
 	all := shipped(t, candidates)
 	for i, right := range all {

@@ -55,9 +55,8 @@ type membership struct {
 	stuck atomic.Int64 // the shard whose work probe fails, and whose work does not return; -1: none
 
 	// under Sim.mu
-	owned   map[int]*ownTerm
-	claims  map[int]*sent
-	drained bool // for as long as it must not begin a term
+	owned  map[int]*ownTerm
+	claims map[int]*sent
 }
 
 // sent is what a process has claimed of a shard.
@@ -179,7 +178,6 @@ func (s *Sim) beginShard(p *proc, term *shard.Term) *ownTerm {
 	if term.Token() <= st.highest && s.o.Mode != TokensOnly {
 		s.violate("%s: token %d of shard %d is not above %d", p.name, term.Token(), term.Shard, st.highest)
 	}
-	s.checkCordon(p, term.Shard)
 	t := &ownTerm{proc: p, term: term, start: time.Now()}
 	if c := p.member.claims[term.Shard]; c != nil {
 		t.claimSent = c.at

@@ -30,11 +30,7 @@ func (s *Sim) scheduleGroup(rng *rand.Rand) []step {
 	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(16 * s.t.lease) {
 		l.lose()
 	}
-	o := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 13))}
-	for o.at = o.upTo(4 * s.t.lease); o.at < end; o.at += o.upTo(12 * s.t.lease) {
-		o.cordon()
-	}
-	p.steps = slices.Concat(p.steps, c.steps, l.steps, o.steps)
+	p.steps = slices.Concat(p.steps, c.steps, l.steps)
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps

@@ -11,7 +11,6 @@ import (
 func (s *Sim) settleGroup() {
 	s.history.addf("--- quiet")
 	s.healAll()
-	s.liftCordons()
 	g := s.group
 	began := time.Now()
 	limit := s.vacancyLimit()
@@ -31,7 +30,7 @@ func (s *Sim) settleGroup() {
 	s.until(time.Now().Add(4 * s.t.lease))
 	s.movedOnly(before, nil, 0, "although nothing has changed")
 
-	for _, change := range []func(){s.joins, s.drains, s.sticks, s.retires, s.dies} {
+	for _, change := range []func(){s.joins, s.sticks, s.retires, s.dies} {
 		if !s.found() {
 			change()
 		}

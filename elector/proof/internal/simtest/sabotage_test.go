@@ -38,13 +38,6 @@ func deleteLocksOfShards(s *Sim) {
 	}
 }
 
-// deleteCordons takes away the cordons that the quiet end has put on members.
-func deleteCordons(s *Sim) {
-	if s.group.settled.Load() && s.chance(100) == 0 {
-		s.liftCordons()
-	}
-}
-
 // addGhost keeps a member alive that never campaigns.
 func addGhost(s *Sim) {
 	for _, n := range s.nodes {

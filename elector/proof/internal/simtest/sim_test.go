@@ -167,7 +167,6 @@ func TestCheckerNotices(t *testing.T) {
 		{"the fence of another election goes back", Options{Seed: 1, Mode: WallHints, Nodes: 3, Beside: 2, Sabotage: lowerFence}, "is not above"},
 		{"a node's clock steps under a bare majority of another election", Options{Seed: 5, Nodes: 3, Beside: 2, Sabotage: stepNodeBeside}, "valid terms at once beside"},
 		{"an operator deletes the locks of shards", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: deleteLocksOfShards}, "valid owners of shard"},
-		{"a cordon is deleted", Options{Seed: 9, Nodes: 3, Shards: 12, Sabotage: deleteCordons}, "although it is cordoned"},
 		{"the fences of shards go back", Options{Seed: 2, Mode: WallHints, Nodes: 3, Shards: 12, Sabotage: lowerFence}, "is not above"},
 		{"shards are given to a member that there is not", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: addGhost}, "not owned evenly"},
 		{"shards are handed over without a need", Options{Seed: 1, Nodes: 3, Shards: 12, Sabotage: forgePlans}, "shards moved"},

@@ -7,8 +7,7 @@ const NoMember = -1
 type Member struct {
 	ID     string
 	Weight float64 // its part of the load, relative to the other members; above zero
-	Closed bool    // it keeps no shards and is given none: drained, stopping, unhealthy or cut off
-	Full   bool    // it keeps the shards that it owns and is given no others: cordoned
+	Closed bool    // it keeps no shards and is given none: stopping, unhealthy or cut off
 	Unable []int   // shards that it can't serve for now
 }
 

@@ -23,7 +23,7 @@ func (p *planner) level() {
 func (p *planner) byFill() []int {
 	var all []int
 	for m, member := range p.in.Members {
-		if p.open(member) {
+		if !member.Closed {
 			all = append(all, m)
 		}
 	}

@@ -26,8 +26,6 @@ func Make(in Input) Plan {
 	var homeless []int
 	for s := range in.Shards {
 		switch {
-		case p.kept[s]:
-			p.target[s] = in.Owner[s]
 		case p.serves(at(in.Planned, s), s):
 			p.give(s, in.Planned[s])
 		case p.serves(at(in.Owner, s), s):

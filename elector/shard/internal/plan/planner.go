@@ -13,7 +13,6 @@ type planner struct {
 	unable  []map[int]bool
 	target  []int
 	guest   []bool
-	kept    []bool    // by shard: its owner is full, so it stays there
 	sum     []float64 // by member: the load that is planned for it
 	shards  [][]int   // by member
 	due     []float64 // by member
@@ -33,16 +32,13 @@ func newPlanner(in Input) *planner {
 			no[s] = true
 		}
 		p.unable = append(p.unable, no)
-		if p.open(m) {
+		if !m.Closed {
 			weights += m.Weight
 		}
 	}
 	total := 0.0
-	for s, l := range p.loads {
-		p.kept = append(p.kept, p.keeps(at(in.Owner, s), s))
-		if !p.kept[s] {
-			total += l
-		}
+	for _, l := range p.loads {
+		total += l
 	}
 	for _, m := range in.Members {
 		p.due = append(p.due, total*m.Weight/weights)
@@ -50,17 +46,9 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
-// open reports whether a member can be given shards.
-func (p *planner) open(m Member) bool { return !m.Closed && !m.Full }
-
-// keeps reports whether a full member keeps a shard that it owns.
-func (p *planner) keeps(m, s int) bool {
-	return m >= 0 && m < len(p.in.Members) && p.in.Members[m].Full && !p.in.Members[m].Closed && !p.unable[m][s]
-}
-
 // serves reports whether a shard can be planned for a member.
 func (p *planner) serves(m, s int) bool {
-	return m >= 0 && m < len(p.in.Members) && p.open(p.in.Members[m]) && !p.unable[m][s]
+	return m >= 0 && m < len(p.in.Members) && !p.in.Members[m].Closed && !p.unable[m][s]
 }
 
 func (p *planner) give(s, m int) {

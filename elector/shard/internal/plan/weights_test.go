@@ -18,7 +18,7 @@ func TestExtremeWeights(t *testing.T) {
 		in := Input{Shards: 1 + r.IntN(20)}
 		for m := range 1 + r.IntN(4) {
 			in.Members = append(in.Members, Member{
-				ID: strconv.Itoa(m), Weight: weights[r.IntN(len(weights))], Closed: r.IntN(5) == 0, Full: r.IntN(5) == 0,
+				ID: strconv.Itoa(m), Weight: weights[r.IntN(len(weights))], Closed: r.IntN(5) == 0,
 			})
 		}
 		for range in.Shards {
@@ -36,7 +36,7 @@ func TestExtremeWeights(t *testing.T) {
 		}
 		open := false
 		for _, m := range in.Members {
-			open = open || !m.Closed && !m.Full
+			open = open || !m.Closed
 		}
 		for s, m := range p.Target {
 			if m == NoMember && open {

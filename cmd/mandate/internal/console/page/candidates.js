@@ -19,7 +19,6 @@ export function healthOf(c) {
   if (c.outdated) return ['warn', 'outdated'];
   if (c.unable) return ['bad', 'unable'];
   if (!c.healthy) return ['bad', 'unhealthy'];
-  if (c.cordoned) return ['warn', 'cordoned'];
   return c.rest_ms || c.role === 'resting' ? ['warn', 'rests'] : ['ok', 'ok'];
 }
 

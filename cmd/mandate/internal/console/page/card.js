@@ -177,7 +177,7 @@ export class Card {
     if (c.unresponsive_ms) lines.push([`no answer, last seen ${whole(c.unresponsive_ms)} before this roll call`, '']);
     else {
       if (c.rest_ms) lines.push([`rests until ${moment(now + c.rest_ms)}, after ${c.rest_reason || 'its term'}`, '']);
-      lines.push([c.cordoned, ''], [c.detail, '']);
+      lines.push([c.detail, '']);
     }
     return [row, ...lines.filter(([label]) => label).map(([label, kind]) => detail(label, this.roll.columns.length, kind))];
   }
