@@ -1,54 +1,31 @@
 package main
 
 import (
-	"cmp"
 	"net/url"
 	"os"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
-// settings lists the flags other than that for the list of URLs, each with its environment variable
-// and its URL parameter.
-func (f *accessFlags) settings() []accessSetting {
-	return []accessSetting{
-		{&f.password, "redis-password-file", "MANDATE_REDIS_PASSWORD_FILE", "password_file"},
-		{&f.ca, "redis-ca", "MANDATE_REDIS_CA", "ca_file"},
-		{&f.cert, "redis-cert", "MANDATE_REDIS_CERT", "cert_file"},
-		{&f.key, "redis-key", "MANDATE_REDIS_KEY", "key_file"},
-	}
+// secretFiles are the environment variables that name files which let mandate into Redis, each with
+// the parameter of a URL that it becomes in each URL without its own.
+var secretFiles = map[string]string{
+	"MANDATE_REDIS_PASSWORD_FILE": "password_file",
+	"MANDATE_REDIS_CA":            "ca_file",
+	"MANDATE_REDIS_CERT":          "cert_file",
+	"MANDATE_REDIS_KEY":           "key_file",
 }
 
-type accessSetting struct {
-	value            *string
-	flag, env, param string
-}
-
-func (f *accessFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one per line (user and password are read at each new connection; env MANDATE_REDIS_FILE)")
-	usage := map[string]string{
-		"redis-password-file": "`FILE` that holds the password",
-		"redis-ca":            "`FILE` with the CA of the servers' certificates, for rediss://",
-		"redis-cert":          "`FILE` with the client's certificate, for rediss://",
-		"redis-key":           "`FILE` with the key of that certificate",
-	}
-	for _, s := range f.settings() {
-		flags.StringVar(s.value, s.flag, "", usage[s.flag]+" (read at each new connection; env "+s.env+")")
-	}
-}
-
-// urls returns the Redis URLs, from a flag or else from the environment, with the
-// files that the other flags name added as parameters.
+// urls returns the Redis URLs, from the flag or else from the environment, with the files that the
+// environment names added as parameters.
 func (a *app) urls() []string {
 	urls, file := a.listedURLs()
 	values := url.Values{}
 	if file != "" {
 		values.Set("url_file", file)
 	}
-	for _, s := range a.access.settings() {
-		if v := cmp.Or(*s.value, os.Getenv(s.env)); v != "" {
-			values.Set(s.param, v)
+	for env, param := range secretFiles {
+		if v := os.Getenv(env); v != "" {
+			values.Set(param, v)
 		}
 	}
 	if len(values) == 0 {
@@ -86,15 +63,8 @@ func withFiles(raw string, values url.Values) string {
 // listedURLs returns the URLs, and the file that they were read from if there is one that can be
 // read again.
 func (a *app) listedURLs() (urls []string, file string) {
-	a.urlsFrom, file = "--redis", a.access.urls
-	switch {
-	case len(a.redis) > 0 && file != "":
-		a.problem("--redis and --redis-file are given: give one of them")
-		return []string{defaultRedis}, ""
-	case len(a.redis) > 0:
+	if a.urlsFrom = "--redis"; len(a.redis) > 0 {
 		return a.redis, ""
-	case file != "":
-		return a.readURLs("--redis-file", file)
 	}
 	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
 	if list != "" && file != "" {
@@ -102,7 +72,7 @@ func (a *app) listedURLs() (urls []string, file string) {
 		return []string{defaultRedis}, ""
 	}
 	if file != "" {
-		return a.readURLs("MANDATE_REDIS_FILE", file)
+		return a.readURLs(file)
 	}
 	if urls := splitURLs(list); len(urls) > 0 {
 		a.urlsFrom = "MANDATE_REDIS"
@@ -114,7 +84,8 @@ func (a *app) listedURLs() (urls []string, file string) {
 // readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The
 // file may hold passwords, so its content is never quoted. The name of the file is returned, too,
 // unless it is a pipe, which can be read only once.
-func (a *app) readURLs(from, name string) (urls []string, file string) {
+func (a *app) readURLs(name string) (urls []string, file string) {
+	const from = "MANDATE_REDIS_FILE"
 	a.urlsFrom = from
 	const maxSize = 1 << 20
 	info, err := os.Stat(name)

@@ -18,7 +18,6 @@ type app struct {
 	stdout, stderr io.Writer
 
 	redis      []string
-	access     accessFlags
 	urlsFrom   string // the flag or variable that lists the URLs
 	prefix     string
 	prefixFrom string // the flag or variable that set prefix
@@ -57,13 +56,6 @@ func (a *app) usage() error {
 		return nil
 	}
 	return &usageError{a.problems}
-}
-
-// accessFlags are the files that let mandate into Redis. All but the list of URLs become parameters
-// of each URL that does not set its own.
-type accessFlags struct {
-	urls                    string
-	password, ca, cert, key string
 }
 
 // nextFlags are the flags of this command line that choose the elections, ready to be appended to a

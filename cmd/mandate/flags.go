@@ -106,12 +106,10 @@ func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 // httpFlags are the flags of the commands that report the leader over HTTP.
 type httpFlags struct {
 	addr, tokenFile string
-	hosts           []string
 }
 
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
-	f.StringArrayVar(&o.hosts, "http-host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 

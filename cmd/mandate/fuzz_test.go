@@ -67,7 +67,7 @@ func FuzzFlags(f *testing.F) {
 		"run --election e --probe-tcp h:1 --probe-http http://u:" + password + "@h:1/x --probe-file /f --probe-file-age 3s --probe-interval 500us sh",
 		"run --election e --candidate-probe-http http://u:" + password + "@h:x --candidate-probe-exec true --probe-failures 9223372036854775807 sh",
 		"run --election e --probe-exec true --probe-start-grace 1us --succession rotation --max-term 1h --priority -1 --id a --advertise b sh",
-		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-file f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
+		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-tcp f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
 		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
 		"status e --wide", "candidates e --wide", "history e --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",

@@ -19,10 +19,6 @@ func (a *app) token(ctx context.Context, o httpFlags) string {
 	if o.addr != "" {
 		a.checkAddress(ctx, "--http", o.addr)
 	}
-	a.checkNames("--http-host", o.hosts)
-	if o.addr == "" && len(o.hosts) > 0 {
-		a.problem("--http-host is given without --http: give the address to listen on")
-	}
 	if o.tokenFile == "" {
 		return ""
 	}
@@ -50,7 +46,7 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, promise tim
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
 	w := &web{app: a}
-	cfg := electorhttp.Config{Token: token, Promise: cmp.Or(promise, -1), Hosts: o.hosts, Logger: a.log}
+	cfg := electorhttp.Config{Token: token, Promise: cmp.Or(promise, -1), Logger: a.log}
 	var err error
 	if a.shardMember != nil {
 		w.group, err = electorhttp.NewGroup(a.shardMember, cfg)

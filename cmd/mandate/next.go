@@ -29,10 +29,8 @@ func shellWord(word string) string {
 // of the list would be another quorum.
 func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	text := ""
-	for _, name := range []string{"prefix", "redis-file", "redis-password-file", "redis-ca", "redis-cert", "redis-key"} {
-		if f := flags.Lookup(name); f != nil && f.Changed {
-			text += " --" + name + " " + shellWord(f.Value.String())
-		}
+	if f := flags.Lookup("prefix"); f != nil && f.Changed {
+		text += " --prefix " + shellWord(a.prefix)
 	}
 	if holdPassword(a.redis) {
 		return nextFlags(text)

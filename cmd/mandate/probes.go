@@ -35,10 +35,10 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
 		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
 		f.StringArrayVar(&p.tcp, prefix+"probe-tcp", nil, whom+": `ADDR` (host:port) accepts a connection")
-		f.StringArrayVar(&p.file, prefix+"probe-file", nil, whom+": the file at `PATH` was touched recently")
-		a.duration(f, &p.fileAge, prefix+"probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 	}
 	add(&o.work, "", "while running")
+	f.StringArrayVar(&o.work.file, "probe-file", nil, "while running: the file at `PATH` was touched recently")
+	a.duration(f, &o.work.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 	add(&o.candidate, "candidate-", "always")
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two runs of each probe, of both kinds (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one run (default 1s)")
@@ -105,6 +105,9 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 		a.ofShards(o)
 		work = o.work.of(0)
 	}
+	if f.Changed("probe-file-age") && len(o.work.file) == 0 {
+		a.problem("--probe-file-age is given without --probe-file: name the file")
+	}
 	settings := a.probeSettings(o)
 	if !o.work.given() && !o.candidate.given() {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
@@ -117,8 +120,8 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all(f, "candidate-", &o.candidate, cfg.Lease)
-	cfg.WorkProbe = a.all(f, "", work, cfg.Lease)
+	cfg.Probe = a.all("candidate-", &o.candidate, cfg.Lease)
+	cfg.WorkProbe = a.all("", work, cfg.Lease)
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
@@ -155,10 +158,7 @@ func targetProblem(err error) string {
 }
 
 // all combines the given probes into one, and records what is wrong with them.
-func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.Duration) health.Probe {
-	if f.Changed(prefix+"probe-file-age") && len(p.file) == 0 {
-		a.problem("--%sprobe-file-age is given without --%sprobe-file: name the file", prefix, prefix)
-	}
+func (a *app) all(prefix string, p *probeTargets, lease time.Duration) health.Probe {
 	probe, problems := p.all(lease)
 	for _, problem := range problems {
 		a.problem("--%s%s", prefix, problem)

@@ -144,7 +144,6 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		"status e --redis redis://a --redis b": " --redis redis://a --redis b",
 		"status e --prefix p --redis redis://a --redis redis://:secret@b":  " --prefix p",
 		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p",
-		"status e --redis-file /f --redis-password-file /p ":               " --redis-file /f --redis-password-file /p",
 	} {
 		a := &app{stdout: io.Discard, stderr: io.Discard}
 		root := a.command()

@@ -42,8 +42,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	a.help(root)
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
-		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
-	a.access.add(f)
+		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")

@@ -96,9 +96,6 @@ func TestShards(t *testing.T) {
 	if code, _, errs := shards(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
-	if _, out, _ := shards("-o", "name"); out != "worker-a\nworker-b\n" {
-		t.Errorf("names: %q", out)
-	}
 	_, out, _ = shards("--json")
 	var st struct {
 		Members []struct {

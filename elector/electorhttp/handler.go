@@ -87,7 +87,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool
 func (c *Config) admit(w http.ResponseWriter, r *http.Request, namesMatter bool) bool {
 	// Browsers always send a Host header; some health checks of load balancers send none.
 	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, c.Hosts) {
-		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts, or with --http-host")
+		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts")
 		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
