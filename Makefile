@@ -35,8 +35,9 @@ PARALLEL ?= 2
 # Tests of these names talk to a real redis-server (see CONTRIBUTING.md).
 INTEGRATION ?= Real|Integration|Conformance
 
-# Lazy (=): asked of git only by the target that needs it.
+# Lazy (=): asked of git only by the targets that need it.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD   = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/mandate ./cmd/mandate
 
 # In CI a test that skips because a server is missing would be a hole that nobody
 # sees: the tests read these variables and fail instead of skipping.
@@ -58,7 +59,8 @@ help: ## print this help
 .PHONY: demo
 demo: ## watch elections on embedded Redis, nothing to set up
 	@echo 'compiling: a minute or two the first time, then seconds' >&2
-	@$(GO) run ./cmd/mandate demo
+	@$(BUILD)
+	@bin/mandate demo
 
 .PHONY: poller
 poller: ## watch the queue-feeding example, its leaders hung and killed: no server needed
@@ -138,7 +140,7 @@ lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -dif
 
 .PHONY: build
 build: ## build the static binary bin/mandate
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/mandate ./cmd/mandate
+	$(BUILD)
 
 .PHONY: check
 check: lint test build ## what a change must pass: lint, test, build

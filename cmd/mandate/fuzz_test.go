@@ -73,7 +73,7 @@ func FuzzFlags(f *testing.F) {
 		"status e --wide", "candidates e --wide", "history e --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
 		"candidates e", "resign e --reason r --timeout 5s", "pause e --by ann", "resign e --by \x1b", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
 		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
-		"console", "console a b --host x --actions", "console --actions --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
+		"console", "console a b --host x --actions", "console --actions --token-file /dev/null --http h", "demo x", "version --json",
 		"completion bash", "completion x", "help run", "help x", "--help", "", "bogus", "-x", "--", "-", "status -h", "ls --log-level debug --log-format json",
 		"--redis redis://a --redis redis://u:" + password + "@b:1/x --redis redis+sentinel://c:1 ls", "--redis redis://a,redis://b ls", "--prefix {} ls",
 		"redis://u:" + password + "@h", "status e --id=redis://u:" + password + "@h", "ls --redis= --prefix= --log-level=", "ls --\x1b[2J", "ls -\x9b",

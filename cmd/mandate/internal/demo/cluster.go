@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -25,6 +27,17 @@ const (
 	beatBound    = time.Second // of the heartbeat
 )
 
+// candidate is a candidate of the demo, with its own connections.
+type candidate struct {
+	name    string
+	color   output.Color
+	link    *link
+	quorum  *elector.Quorum
+	elector *elector.Elector
+	beat    *health.Heartbeat
+	hung    atomic.Bool // its work does not beat the heartbeat
+}
+
 // cluster has the demo's Redis nodes and candidates, and what their work has seen.
 type cluster struct {
 	transcript
@@ -32,10 +45,9 @@ type cluster struct {
 	nodes      []*miniredis.Miniredis
 	candidates []*candidate
 
-	started sync.Once // guards start
-	cancel  context.CancelFunc
-	ctx     context.Context // the lifetime of the candidates
-	wg      sync.WaitGroup
+	cancel context.CancelFunc
+	ctx    context.Context // the lifetime of the candidates
+	wg     sync.WaitGroup
 
 	seen *observations // of all candidates' work
 
@@ -70,7 +82,15 @@ func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
 func (c *cluster) newCandidate(name string, log *slog.Logger) (*candidate, error) {
 	a := &candidate{name: name, link: &link{conns: map[net.Conn]struct{}{}}, beat: health.NewHeartbeat(beatBound)}
 	var err error
-	if a.quorum, err = c.connect(a.link); err != nil {
+	var clients []redis.UniversalClient
+	for _, m := range c.nodes {
+		clients = append(clients, redis.NewClient(&redis.Options{Addr: m.Addr(), Dialer: a.link.dial}))
+	}
+	a.quorum, err = elector.NewQuorum(clients...)
+	for _, client := range clients {
+		_ = client.Close() // NewQuorum uses only their options
+	}
+	if err != nil {
 		return nil, err
 	}
 	a.elector, err = elector.New(a.quorum, elector.Config{
@@ -79,23 +99,6 @@ func (c *cluster) newCandidate(name string, log *slog.Logger) (*candidate, error
 		WorkProbeSettings: health.Settings{Interval: 100 * time.Millisecond, Timeout: 100 * time.Millisecond},
 	})
 	return a, err
-}
-
-// connect makes a quorum of the nodes, over a link that a step can cut; nil: over no link.
-func (c *cluster) connect(over *link) (*elector.Quorum, error) {
-	var clients []redis.UniversalClient
-	for _, m := range c.nodes {
-		opts := &redis.Options{Addr: m.Addr()}
-		if over != nil {
-			opts.Dialer = over.dial
-		}
-		clients = append(clients, redis.NewClient(opts))
-	}
-	q, err := elector.NewQuorum(clients...)
-	for _, client := range clients {
-		_ = client.Close() // NewQuorum uses only their options
-	}
-	return q, err
 }
 
 func (c *cluster) start() {
@@ -123,25 +126,12 @@ func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) er
 			c.observed(observation{workCanceled, a, term.Token(), time.Now()})
 			var ended *elector.Ended
 			if errors.As(context.Cause(ctx), &ended) && c.ctx.Err() == nil {
-				c.report(a, "stops, "+whyEnded(ended))
+				c.report(a, strings.TrimSuffix(fmt.Sprintf("stops, %s: %s", ended.Reason, elector.Problem(ended.Err)), ": "))
 			}
 			a.hung.Store(false)
 			c.observed(observation{workStopped, a, term.Token(), time.Now()})
 			return nil
 		}
-	}
-}
-
-// whyEnded returns why a term ended. For a failed probe its error suffices, which has the probe's
-// name.
-func whyEnded(ended *elector.Ended) string {
-	switch {
-	case ended.Err == nil:
-		return string(ended.Reason)
-	case ended.Reason == elector.ReasonUnhealthy:
-		return ended.Err.Error()
-	default:
-		return fmt.Sprintf("%s: %s", ended.Reason, elector.Problem(ended.Err))
 	}
 }
 
@@ -188,4 +178,50 @@ func (c *cluster) observed(o observation) {
 	if o.kind == workStarted {
 		c.report(o.who, fmt.Sprintf("leads with token %d", o.token))
 	}
+}
+
+// link is a candidate's network connection, which a step can cut.
+type link struct {
+	mu    sync.Mutex // guards down and conns
+	down  bool
+	conns map[net.Conn]struct{}
+}
+
+var errCut = errors.New("the network is cut")
+
+func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	down := l.down
+	l.mu.Unlock()
+	if down {
+		return nil, errCut
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		_ = conn.Close()
+		return nil, errCut
+	}
+	l.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	clear(l.conns)
+}
+
+func (l *link) restore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
 }

@@ -1,9 +1,16 @@
+// Package demo implements `mandate demo`: three embedded Redis nodes and three candidates in one
+// process, and the failures that elections protect against, each measured while it happens.
+//
+// cluster.go has the nodes and the candidates, observations.go what the candidates' work has seen,
+// steps.go the steps.
 package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
@@ -49,4 +56,81 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	}
 	summarize(p, results, time.Since(began))
 	return err
+}
+
+// attempts is how often a step is tried. The lease of the demo is short: when a busy machine
+// suspends this process for half of it, the leader loses its term, and the step fails because
+// another candidate leads.
+const attempts = 4
+
+// play plays a step with the present leader, and repeats it if it fails.
+func (c *cluster) play(ctx context.Context, i int, st step) (what, measured string, err error) {
+	for attempt := 1; ; attempt++ {
+		if i > 0 && !c.catchUp(ctx) {
+			return "", "", errors.Join(errors.New("there is no leader"), err)
+		}
+		what, measured, err = st.play(ctx, c)
+		if err == nil || attempt == attempts || ctx.Err() != nil || errors.Is(err, errBroken) {
+			return what, measured, err
+		}
+		c.note("%s", strings.Join(c.out.Wrap(fmt.Sprintf("once more: %v", err), clockWidth), "\n"))
+		c.repair()
+	}
+}
+
+// repair undoes what a failed step has left.
+func (c *cluster) repair() {
+	for _, a := range c.candidates {
+		a.link.restore()
+		a.hung.Store(false)
+	}
+}
+
+// result is the result of a step in the summary.
+type result struct {
+	step, what, measured string
+	ok                   bool
+}
+
+func summarize(p *output.Printer, results []result, took time.Duration) {
+	t := output.NewTable(output.Column{Title: "STEP"}, output.Column{}, output.Column{Title: "WHAT HAPPENED"}, output.Column{Title: "MEASURED"})
+	for i, r := range results {
+		state, color := "ok", output.Plain
+		if !r.ok {
+			state, color = "FAILED", output.Red
+		}
+		t.Row(color, fmt.Sprintf("%d  %s", i+1, r.step), state, r.what, r.measured)
+	}
+	p.Println("\n%s", p.Paint(output.Bold, "Summary"))
+	for _, line := range p.Table(t) {
+		p.Println("  %s", line)
+	}
+	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
+}
+
+// transcript prints events, each line with the time since the demo began.
+type transcript struct {
+	out   *output.Printer
+	began time.Time
+}
+
+// report prints a line about a candidate, and note prints one about something else.
+func (t transcript) report(a *candidate, what string) {
+	gap := " "
+	if strings.HasPrefix(what, "'") {
+		gap = ""
+	}
+	lines := t.out.Wrap(what, clockWidth+len(a.name+gap))
+	t.out.Println("%s  %s%s%s", t.clock(), t.out.Paint(a.color, a.name), gap, strings.Join(lines, "\n"))
+}
+
+func (t transcript) note(format string, args ...any) {
+	t.out.Println("%s  %s", t.clock(), t.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
+}
+
+// clockWidth is the width of the clock and the gap after it.
+const clockWidth = 13
+
+func (t transcript) clock() string {
+	return t.out.Paint(output.Dim, fmt.Sprintf("%9.3f s", time.Since(t.began).Seconds()))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // The page can be pictured in all of its looks. Those of the documents come from a
-// console that runs (mandate demo --console):
+// console that runs (mandate console):
 // MANDATE_SHOTS_OF=http://127.0.0.1:7481/#demo MANDATE_SHOTS=DIR.
 func TestChromiumPictures(t *testing.T) {
 	b := startBrowser(t)
