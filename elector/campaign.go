@@ -182,7 +182,7 @@ func (m *machine) meet(ctx context.Context) error {
 }
 
 // groups returns the groups of shards beside which this election must not exist: a group with its
-// name, and the group that has, or will have when it grows, a shard or an assigner whose election
+// name, and the group that may have a shard or an assigner whose election
 // has this name. A member's own elections, of its shards and of the assigner, are part of their
 // group, and not refused because of it.
 func (m *machine) groups() []string {

@@ -18,7 +18,7 @@ import (
 
 // candidate is what the goroutines of one Elector share: those of its callers, the state machine,
 // and the goroutines beside it. After New only the atomic fields and those that mu guards change,
-// and those that package shard sets before Run (since, assigns, tokenFloor, listening).
+// and those that package shard sets before Run (since, assigns, listening).
 type candidate struct {
 	cfg         Config
 	timing      lease.Timing
@@ -35,7 +35,6 @@ type candidate struct {
 	hostClock   *lease.Clock  // of this machine
 	since       lease.Stamp   // for the election of a shard, when its member began; zero: it is no shard's
 	assigns     bool          // this is the election of a group's assigner
-	tokenFloor  uint64        // the tokens must be greater than this token of another election
 	listening   func()        // called when this candidate would receive a release at once; nil: no call is wanted
 	voter       *quorum.Voter // claims, renews and releases for the state machine
 	log         *slog.Logger

@@ -31,7 +31,7 @@ type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
 	// no braces, at most 200 bytes. While a group of shards (package shard) exists, such as
 	// orders, these names are refused with ErrPermanent: orders, orders/assigner, and orders/0
-	// to orders/16383, for as many shards as the group may grow to.
+	// to orders/16383.
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
 	// part. Two running candidates must not share an id: nothing would distinguish them.

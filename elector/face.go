@@ -47,9 +47,4 @@ var _ = inside.Provide(inside.Face{
 			e.listening = f
 		}
 	},
-	Above: func(e any, token uint64) {
-		if e, ok := e.(*Elector); ok {
-			e.tokenFloor = token
-		}
-	},
 })

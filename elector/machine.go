@@ -45,7 +45,6 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	if m.begun.IsZero() {
 		m.begun = m.clock.Now()
 	}
-	before.highest = max(before.highest, c.tokenFloor)
 	if !before.configLogged {
 		before.configLogged = true
 		c.introduce()

@@ -74,8 +74,6 @@ func (r *report) groupCells() ([]string, output.Color) {
 			condition, color = "UNOWNED", output.Red
 		}
 		condition += ": " + next
-	} else if growing := g.growing(); growing != "" {
-		condition, color = growing, output.Yellow
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
 }

@@ -75,8 +75,5 @@ func (r *report) groupFinding() doctor.Finding {
 	default:
 		f.Found = fmt.Sprintf("%s is a group of shards: %s, %s members able", name, g.owned(), g.able())
 	}
-	if growing := g.Growing(); growing != "" && r.err == nil {
-		f.Found += "; " + output.Printable(growing)
-	}
 	return f
 }

@@ -60,16 +60,3 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 		return "", ""
 	}
 }
-
-// growing returns the progress of the group's growth; empty if it does not grow. What delays the
-// growth is too long for a list: mandate shards and doctor show it.
-func (g *groupReport) growing() string {
-	switch gr := g.Growth; {
-	case gr == nil:
-		return ""
-	case gr.From > 0:
-		return fmt.Sprintf("GROWING %d to %d, %d of %d cut", gr.From, gr.To, gr.From-len(gr.Uncut), gr.From)
-	default:
-		return fmt.Sprintf("TO GROW %d to %d, %d of %d members ready", g.Shards, gr.To, len(g.Members)-len(gr.Waiting), len(g.Members))
-	}
-}

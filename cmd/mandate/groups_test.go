@@ -15,7 +15,6 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
@@ -90,21 +89,6 @@ func TestLsBoundsGroups(t *testing.T) {
 	}
 }
 
-// What keeps a group from growing is named: a member with the old number, or the owner whose work
-// has not stopped.
-func TestDoctorShowsGrowth(t *testing.T) {
-	for want, growth := range map[string]*shard.Growth{
-		"; to grow from 8 to 16 shards, when all members are configured for that: not yet b": {To: 16, Waiting: []string{"b"}},
-		"; growing from 4 to 8 shards, 2 of 4 cut: not yet 1 (a), 3 (no owner)":              {To: 8, From: 4, Uncut: []int{1, 3}},
-		"8/8 owned, 1/2 members able": nil,
-	} {
-		r := groupRow(func(g *groupReport) { g.Growth, g.Members[0].Owned = growth, []int{0, 1} })
-		if f := r.groupFinding(); !strings.HasSuffix(f.Found, want) || f.Level != doctor.LevelOK {
-			t.Errorf("%v: %q, want %q", f.Level, f.Found, want)
-		}
-	}
-}
-
 // No command names the package that an error comes from.
 func TestShardsNamesNoPackage(t *testing.T) {
 	var o, e captured
@@ -140,8 +124,6 @@ func TestGroupRow(t *testing.T) {
 		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", ""},
 		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "1 of 8 shards have no owner: 2 (its owner is dead)"},
 		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - NO ASSIGNER: mandate shards tenants", "no assigner: shards stay where they are"},
-		"growing":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{From: 4, To: 8, Uncut: []int{3}} }), "tenants/* 8/8 owned - - 1/2 - GROWING 4 to 8, 3 of 4 cut", ""},
-		"to grow":     {groupRow(func(g *groupReport) { g.Growth = &shard.Growth{To: 16, Waiting: []string{"b"}} }), "tenants/* 8/8 owned - - 1/2 - TO GROW 8 to 16, 1 of 2 members ready", ""},
 		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "8 of 8 shards have no owner"},
 		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", ""},
 	} {

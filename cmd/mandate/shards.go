@@ -111,9 +111,6 @@ func (a *app) groupFields(st shard.Status) []output.Field {
 	if len(st.Moving) > 0 {
 		all = append(all, output.Field{Name: "moving", Text: shard.Set(st.Moving).String()})
 	}
-	if growing := st.Growing(); growing != "" {
-		all = append(all, output.Field{Name: "growth", Text: output.Printable(growing), Color: output.Yellow})
-	}
 	for _, err := range st.Problems {
 		all = append(all, output.Field{Name: "redis", Text: elector.Problem(err), Color: output.Yellow})
 	}
@@ -131,28 +128,22 @@ func unowned(st shard.Status) string {
 // memberTable has a row for each member.
 func memberTable(st shard.Status, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED", Right: true}, output.Column{Title: "DUE", Right: true},
-		output.Column{Title: "LOAD", Right: true}, output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT", Right: true}, output.Column{Title: "VERSION", Name: true},
+		output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT", Right: true}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "SHARDS", Rest: true})
 	for _, m := range st.Members {
 		var color output.Color
-		load, weight, where := "", "", []string{"", "", ""}
-		if m.Load != float64(len(m.Owned)) {
-			load = number(m.Load)
-		}
+		weight, where := "", []string{"", "", ""}
 		if m.Weight != 1 || wide {
 			weight = number(m.Weight)
 		}
 		if wide {
 			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
 		}
-		if m.Closed != "" || len(m.Unable) > 0 || m.Twin {
+		if m.Closed != "" || len(m.Unable) > 0 {
 			color = output.Yellow
 		}
-		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), load, moving(m), weight, m.Version}
+		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), moving(m), weight, m.Version}
 		t.Row(color, append(append(cells, where...), shard.Set(m.Owned).String())...)
-		if m.Twin {
-			t.Note(color, fmt.Sprintf("another member has the same id (this one is process %d on %s): give each its own, unless one was just killed and started again", m.PID, m.Host))
-		}
 		if m.Closed != "" {
 			t.Note(color, "wants no shards: "+m.Closed)
 		}
@@ -163,7 +154,7 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 	return t
 }
 
-// number formats a load or a weight, which may have any size.
+// number formats a due or a weight, which may have any size.
 func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 
 // moving formats how many shards a member is being given (+), and hands over (-).

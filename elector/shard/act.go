@@ -31,7 +31,7 @@ func (r *reconciler) act() {
 // begin starts to campaign for a shard, unless this member must not do so now, such as after a
 // failure.
 func (r *reconciler) begin(shard int) {
-	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || !r.isCut(shard) {
+	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() {
 		return
 	}
 	c, err := r.newCandidacy(shard)
@@ -44,11 +44,11 @@ func (r *reconciler) begin(shard int) {
 }
 
 func (r *reconciler) newCandidacy(shard int) (*candidacy, error) {
-	return newCandidacy(r.ctx, r.m, shard, r.began, r.floor(), r.work, r.send)
+	return newCandidacy(r, shard)
 }
 
 // onTick handles what changes with time alone: shards that this member may try again, work that does
-// not stop, loads, health.
+// not stop, health.
 func (r *reconciler) onTick() {
 	now := time.Now()
 	for s, u := range r.unable {
@@ -67,6 +67,5 @@ func (r *reconciler) onTick() {
 	if r.next != nil {
 		r.act()
 	}
-	r.noteCuts()
 	r.report()
 }

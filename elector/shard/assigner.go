@@ -21,10 +21,6 @@ type assigner struct {
 	last *group.Plan // the plan in force; nil: none
 	seq  uint64
 
-	loads  knownLoads
-	growth growth
-	twins  twins
-
 	snapshots []snapshot // by node
 	saw       time.Time  // when a majority of the nodes had last shown the members
 	seen      chan snapshot
@@ -40,12 +36,9 @@ type snapshot struct {
 	ok   bool
 }
 
-func newAssigner(m *Member, term *elector.Term, known *group.Plan, propose func(group.Settings)) *assigner {
+func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
 	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, loads: knownLoads{}, growth: growth{m: m, propose: propose}, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
-	if known != nil {
-		a.loads.take(known.Loads, known.Shards)
-	}
+	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
 	for i := range a.pollers {
 		a.pollers[i].woken = make(chan struct{}, 1)
 	}
@@ -74,7 +67,6 @@ func (a *assigner) run(ctx context.Context) {
 	blind := time.NewTicker(a.m.cfg.beatEvery())
 	defer blind.Stop()
 	a.saw = time.Now()
-	defer a.growth.end()
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +80,7 @@ func (a *assigner) run(ctx context.Context) {
 			}
 		case <-due:
 			due = nil
-			a.decide(ctx)
+			a.decide()
 		}
 	}
 }
@@ -151,15 +143,13 @@ func (a *assigner) members() (all []group.Member, ok bool) {
 }
 
 // decide makes a plan, and has the pollers publish it if it differs from the last one.
-func (a *assigner) decide(ctx context.Context) {
+func (a *assigner) decide() {
 	members, ok := a.members()
-	settings := a.m.gate.settings.Load()
-	if !ok || len(members) == 0 || settings == nil {
+	if !ok || len(members) == 0 {
 		return
 	}
-	a.twins.look(a.m, members)
-	a.growth.checkGrowth(ctx, *settings, members)
-	in := plan.Input{Shards: settings.Shards, Owner: none(settings.Shards), Planned: a.planned(members, settings.Shards)}
+	shards := a.m.cfg.Shards
+	in := plan.Input{Shards: shards, Owner: none(shards), Planned: a.planned(members)}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
 		for _, s := range m.Owned {
@@ -167,9 +157,7 @@ func (a *assigner) decide(ctx context.Context) {
 				in.Owner[s] = i
 			}
 		}
-		a.loads.take(m.Loads, in.Shards)
 	}
-	in.Loads = a.loads.of(in.Shards)
 	if a.last != nil {
 		in.Guest = make([]bool, in.Shards)
 		for _, s := range a.last.Guests {
@@ -192,7 +180,7 @@ func (a *assigner) decide(ctx context.Context) {
 }
 
 // planned returns by shard the member of the last plan, as an index of the living members.
-func (a *assigner) planned(members []group.Member, shards int) []int {
+func (a *assigner) planned(members []group.Member) []int {
 	if a.last == nil {
 		return nil
 	}
@@ -206,13 +194,12 @@ func (a *assigner) planned(members []group.Member, shards int) []int {
 			all[s] = index[m]
 		}
 	}
-	// The group has grown: its new shards are planned for no member yet.
-	return append(all, none(max(0, shards-len(all)))...)[:shards]
+	return all
 }
 
 // buildPlan returns the plan as it is published.
 func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: shards, Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}, Loads: map[int]float64{}}
+	p := &group.Plan{Shards: shards, Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
@@ -227,9 +214,6 @@ func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan,
 		if from != group.NoMember {
 			p.Owned[from] = append(p.Owned[from], s)
 		}
-		if l, ok := a.loads[s]; ok && to != from {
-			p.Loads[s] = l
-		}
 		if to == from || to == group.NoMember || from == group.NoMember {
 			continue
 		}
@@ -240,8 +224,7 @@ func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan,
 	return p
 }
 
-// equal reports whether two plans give the same shards to the same members. It ignores the loads:
-// they are only published along with the shards that move.
+// equal reports whether two plans give the same shards to the same members.
 func equal(a, b *group.Plan) bool {
 	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Assigned, b.Assigned, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)

@@ -308,7 +308,7 @@ func TestBadConfig(t *testing.T) {
 	})
 }
 
-// Two members with one id are reported; both work on.
+// Two members with one id are reported, by both; both work on.
 func TestTwins(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
@@ -319,15 +319,11 @@ func TestTwins(t *testing.T) {
 		}
 		twin := g.run(m, failing(-1, nil))
 		time.Sleep(4 * lease)
-		if lines := g.log.Lines("level=WARN", "two members have the same id"); len(lines) != 1 {
-			t.Errorf("%q, want one line", lines)
+		if lines := g.log.Lines("level=WARN", "another process uses the same candidate id"); len(lines) < 2 {
+			t.Errorf("%q, want a line of each", lines)
 		}
 		if len(twin.Owned()) != 4 {
 			t.Errorf("the twin owns %v", twin.Owned())
-		}
-		st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders")
-		if err != nil || len(st.Members) != 2 || !st.Members[0].Twin || !st.Members[1].Twin {
-			t.Errorf("a reader sees %+v, %v", st.Members, err)
 		}
 	})
 }

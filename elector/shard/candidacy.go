@@ -13,18 +13,16 @@ import (
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
 // reconciler's goroutine.
 type candidacy struct {
-	m       *Member
-	shard   int
-	work    Work
-	report  func(event)
-	elector *elector.Elector
-	ctx     context.Context
-	cancel  context.CancelFunc // ends the campaign, or the term
+	m        *Member
+	shard    int
+	work     Work
+	admitted func() bool // work may begin
+	report   func(event)
+	elector  *elector.Elector
+	ctx      context.Context
+	cancel   context.CancelFunc // ends the campaign, or the term
 
 	term *Term // whose work runs; nil: none
-	// again restarts the work with fewer keys, as the shard is cut. Nil: no work runs, or again
-	// was called already.
-	again context.CancelFunc
 	// rival: the plan shows another owner. reminders is how many more times to claim without a
 	// release message, once the plan shows no other owner any more.
 	rival     bool
@@ -47,9 +45,8 @@ type candidacy struct {
 // longer; over is the end of the candidacy.
 type (
 	began struct {
-		c     *candidacy
-		term  *Term
-		again context.CancelFunc
+		c    *candidacy
+		term *Term
 	}
 	ran struct {
 		c *candidacy
@@ -68,18 +65,16 @@ type (
 	}
 )
 
-// newCandidacy makes a candidacy, which start starts. began is when the member started; the
-// candidacy's tokens are above the floor.
-func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor uint64, work Work, report func(event)) (*candidacy, error) {
-	e, err := elector.New(m.quorum, m.shardConfig(shard))
+// newCandidacy makes a candidacy, which start starts.
+func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
+	e, err := elector.New(r.m.quorum, r.m.shardConfig(shard))
 	if err != nil {
 		return nil, err
 	}
-	inside.Began(e, began)
-	inside.Above(e, floor)
-	c := &candidacy{m: m, shard: shard, work: work, report: report, elector: e, since: time.Now()}
+	inside.Began(e, r.began)
+	c := &candidacy{m: r.m, shard: shard, work: r.work, admitted: r.admission.holds, report: r.send, elector: e, since: time.Now()}
 	inside.Listening(e, func() { c.report(listens{c}) })
-	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.ctx, c.cancel = context.WithCancel(r.ctx)
 	return c, nil
 }
 
@@ -99,45 +94,32 @@ func (c *candidacy) start() {
 	}()
 }
 
-// serve runs the work of one term, and runs it again with the new number of shards when the group
-// grows during the term.
-func (c *candidacy) serve(ctx context.Context, term *elector.Term) error {
-	for {
-		shards, ok := c.m.gate.enter(ctx, c.shard, term.Token(), term.Valid)
-		if !ok {
+// serve runs the work of one term.
+func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
+	for !c.admitted() {
+		select {
+		case <-ctx.Done():
 			return nil // the term has ended before any work began
-		}
-		if again, err := c.perform(ctx, &Term{Term: term, Shard: c.shard, Shards: shards}); !again {
-			return err
+		case <-time.After(admissionPoll):
 		}
 	}
-}
-
-// perform runs the work until its term ends, or the shard is cut; then again is true.
-func (c *candidacy) perform(ctx context.Context, term *Term) (again bool, err error) {
-	inner, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
+	term := &Term{Term: won, Shard: c.shard, Shards: c.m.cfg.Shards}
 	c.m.own(term)
-	c.report(began{c, term, func() { cut(errCut) }})
+	c.report(began{c, term})
 	defer func() {
 		c.m.disown(term)
 		c.report(ran{c})
 	}()
-	err = c.work(inner, term)
-	if ctx.Err() == nil && inner.Err() != nil {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			c.m.log().Warn("the work of a shard failed as it ended for a growth of the group", "shard", term.Shard, "error", err)
-		}
-		return true, nil
-	}
+	err := c.work(ctx, term)
 	var why *elector.Ended
 	if errors.As(term.Err(), &why) && leaves(why.Reason) {
 		c.cancel() // now, or the Elector would campaign again
 	}
-	return false, err
+	return err
 }
 
-var errCut = errors.New("the group grows: the shard has fewer keys from now on")
+// admissionPoll is the time between two looks at the admission, which a beat is about to renew.
+const admissionPoll = 10 * time.Millisecond
 
 // leaves reports whether a shard should move to another member after a term that ended for this
 // reason. After any other reason this member campaigns again at once, because it is not at fault.
@@ -192,15 +174,15 @@ func (c *candidacy) gotWarm(err error) {
 }
 
 // elected records that this member owns the shard.
-func (c *candidacy) elected(term *Term, again context.CancelFunc) {
-	if c.term, c.again = term, again; c.cool != nil {
+func (c *candidacy) elected(term *Term) {
+	if c.term = term; c.cool != nil {
 		c.cool()
 	}
 }
 
 // workDone records that the work has returned. The candidacy then campaigns again unless it ends.
 func (c *candidacy) workDone() {
-	c.term, c.again, c.cool, c.warm = nil, nil, nil, false
+	c.term, c.cool, c.warm = nil, nil, false
 	c.listens, c.since = false, time.Now()
 }
 

@@ -30,11 +30,8 @@ type Config struct {
 	// Group is the name that all members share. Required; no spaces, no braces, at most
 	// 180 bytes, and not the name of an election.
 	Group string
-	// Shards is the number of shards, from 1 to 16,384. Required. A running group can grow to a
-	// multiple of it: give the members the new number, one after another. Those that already have
-	// the new number share the present shards with the others, and the group grows when all
-	// members have had it for a lease. While other members are alive, a member with any other
-	// number is refused.
+	// Shards is the number of shards, from 1 to 16,384, the same for all members. Required. While
+	// members with another number are alive, a member is refused.
 	Shards int
 	// ID names this member. Default: host name, process id and a random part.
 	ID string
@@ -91,14 +88,6 @@ type Config struct {
 	// for others to take its shards over, Moves of them at one time. Default one lease;
 	// negative: Warm is not called.
 	WarmTimeout time.Duration
-	// Load, if set, returns the load of a shard that this member owns, in any unit that all
-	// members share. It is called eight times per lease, on a goroutine of its own. Zero is an
-	// idle shard. While Load hangs, panics, or returns less than zero, a shard keeps the load
-	// that it had. Plans use the mean of about four leases. Until a shard has been measured for
-	// that long it counts as an average one; a shard that moves keeps its load. Default: all
-	// shards are equal.
-	Load func(shard int) float64
-
 	// Logger gets one line per change. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -169,12 +158,9 @@ func (c Config) candidate(election string, lease time.Duration) elector.Config {
 	}
 }
 
-// beatsPerLease is how often per lease a member requests the plan, and measures its shards.
-const beatsPerLease = 8
-
 // Times that follow from the lease. A member counts as dead after half a lease, so its shards
 // are planned for others before their locks lapse, even if the assigner died with it.
-func (c Config) beatEvery() time.Duration      { return c.Lease / beatsPerLease }
+func (c Config) beatEvery() time.Duration      { return c.Lease / 8 }
 func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
@@ -205,8 +191,3 @@ func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 
 // remembered is how long the nodes keep a group without members. After that time no former
 // member holds a lock any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }
-
-// fits reports whether a member with this configuration can join a group with these settings.
-func (c Config) fits(s group.Settings) bool {
-	return c.Lease == s.Lease && c.Shards >= s.Shards && c.Shards%s.Shards == 0
-}

@@ -31,20 +31,20 @@ func (l *link) rest(ctx context.Context, d time.Duration) bool {
 }
 
 // beat reports to one node, again and again, that this member is alive, and reads the plan from it.
-func (l *link) beat(ctx context.Context, m *Member, node int, record func() (group.Record, group.Settings), report func(event)) {
+func (l *link) beat(ctx context.Context, r *reconciler, node int) {
 	var have group.Version
 	for {
-		sent, at := time.Now(), m.gate.recent.now()
-		self, settings := record()
-		got, err := m.store.Beat(ctx, node, settings, self, have)
-		if err == nil {
-			m.gate.recent.saw(node, got.Settings.Shards, at)
+		sent, at := time.Now(), r.admission.clock.Now()
+		self, settings := r.sends()
+		got, err := r.m.store.Beat(ctx, node, settings, self, have)
+		if got.Accepted {
+			r.admission.accepted(node, at)
 		}
 		if got.Plan != nil {
 			have = got.Plan.Version
 		}
-		report(answer{node: node, Answer: got, err: err, took: time.Since(sent)})
-		if !l.rest(ctx, max(m.cfg.beatEvery()-time.Since(sent), minBeat)) {
+		r.send(answer{node: node, Answer: got, err: err, took: time.Since(sent)})
+		if !l.rest(ctx, max(r.m.cfg.beatEvery()-time.Since(sent), minBeat)) {
 			return
 		}
 	}

@@ -94,7 +94,6 @@ func (r *reconciler) apply() {
 			r.take(e)
 		}
 	}
-	r.cut()
 	if r.changed {
 		r.changed = false
 		if r.next != nil {

@@ -33,7 +33,6 @@ type Member struct {
 	silent          atomic.Bool  // no majority of the nodes answers
 	tooSlowToAssign atomic.Bool  // no majority answers within assignerTrip
 	blindUntil      atomic.Int64 // no campaign as the assigner until then, Unix ns: it could not read the members
-	gate            gate
 	warms           warms
 
 	mu     sync.Mutex // guards all below
@@ -71,8 +70,6 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
-	m.gate.nodes, m.gate.store, m.gate.again = nodes, m.store, cfg.beatEvery()/8
-	m.gate.recent = newRecent(nodes.Len(), cfg.beatEvery())
 	if cfg.Probe != nil {
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("shard: Probe: %w", err)
@@ -122,13 +119,8 @@ var errNotProbed = errors.New("the probe has not answered yet")
 // ID returns the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
 
-// Shards returns how many shards the group has: fewer than Config.Shards until it has grown.
-func (m *Member) Shards() int {
-	if s := m.gate.settings.Load(); s != nil {
-		return s.Shards
-	}
-	return m.cfg.Shards
-}
+// Shards returns how many shards the group has.
+func (m *Member) Shards() int { return m.cfg.Shards }
 
 // Lease returns the lease of each shard.
 func (m *Member) Lease() time.Duration { return m.cfg.Lease }

@@ -14,8 +14,7 @@ func ElectionOf(group string, shard int) string { return protocol.ElectionOfShar
 func ElectionOfAssigner(group string) string { return protocol.ElectionOfAssigner(group) }
 
 // Of returns the shard to which a key belongs among the given number of shards: a hash (FNV-1a,
-// 64 bits, its halves mixed) modulo that number. It is the same in every version. When the number
-// of shards n is multiplied, the keys of shard s go to the shards s, s+n, s+2n and so on.
+// 64 bits, its halves mixed) modulo that number. It is the same in every version.
 func Of(key string, shards int) int {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key)

@@ -32,7 +32,7 @@ func TestNameOfAShard(t *testing.T) {
 		if len(c.Nodes) > 1 {
 			c.Nodes[2].Set(testredis.Down)
 		}
-		// The group may grow: the lock of a shard that it does not have yet is no other election's either.
+		// Whatever the number of its shards: another group of that name may have more.
 		for _, name := range []string{"orders/3", "orders/99", "orders/16383", "orders/assigner"} {
 			refused(name, c.Start("x", named(name)).Ended(time.Second))
 			refused(name, c.Start("o", named(name), func(cfg *elector.Config) { cfg.Observer = true }).Ended(time.Second))

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 // reconciler has a candidacy for each shard that the plan assigns to this member. Its fields belong
@@ -26,11 +28,8 @@ type reconciler struct {
 	took     []roundTrips  // how long each node took to answer
 	joined   bool          // a node has accepted this member
 
-	settings group.Settings  // of the group; the zero value: not known yet
-	shown    []*group.Answer // the last answer of each node; nil: none yet
-	agreed   bool            // false: only this member's own configuration, with which it would start the group
-	landed   time.Time       // since when a majority of the nodes has them; zero: no majority has
-	cuts     map[int]uint64  // while the group grows: the shards that are cut, with the token of the cutting term
+	shown     []*group.Settings // of the group, as each node has last answered; nil: not yet
+	admission admission
 
 	plan    *group.Plan // in force
 	me      int         // this member's index in plan.Members
@@ -38,7 +37,6 @@ type reconciler struct {
 	owner   []int       // by shard: the member that owned it when the plan was made
 	running map[int]*candidacy
 	unable  map[int]inability
-	meter   meter
 	closing bool
 	led     bool      // this member has owned a shard
 	leaveBy time.Time // deadline of leave; set before the links end
@@ -50,6 +48,7 @@ type reconciler struct {
 	mu     sync.Mutex // guards all below, which only Run's goroutine writes
 	self   group.Member
 	record group.Record // of self
+	joins  bool         // the beats make this member one of the group; else they only query its settings
 	seen   *group.Plan  // the plan in force, for a new assigner
 }
 
@@ -66,14 +65,18 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	n := m.nodes.Len()
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), inbox: newInbox(),
-		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, meter: meter{}, unable: map[int]inability{},
-		shown: make([]*group.Answer, n), me: group.NoMember,
+		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
+		shown: make([]*group.Settings, n), me: group.NoMember,
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
-			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight, Shards: m.cfg.Shards,
+			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight,
 		},
 	}
 	r.record = r.self.Record()
+	r.admission = admission{
+		clock: cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil)), timing: lease.Timing{Lease: m.cfg.Lease},
+		majority: m.nodes.Majority(), byNode: make([]lease.Stamp, n),
+	}
 	for i := range r.links {
 		r.links[i].woken = make(chan struct{}, 1)
 		r.answered = append(r.answered, time.Now())
@@ -84,14 +87,20 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 // send queues an event for the reconciler, unless the reconciler has ended. It does not block.
 func (r *reconciler) send(e event) { r.inbox.put(e) }
 
-// sends returns what the links send: this member's record, and the group's settings as it knows them.
+// sends returns what the links send: this member's record, and its settings once it joins.
 func (r *reconciler) sends() (self group.Record, settings group.Settings) {
-	if s := r.m.gate.settings.Load(); s != nil {
-		settings = *s
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.joins {
+		settings = r.m.cfg.settings()
+	}
 	return r.record, settings
+}
+
+func (r *reconciler) wakeLinks() {
+	for i := range r.links {
+		r.links[i].wake()
+	}
 }
 
 // known returns the plan in force.

@@ -34,7 +34,6 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	next.Loads = r.meter.of(next.Owned)
 	next.Closed, next.Why = r.closing, ""
 	if r.closing {
 		next.Why = "stopping"
@@ -49,13 +48,11 @@ func (r *reconciler) report() {
 	r.mu.Lock()
 	r.self, r.record = next, record
 	r.mu.Unlock()
-	for i := range r.links {
-		r.links[i].wake()
-	}
+	r.wakeLinks()
 }
 
 func same(a, b group.Member) bool {
-	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
+	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Ready, b.Ready)
 }
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")

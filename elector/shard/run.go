@@ -38,12 +38,11 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	defer m.running.Store(false)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	m.gate.recent.run(ctx)
 	r := newReconciler(inner, m, work)
 	var all sync.WaitGroup
 	for node := range r.links {
 		all.Go(func() {
-			r.links[node].beat(inner, m, node, r.sends, r.send)
+			r.links[node].beat(inner, r, node)
 			r.leave(inner, node)
 		})
 	}
@@ -53,9 +52,6 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	unsubscribe := m.bus.Subscribe(m.store.Changes, r.notify)
 	if m.probe != nil {
 		all.Go(func() { _ = m.probe.Run(inner) })
-	}
-	if m.cfg.Load != nil {
-		go m.weigh(inner, r.send)
 	}
 	all.Go(func() { r.assign(inner) })
 	err := r.run(ctx)
@@ -69,7 +65,7 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 // notify handles a message on the group's channel. The message reports only that something has
 // changed; the next beat to that node returns what.
 func (r *reconciler) notify(s pubsub.Signal) {
-	if s.Kind == pubsub.Message && (s.Payload == "plan" || s.Payload == "cut") || s.Kind == pubsub.Subscribed {
+	if s.Kind == pubsub.Message && s.Payload == "plan" || s.Kind == pubsub.Subscribed {
 		r.links[s.Node].wake()
 	}
 }
@@ -95,7 +91,7 @@ func (r *reconciler) assign(ctx context.Context) {
 	if err == nil {
 		inside.Assigns(e)
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-			newAssigner(m, term, r.known(), r.propose).run(ctx)
+			newAssigner(m, term, r.known()).run(ctx)
 			return nil
 		})
 	}

@@ -335,6 +335,31 @@ func TestOtherSettings(t *testing.T) {
 	})
 }
 
+// A member that was away while the group was started anew with another number of shards ends, and
+// owns nothing before.
+func TestOtherSettingsMeanwhile(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		a := g.join("a")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		c.Each(testredis.Cut, "a")
+		time.Sleep(3 * lease)
+		g.shards = 6
+		g.l = newLedger(t)
+		b := g.join("b")
+		g.eventually(2*time.Second, "b owns all", func() bool { return g.l.even(6, "b") })
+		b.stop() // its locks are free, and its group is remembered
+		_ = b.ended(t, lease)
+		c.Heal()
+		if err := a.ended(t, lease); err == nil || !strings.Contains(err.Error(), "the members of the group have 6 shards") {
+			t.Errorf("Run: %v", err)
+		}
+		if n := g.l.counts()["a"]; n > 0 {
+			t.Errorf("a owns %d shards", n)
+		}
+	})
+}
+
 func TestOwnerOf(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 16)

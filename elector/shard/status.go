@@ -27,8 +27,7 @@ type Status struct {
 	Assigner string // its id; empty: none leads, or that could not be read
 	Members  []MemberStatus
 	Unowned  []Vacancy
-	Moving   []int   // shards that one member owns and that are planned for another one
-	Growth   *Growth // nil: the group does not grow, and no member is configured for more shards
+	Moving   []int // shards that one member owns and that are planned for another one
 	// Problems are the errors of single nodes. All other fields come from the remaining nodes.
 	Problems []error
 }
@@ -42,18 +41,11 @@ type MemberStatus struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
-	Configured  int     `json:"configured"`       // Config.Shards of the member
 	Closed      string  `json:"closed,omitempty"` // why it wants no shards: stopping, unhealthy or cut off; empty: it wants some
 	Owned       []int   `json:"owned"`
 	Planned     []int   `json:"planned"`          // shards that it should own
 	Unable      []int   `json:"unable,omitempty"` // shards that it has failed at lately
-	Load        float64 `json:"load"`             // of the shards it owns; counted in shards unless Config.Load is set
-	Due         float64 `json:"due"`              // its part of the whole load, by weight
-	// Loads are those of the single shards that it owns, as measured by Config.Load.
-	Loads map[int]float64 `json:"loads,omitempty"`
-	// Twin: another living member has the same id. After a member was killed and started again,
-	// its former incarnation counts as alive for up to half a lease.
-	Twin bool `json:"twin,omitempty"`
+	Due         float64 `json:"due"`              // the shards that it should own, by weight
 }
 
 // Set is a set of shards in ascending order.
@@ -102,14 +94,13 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	}
 	p := newest(plansOf(views), nodes.Majority())
 	if p != nil && p.Shards != st.Shards {
-		p = nil // a plan from before the group began to grow
+		p = nil // of a former group with that name
 	}
-	st.Growth = growthOf(settings, members, views, nodes.Majority())
 	st.describe(members, p)
 	return st, nil
 }
 
-// settingsOf returns the settings that most nodes have; of equally many, the later ones (After).
+// settingsOf returns the settings that most nodes have; of equally many, those with more shards.
 func settingsOf(views []group.View) (best group.Settings) {
 	count := map[group.Settings]int{}
 	for _, v := range views {
@@ -118,7 +109,7 @@ func settingsOf(views []group.View) (best group.Settings) {
 		}
 	}
 	for s, n := range count {
-		if n > count[best] || n == count[best] && s.After(best) {
+		if n > count[best] || n == count[best] && s.Shards > best.Shards {
 			best = s
 		}
 	}
@@ -159,12 +150,8 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			}
 		}
 	}
-	loads, owner := map[int]float64{}, map[int]string{}
-	total, weights := 0.0, 0.0
+	owner, weights := map[int]string{}, 0.0
 	for _, m := range members {
-		for s, l := range m.Loads {
-			loads[s] = l
-		}
 		for _, s := range m.Owned {
 			owner[s] = m.Incarnation
 		}
@@ -172,44 +159,25 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			weights += m.Weight
 		}
 	}
-	average := averageOf(loads)
-	for s := range st.Shards {
-		total += loadOf(loads, s, average)
-	}
 	for _, m := range members {
 		one := MemberStatus{
-			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight, Configured: m.Shards,
-			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable, Loads: m.Loads,
+			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
+			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable,
 		}
 		if m.Closed {
 			one.Closed = cmp.Or(m.Why, "closed")
 		} else {
-			one.Due = total * m.Weight / weights
-		}
-		for _, s := range m.Owned {
-			one.Load += loadOf(loads, s, average)
+			one.Due = float64(st.Shards) * m.Weight / weights
 		}
 		st.Members = append(st.Members, one)
 	}
-	for i := 1; i < len(st.Members); i++ { // they are sorted by id
-		if a, b := &st.Members[i-1], &st.Members[i]; a.ID == b.ID {
-			a.Twin, b.Twin = true, true
-		}
-	}
 	for s := range st.Shards {
 		if owner[s] == "" {
-			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(st.Growth, s, next[s], gone[s], members, p)})
+			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], gone[s], members, p)})
 		} else if i := slices.IndexFunc(st.Members, func(m MemberStatus) bool { return m.Incarnation == owner[s] }); next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
 			st.Moving = append(st.Moving, s)
 		}
 	}
-}
-
-func loadOf(loads map[int]float64, shard int, average float64) float64 {
-	if l, ok := loads[shard]; ok {
-		return l
-	}
-	return average
 }
 
 // MarshalJSON returns what `mandate shards --json` prints: durations in milliseconds.
@@ -226,9 +194,8 @@ func (st Status) MarshalJSON() ([]byte, error) {
 		Members  []MemberStatus `json:"members"`
 		Unowned  []Vacancy      `json:"unowned"`
 		Moving   []int          `json:"moving"`
-		Growth   *Growth        `json:"growth,omitempty"`
 		Problems []string       `json:"problems"`
-	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), st.Growth, problems})
+	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), problems})
 }
 
 // list makes an empty list of nil, so that the JSON has [] instead of null.

@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		a := st.Members[0]
-		if a.ID != "a" || len(a.Owned) != 8 || !slices.Equal(a.Owned, a.Planned) || a.Load != 8 || a.Due != 8 || a.Version != "1.2.3" || a.Weight != 2 || a.Closed != "" {
+		if a.ID != "a" || len(a.Owned) != 8 || !slices.Equal(a.Owned, a.Planned) || a.Due != 8 || a.Version != "1.2.3" || a.Weight != 2 || a.Closed != "" {
 			t.Errorf("%+v", a)
 		}
 		text, err := json.Marshal(st)

@@ -17,7 +17,7 @@ func (r *reconciler) take(e event) {
 	case answer:
 		r.answeredBy(e)
 	case began:
-		e.c.elected(e.term, e.again)
+		e.c.elected(e.term)
 		r.led, r.changed = true, true
 	case listens:
 		e.c.listens, r.changed = true, true
@@ -28,11 +28,6 @@ func (r *reconciler) take(e event) {
 		r.termOver(e.c)
 	case over:
 		r.candidacyOver(e)
-	case weighed:
-		r.meter.take(e)
-		r.changed = true
-	case proposal:
-		r.proposed(group.Settings(e))
 	case failure:
 		r.failed = cmp.Or(r.failed, e.err)
 	}
@@ -80,7 +75,7 @@ func (r *reconciler) answeredBy(a answer) {
 	r.errs[a.node], r.took[a.node] = a.err, r.took[a.node].add(a.took)
 	if a.err == nil {
 		r.joined, r.answered[a.node] = r.joined || a.Accepted, time.Now()
-		r.shown[a.node] = &a.Answer
+		r.shown[a.node] = &a.Settings
 		r.agree()
 	}
 	if rediserr.Permanent(a.err) {

@@ -9,8 +9,7 @@ type Term struct {
 
 	Shard int // from 0
 	// Shards is the number of shards in the group: the work covers the keys that belong to Shard
-	// out of Shards (Has). When the group grows, the work of each shard is ended and begins again,
-	// with fewer keys and the same token.
+	// out of Shards (Has).
 	Shards int
 }
 

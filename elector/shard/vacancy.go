@@ -1,9 +1,6 @@
 package shard
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
@@ -23,9 +20,8 @@ func (l lost) add(id string, shards group.Set) {
 	}
 }
 
-// whyUnowned returns why no member may report a shard as its own. g is nil unless the group grows, or
-// its members are configured for more shards.
-func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member, p *group.Plan) string {
+// whyUnowned returns why no member may report a shard as its own.
+func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
 	unable, closed := 0, 0
 	for _, m := range members {
 		if m.Closed {
@@ -35,8 +31,6 @@ func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member,
 		}
 	}
 	switch {
-	case g != nil && g.From > 0 && shard >= g.From && slices.Contains(g.Uncut, shard%g.From):
-		return fmt.Sprintf("the group grows, and shard %d of %d, of which it is a part, is not cut yet: its work must stop first", shard%g.From, g.From)
 	case p == nil:
 		return "there is no plan: no assigner leads"
 	case closed == len(members):

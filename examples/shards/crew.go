@@ -69,28 +69,9 @@ func (c *crew) close() {
 }
 
 // member starts a member of the group.
-func (c *crew) member(id string, more ...string) error { return c.memberOf(c.shards, id, more...) }
-
-// memberOf starts a member that is configured for so many shards.
-func (c *crew) memberOf(shards int, id string, more ...string) error {
+func (c *crew) member(id string, more ...string) error {
 	args := append(slices.Clone(c.work), more...)
-	return c.start(id, append(args, "--shards", strconv.Itoa(shards), "--id", id)...)
-}
-
-// deploy restarts members with another number of shards, one after another. It waits until the
-// shards are owned evenly before it restarts the next one.
-func (c *crew) deploy(ctx context.Context, shards int, names ...string) error {
-	for i, name := range names {
-		if i > 0 {
-			if _, err := c.awaitEven(ctx, names...); err != nil {
-				return err
-			}
-		}
-		if err := errors.Join(c.stop(name), c.memberOf(shards, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.start(id, append(args, "--shards", strconv.Itoa(c.shards), "--id", id)...)
 }
 
 func (c *crew) start(name string, args ...string) error {

@@ -74,60 +74,6 @@ func membersDie(t *testing.T, db string) {
 	}
 }
 
-// A group grows while it works: its members are restarted with twice the shards, and meanwhile one
-// joins, one hangs at a tenant, one is suspended, and one is killed and comes back.
-func TestRealGroupGrowsSQLite(t *testing.T) {
-	groupGrows(t, filepath.Join(t.TempDir(), "invoices.db"))
-}
-
-func TestRealGroupGrowsPostgres(t *testing.T) { groupGrows(t, servertest.Postgres(t)) }
-
-func groupGrows(t *testing.T, db string) {
-	var urls []string
-	for _, s := range servertest.RedisN(t, 3, servertest.AOF...) {
-		urls = append(urls, s.URL())
-	}
-	c := newTestCrew(t, db, urls)
-	c.ok(c.start("shop", "sell", "--rate", "200"))
-	for _, name := range []string{"m1", "m2", "m3"} {
-		c.ok(c.member(name))
-	}
-	c.even("at first", "m1", "m2", "m3")
-
-	const grown = 2 * realShards
-	c.ok(c.stop("m1"))
-	c.ok(c.memberOf(grown, "m1", "--hang-after", "2s"))
-	c.ok(c.memberOf(grown, "m4"))
-	c.even("with members for both numbers", "m1", "m2", "m3", "m4")
-	c.kill("m3")
-	c.ok(c.memberOf(grown, "m3"))
-	c.even("when the one that was killed is back", "m1", "m2", "m3", "m4")
-	c.ok(c.stop("m2"))
-	c.ok(c.memberOf(grown, "m2"))
-	// It wakes up when the group has grown, or is about to: with what it knew before.
-	c.ok(c.suspend(t.Context(), "m4"))
-	c.shards = grown
-	c.even("grown, without the one that is suspended", "m1", "m2", "m3")
-	c.signal("m4", syscall.SIGCONT)
-	c.even("after it was resumed", "m1", "m2", "m3", "m4")
-	c.kill("m1")
-	c.even("after a death", "m2", "m3", "m4")
-
-	c.ok(c.stop("shop"))
-	r, err := verifyWithin(t.Context(), c.crew.db, waitLimit)
-	c.ok(err)
-	var out strings.Builder
-	r.print(&out)
-	t.Log("\n" + out.String())
-	if r.shards <= realShards {
-		t.Errorf("invoices in %d shards: nothing was written after the growth", r.shards)
-	}
-	c.ok(r.verdict())
-	for _, name := range c.rest() {
-		c.ok(c.stop(name))
-	}
-}
-
 // testCrew is a crew whose errors end the test.
 type testCrew struct {
 	*crew

@@ -22,12 +22,11 @@ const (
 	demoLimit  = 4 * time.Minute // bounds a run that is stuck; it takes about 20 s
 	demoLease  = 3 * time.Second
 	demoShards = 12
-	demoGrown  = 24
 )
 
 // demo runs everything on one machine without any server: members as processes, an embedded Redis,
-// SQLite. One member joins, one hangs at a tenant, one is suspended, one is killed, and the group
-// grows.
+// SQLite. One member joins, one hangs at a tenant, one is suspended, one is killed, and one is
+// stopped.
 func (a *app) demo(interrupted context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
 	defer cancel()
@@ -70,7 +69,7 @@ func (s *demoRun) play(ctx context.Context) error {
 	if err := s.start("shop", "sell"); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.together, s.joins, s.hangs, s.suspended, s.killed, s.stops, s.grows} {
+	for _, step := range []func(context.Context) error{s.together, s.joins, s.hangs, s.suspended, s.killed, s.stops} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -141,16 +140,6 @@ func (s *demoRun) stops(ctx context.Context) error {
 		return err
 	}
 	return s.even(ctx, "the others own its shards", s.rest(name)...)
-}
-
-func (s *demoRun) grows(ctx context.Context) error {
-	names := s.rest()
-	s.next("%s are restarted with %d shards, one after another", strings.Join(names, " and "), demoGrown)
-	if err := s.deploy(ctx, demoGrown, names...); err != nil {
-		return err
-	}
-	s.shards = demoGrown
-	return s.even(ctx, "the group has grown, all shards have owners", names...)
 }
 
 // even waits until these members own all shards evenly, and prints what has moved since the last

@@ -16,8 +16,7 @@ import (
 )
 
 // database has the tenants, their invoices, and a mark for each tenant, which is the newest token
-// that has written. One mark per shard would suffice if the number of shards never changed. When
-// the group grows, a tenant moves from one shard to another, and its tokens remain in order.
+// that has written.
 type database struct {
 	*sql.DB
 	sqlite bool
@@ -99,13 +98,6 @@ func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 
 // openInvoices is how many invoices remain to be written, by tenant.
 type openInvoices map[string]int64
-
-func (o openInvoices) sum() (n int64) {
-	for _, open := range o {
-		n += open
-	}
-	return n
-}
 
 // open returns the tenants with open invoices for which mine returns true.
 func (db *database) open(ctx context.Context, mine func(tenant string) bool) (openInvoices, error) {

@@ -45,20 +45,8 @@ func TestFormerOwnerIsRefused(t *testing.T) {
 					t.Errorf("%d invoices, want %d, %v", n, want, err)
 				}
 			}
-			// The group has grown, and the tenant belongs to another shard.
-			order(t, db, "a", 1)
-			if n, err := db.write(t.Context(), "a", writer{"g", 15, 1002, "m3"}); n != 1 || err != nil {
-				t.Errorf("after the growth: %d invoices, %v", n, err)
-			}
-			order(t, db, "a", 1)
-			if n, err := db.write(t.Context(), "a", newer); n != 0 || !errors.Is(err, fence.ErrStale) {
-				t.Errorf("the owner of before the growth wrote %d invoices, %v", n, err)
-			}
-			if n, err := db.write(t.Context(), "a", writer{"g", 15, 1002, "m3"}); n != 1 || err != nil {
-				t.Errorf("after it: %d invoices, %v", n, err)
-			}
 			r, err := verifyWithin(t.Context(), db, 0)
-			if err != nil || r.verdict() != nil || r.invoices != batch+6 {
+			if err != nil || r.verdict() != nil || r.invoices != batch+4 {
 				t.Errorf("%+v, %v, %v", r, r.verdict(), err)
 			}
 		})
@@ -70,17 +58,6 @@ func order(t *testing.T, db *database, tenant string, n int) {
 	for range n {
 		if err := db.sell(t.Context(), tenant); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// A load that follows each invoice would move shards all the time.
-func TestLoadHasSteps(t *testing.T) {
-	w := &worker{byShard: make([]state, 1)}
-	for open, want := range map[int64]float64{0: 1, 20: 1, 99: 1, 100: 2, 1234: 13} {
-		w.byShard[0].open.Store(open)
-		if got := w.load(0); got != want {
-			t.Errorf("%d open invoices: a load of %v, want %v", open, got, want)
 		}
 	}
 }

@@ -33,11 +33,8 @@ type worker struct {
 	hangsTenant atomic.Pointer[string] // the name of that tenant
 }
 
-// state is what the probe and the load of a shard use.
-type state struct {
-	beat *health.Heartbeat
-	open atomic.Int64
-}
+// state is what the probe of a shard uses.
+type state struct{ beat *health.Heartbeat }
 
 func (a *app) workCommand() *cobra.Command {
 	w := &worker{}
@@ -58,7 +55,7 @@ func (a *app) workCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&w.id, "id", "", "this member's name (default: host name and process id)")
 	f.StringVar(&w.group, "group", "invoices", "the group's name")
-	f.IntVar(&w.shards, "shards", 12, "number of shards; a running group grows to a multiple of it\nwhen all members have that")
+	f.IntVar(&w.shards, "shards", 12, "number of shards; the same for all members")
 	f.DurationVar(&w.lease, "lease", 5*time.Second, "the shards of a member that dies move after it; the same for all members")
 	f.DurationVar(&w.stall, "stall", 3*time.Second, "a shard whose work makes no progress for so long moves to another member")
 	f.DurationVar(&w.interval, "interval", 100*time.Millisecond, "time between looks for open invoices")
@@ -91,19 +88,12 @@ func (w *worker) run(ctx context.Context, a *app) error {
 		// ... and a shard whose work makes no progress moves to another member, alone.
 		WorkProbe:         func(s int) health.Probe { return health.Named("invoicing", w.byShard[s].beat) },
 		WorkProbeSettings: health.Settings{Interval: w.stall / 4},
-		Load:              w.load,
 	})
 	if err != nil {
 		return err
 	}
 	return member.Run(ctx, w.serve)
 }
-
-// loadStep is how many open invoices increase the load of a shard by 1. A load that followed each
-// invoice would move shards all the time.
-const loadStep = 100
-
-func (w *worker) load(s int) float64 { return float64(1 + w.byShard[s].open.Load()/loadStep) }
 
 // serve does the work of one shard until its term ends.
 func (w *worker) serve(ctx context.Context, term *shard.Term) error {
@@ -130,22 +120,18 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 // pass writes the open invoices of the shard's tenants.
 func (w *worker) pass(ctx context.Context, term *shard.Term) error {
 	s := &w.byShard[term.Shard]
-	// term.Has assigns tenants among Term.Shards, which are fewer than w.shards until the group has
-	// grown.
 	open, err := w.db.open(ctx, term.Has)
 	if err != nil {
 		return err
 	}
-	s.open.Store(open.sum())
 	for tenant := range open {
 		if err := w.collect(ctx, tenant); err != nil {
 			return err
 		}
-		n, err := w.db.write(ctx, tenant, writer{w.group, term.Shard, term.Token(), w.id})
+		_, err := w.db.write(ctx, tenant, writer{w.group, term.Shard, term.Token(), w.id})
 		if err != nil {
 			return err
 		}
-		s.open.Add(-n)
 		s.beat.Beat()
 	}
 	return nil

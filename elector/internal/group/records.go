@@ -18,18 +18,10 @@ const (
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )
 
-// Settings are what all members of a group must agree on. They change only when the group grows:
-// {64} becomes {128 from 64}, and, when no shard is owned as one of 64 any more, {128}.
+// Settings are what all members of a group must agree on.
 type Settings struct {
 	Shards int
 	Lease  time.Duration
-	From   int    // the group grows from that many shards; 0: it does not grow
-	Floor  uint64 // tokens of the shards must be greater: the highest with which a shard was cut in an earlier growth
-}
-
-// After reports whether a group with the settings o can grow to the settings f.
-func (f Settings) After(o Settings) bool {
-	return f.Shards > o.Shards || f.Shards == o.Shards && o.From > 0 && f.From == 0
 }
 
 func (f Settings) String() string {
@@ -37,45 +29,40 @@ func (f Settings) String() string {
 }
 
 type settingsJSON struct {
-	Version int    `json:"v"`
-	Shards  int    `json:"shards"`
-	LeaseMs int64  `json:"lease_ms"`
-	From    int    `json:"from,omitempty"`
-	Floor   uint64 `json:"floor,omitempty"`
+	Version int   `json:"v"`
+	Shards  int   `json:"shards"`
+	LeaseMs int64 `json:"lease_ms"`
 }
 
 const settingsVersion = 1
 
 func (f Settings) encode() string {
-	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds(), From: f.From, Floor: f.Floor})
+	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
 }
 
 func parseSettings(s string) (Settings, error) {
 	var j settingsJSON
-	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 || j.Shards < 1 || j.Shards > MaxShards ||
-		j.From < 0 || j.From >= j.Shards || j.From > 0 && j.Shards%j.From != 0 {
+	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 || j.Shards < 1 || j.Shards > MaxShards {
 		return Settings{}, fmt.Errorf("holds %.100q, which no member wrote: delete it", s)
 	}
-	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond, From: j.From, Floor: j.Floor}, nil
+	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
 }
 
 // Member is what a member publishes of itself.
 type Member struct {
-	ID          string          `json:"id"`
-	Incarnation string          `json:"incarnation"`
-	Advertise   string          `json:"advertise,omitempty"`
-	Version     string          `json:"version,omitempty"`
-	Host        string          `json:"host,omitempty"`
-	PID         int             `json:"pid,omitempty"`
-	Weight      float64         `json:"weight"`
-	Shards      int             `json:"shards,omitempty"` // number of shards that it is configured for
-	Closed      bool            `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
-	Why         string          `json:"why,omitempty"`    // why it is closed
-	Owned       Set             `json:"owned"`
-	Unable      Set             `json:"unable"`          // shards that it can't serve for now
-	Loads       map[int]float64 `json:"loads,omitempty"` // of the shards that it owns
-	Ready       map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
-	Seq         uint64          `json:"seq"`             // orders the records of a member
+	ID          string         `json:"id"`
+	Incarnation string         `json:"incarnation"`
+	Advertise   string         `json:"advertise,omitempty"`
+	Version     string         `json:"version,omitempty"`
+	Host        string         `json:"host,omitempty"`
+	PID         int            `json:"pid,omitempty"`
+	Weight      float64        `json:"weight"`
+	Closed      bool           `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
+	Why         string         `json:"why,omitempty"`    // why it is closed
+	Owned       Set            `json:"owned"`
+	Unable      Set            `json:"unable"`          // shards that it can't serve for now
+	Ready       map[int]string `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
+	Seq         uint64         `json:"seq"`             // orders the records of a member
 }
 
 func (m Member) encode() string { return encode(m) }
@@ -118,8 +105,6 @@ type Plan struct {
 	Guests   Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
 	// Heirs has, for each shard that its owner hands over now, the incarnation of the heir.
 	Heirs map[int]string `json:"heirs,omitempty"`
-	// Loads has the loads of the shards that move, as their last owners have measured them.
-	Loads map[int]float64 `json:"loads,omitempty"`
 }
 
 // PlanMember is a member in a plan.
@@ -163,11 +148,7 @@ func parsePlan(s string) *Plan {
 	if s == "" || len(s) > maxRecord {
 		return nil
 	}
-	var version, rest string
-	if n, err := fmt.Sscan(s, &version); n != 1 || err != nil {
-		return nil
-	}
-	rest = s[len(version):]
+	version, rest, _ := strings.Cut(s, " ")
 	p := &Plan{Version: parseVersion(version)}
 	if err := json.Unmarshal([]byte(rest), p); err != nil || p.Version == (Version{}) {
 		return nil

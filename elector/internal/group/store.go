@@ -9,7 +9,6 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +22,6 @@ import (
 var (
 	//go:embed scripts/beat.lua
 	beatLua string
-	//go:embed scripts/enter.lua
-	enterLua string
 	//go:embed scripts/look.lua
 	lookLua string
 	//go:embed scripts/publish.lua
@@ -33,7 +30,6 @@ var (
 	leaveLua string
 
 	beatScript    = redis.NewScript(beatLua)
-	enterScript   = redis.NewScript(enterLua)
 	lookScript    = redis.NewScript(lookLua)
 	publishScript = redis.NewScript(publishLua)
 	leaveScript   = redis.NewScript(leaveLua)
@@ -48,7 +44,6 @@ type Store struct {
 
 	Changes                       string // the channel on which changes are announced
 	settingsKey, members, planKey string
-	cuts                          string // key of the cut shards of a group that grows
 	fence                         string // key of the counter of an election with the group's name
 
 	plans   plans
@@ -62,7 +57,7 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan", cuts: k + "cuts",
+		Changes: k + "changes", settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan",
 		fence: protocol.KeysOf(prefix, name).Fence,
 	}
 }
@@ -74,10 +69,9 @@ func (*ElectionError) Error() string { return "an election has the group's name"
 
 // Answer is a node's answer to a beat.
 type Answer struct {
-	Plan     *Plan          // the node's plan, if it differs from the member's
-	Settings Settings       // of the group; the zero value: the node does not know the group
-	Accepted bool           // the node counts the member as alive
-	Cuts     map[int]uint64 // of a group that grows: the cut shards, and the token of the term that cut each
+	Plan     *Plan    // the node's plan, if it differs from the member's
+	Settings Settings // of the group; the zero value: the node does not know the group
+	Accepted bool     // the node counts the member as alive
 }
 
 // Record is a Member, encoded as the nodes keep it.
@@ -97,7 +91,7 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Reco
 	if settings != (Settings{}) {
 		ours = settings.encode()
 	}
-	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence, s.cuts},
+	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
 		ours, self.Incarnation, self.text, s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
 	if err != nil {
 		return a, err
@@ -105,7 +99,6 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Reco
 	switch word(answer, 0) {
 	case "ok":
 		a.Accepted, a.Plan = true, s.plans.parse(word(answer, 2))
-		a.Cuts = parseCuts(answer[min(3, len(answer)):])
 	case "differs":
 	case "none":
 		return a, nil
@@ -125,37 +118,6 @@ func (s *Store) settings(node int, text string) (Settings, error) {
 		err = fmt.Errorf("%s: the key %s %w", s.nodes.Names()[node], s.settingsKey, err)
 	}
 	return f, err
-}
-
-func parseCuts(list []any) map[int]uint64 {
-	all := make(map[int]uint64, len(list)/2)
-	for i := 0; i+1 < len(list); i += 2 {
-		shard, err := strconv.Atoi(word(list, i))
-		token, err2 := strconv.ParseUint(word(list, i+1), 10, 64)
-		if err == nil && err2 == nil && shard >= 0 && shard < MaxShards {
-			all[shard] = token
-		}
-	}
-	return all
-}
-
-// Entry is a shard whose owner has won a term and has not begun to work.
-type Entry struct {
-	Shard int
-	Token uint64 // of that term
-}
-
-// Enter asks a node whether the group has that many shards; ok is true if it has. With entries, the
-// node also records that these shards are cut. Send entries only after a majority has answered ok
-// to a request without entries, and only if their locks are still held after that: a request may
-// arrive late, and must not record a shard as cut before that is true.
-func (s *Store) Enter(ctx context.Context, node, shards int, entries []Entry) (ok bool, err error) {
-	args := []any{shards, s.keep.Milliseconds(), s.Changes}
-	for _, e := range entries {
-		args = append(args, e.Shard, e.Token)
-	}
-	answer, err := s.run(ctx, node, enterScript, []string{s.settingsKey, s.cuts}, args...)
-	return err == nil && word(answer, 0) == "ok", err
 }
 
 // Snapshot is what a node knows of a group.
@@ -207,21 +169,20 @@ func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []
 type View struct {
 	Settings Settings // the zero value: there is no group
 	Members  []Member
-	Plan     *Plan          // nil: none
-	Cuts     map[int]uint64 // as in Answer
+	Plan     *Plan // nil: none
 	Err      error
 }
 
 func (s *Store) view(ctx context.Context, node int) (v View) {
 	var settings, plan *redis.StringCmd
-	var members, cuts *redis.MapStringStringCmd
+	var members *redis.MapStringStringCmd
 	var now *redis.TimeCmd
 	v.Err = s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
 		p := c.Pipeline()
 		settings, plan = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey)
-		members, cuts, now = p.HGetAll(ctx, s.members), p.HGetAll(ctx, s.cuts), p.Time(ctx)
+		members, now = p.HGetAll(ctx, s.members), p.Time(ctx)
 		_, err := p.Exec(ctx)
-		for kind, cmds := range map[string][]redis.Cmder{"a string": {settings, plan}, "a hash": {members, cuts}} {
+		for kind, cmds := range map[string][]redis.Cmder{"a string": {settings, plan}, "a hash": {members}} {
 			for _, cmd := range cmds {
 				if rediserr.WrongType(cmd.Err()) {
 					return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
@@ -229,7 +190,7 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 			}
 		}
 		if errors.Is(err, redis.Nil) { // a key does not exist
-			err = errors.Join(members.Err(), cuts.Err(), now.Err())
+			err = errors.Join(members.Err(), now.Err())
 		}
 		return err
 	})
@@ -240,11 +201,6 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		v.Settings, v.Err = s.settings(node, text)
 	}
 	v.Plan = parsePlan(plan.Val())
-	list := make([]any, 0, 2*len(cuts.Val()))
-	for shard, token := range cuts.Val() {
-		list = append(list, shard, token)
-	}
-	v.Cuts = parseCuts(list)
 	for incarnation, text := range members.Val() {
 		if m, ok := parseRecord(text, now.Val()); ok && m.Incarnation == incarnation {
 			v.Members = append(v.Members, m)

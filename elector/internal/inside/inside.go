@@ -34,8 +34,6 @@ type Face struct {
 	Claim func(e any)
 	// Listening sets a function to call when an *elector.Elector that campaigns has subscribed to releases.
 	Listening func(e any, f func())
-	// Above makes the tokens of an *elector.Elector that has not run yet greater than token.
-	Above func(e any, token uint64)
 }
 
 var face Face
@@ -89,7 +87,3 @@ func Claim(e any) { face.Claim(e) }
 // a release is published first, or so many refuse it that no majority can. The Elector may notice an
 // earlier release late or not at all. f must not block.
 func Listening(e any, f func()) { face.Listening(e, f) }
-
-// Above makes the tokens of an *elector.Elector that has not run yet greater than token, which is of
-// another election, whose work this one continues.
-func Above(e any, token uint64) { face.Above(e, token) }

@@ -36,7 +36,7 @@ func ShardOf(election string) (group string, shard int, is bool) {
 }
 
 // GroupOf returns the group that an election of that name would belong to, as the election of a shard
-// or of the assigner. The number of shards does not matter: the group may grow to have that one.
+// or of the assigner. The number of shards does not matter.
 func GroupOf(election string) (group string, is bool) {
 	if group, is = strings.CutSuffix(election, ElectionOfAssigner("")); is && group != "" {
 		return group, true

@@ -11,7 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 	"github.com/mandate-dev/mandate/elector/electortest"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // rows are the elections, or the groups, that a viewer has a line for.
@@ -40,8 +39,8 @@ func TestGroupIsOneRow(t *testing.T) {
 	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
 		s.redis.Lead(s.candidate("e", "x"))
 		consoletest.Member(t, s.redis, "g", "a", 12)
-		consoletest.Member(t, s.redis, "g", "b", 12, func(cfg *shard.Config) { cfg.Load = func(s int) float64 { return float64(s + 1) } })
-		electortest.Advance(6 * consoletest.Lease) // loads are known when they have been measured for four
+		consoletest.Member(t, s.redis, "g", "b", 12)
+		electortest.Advance(consoletest.Lease)
 		v, opened := s.view("e"), s.view("g")
 		electortest.Advance(5 * time.Second)
 		if got := v.rows("row"); len(got) != 1 || got[0] != "e" {
@@ -54,7 +53,7 @@ func TestGroupIsOneRow(t *testing.T) {
 			t.Error("who owns what goes to those who have not opened it")
 		}
 		members := opened.list("shards g", "members")
-		if len(members) != 2 || members[0]["id"] != "a" || members[0]["owned"] != members[0]["planned"] || len(members[1]["loads"].(map[string]any)) == 0 {
+		if len(members) != 2 || members[0]["id"] != "a" || members[0]["owned"] != members[0]["planned"] {
 			t.Fatalf("the map: %v", opened.get("shards g"))
 		}
 		hosts := &view{parts: map[string]map[string]any{}}
@@ -87,24 +86,6 @@ func TestGroupIsOneRow(t *testing.T) {
 		electortest.Advance(60 * time.Second)
 		if v.get("group g", "state") != "empty" || v.get("group g", "unowned") != 12.0 {
 			t.Errorf("without members: %v", v.get("group g"))
-		}
-	})
-}
-
-// How far a growth is, and who holds it up, is told where the map is, and that there is one in the line.
-func TestGrowthOfAGroup(t *testing.T) {
-	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
-		consoletest.Member(t, s.redis, "g", "a", 4)
-		electortest.Advance(15 * time.Second)
-		v := s.view("g")
-		electortest.Advance(5 * time.Second)
-		if v.get("group g", "growing") != nil || v.get("shards g", "growing") != nil {
-			t.Errorf("without a growth: %v", v.get("group g"))
-		}
-		consoletest.Member(t, s.redis, "g", "b", 8)
-		electortest.Advance(15 * time.Second)
-		if v.get("group g", "growing") != true || v.get("shards g", "growing") != "to grow from 4 to 8 shards, when all members are configured for that: not yet a" {
-			t.Errorf("%v, %v", v.get("group g"), v.get("shards g", "growing"))
 		}
 	})
 }

@@ -26,7 +26,6 @@ type (
 		Unowned  int    `json:"unowned"`
 		Moving   int    `json:"moving"`
 		Stuck    int    `json:"stuck"` // of the unowned and moving ones: for longer than one and a half leases
-		Growing  bool   `json:"growing,omitempty"`
 		Members  int    `json:"members"`
 		Able     int    `json:"able"` // members that want shards
 		Assigner string `json:"assigner,omitempty"`
@@ -50,8 +49,7 @@ type (
 		Members  []groupMember `json:"members"`
 		Hidden   int           `json:"hidden,omitempty"`
 		Vacant   []vacantPart  `json:"vacant"`
-		Growing  string        `json:"growing,omitempty"` // the progress of a growth, and what delays it
-		Stuck    string        `json:"stuck,omitempty"`   // shards without an owner, or moving, for longer than one and a half leases
+		Stuck    string        `json:"stuck,omitempty"` // shards without an owner, or moving, for longer than one and a half leases
 		Problems []string      `json:"problems,omitempty"`
 		AsOfMS   int64         `json:"as_of,omitempty"`
 		Error    string        `json:"error,omitempty"`
@@ -59,20 +57,17 @@ type (
 
 	// groupMember has its shards as text, "0-3,7": a thousand numbers would take ten times as much.
 	groupMember struct {
-		ID      string          `json:"id"`
-		Owned   string          `json:"owned"`
-		Planned string          `json:"planned"`
-		Unable  string          `json:"unable,omitempty"`
-		Load    float64         `json:"load"`
-		Due     float64         `json:"due"`
-		Loads   map[int]float64 `json:"loads,omitempty"`
-		Weight  float64         `json:"weight"`
-		Closed  string          `json:"closed,omitempty"`
-		Twin    bool            `json:"twin,omitempty"`
-		Address string          `json:"address,omitempty"`
-		Version string          `json:"version,omitempty"`
-		Host    string          `json:"host,omitempty"`
-		PID     int             `json:"pid,omitempty"`
+		ID      string  `json:"id"`
+		Owned   string  `json:"owned"`
+		Planned string  `json:"planned"`
+		Unable  string  `json:"unable,omitempty"`
+		Due     float64 `json:"due"`
+		Weight  float64 `json:"weight"`
+		Closed  string  `json:"closed,omitempty"`
+		Address string  `json:"address,omitempty"`
+		Version string  `json:"version,omitempty"`
+		Host    string  `json:"host,omitempty"`
+		PID     int     `json:"pid,omitempty"`
 	}
 
 	// vacantPart is a set of shards that have no owner for the same reason.
@@ -89,7 +84,7 @@ const maxMembers = 200 // of a group
 func groupRowOf(st shard.Status, s *sightings, now time.Time) groupRow {
 	r := groupRow{
 		Group: st.Group, State: groupOwned, Shards: st.Shards, Unowned: len(st.Unowned), Moving: len(st.Moving), Stuck: len(s.stuck(st.Lease, now)),
-		Members: len(st.Members), Assigner: bounded(st.Assigner), Parts: []groupPart{}, Growing: st.Growth != nil,
+		Members: len(st.Members), Assigner: bounded(st.Assigner), Parts: []groupPart{},
 	}
 	if r.Unowned > 0 {
 		r.State, r.Since = groupUnowned, s.oldest().UnixMilli()
@@ -109,12 +104,12 @@ func shardMapOf(st shard.Status, s *sightings, now time.Time) shardMap {
 	m := shardMap{
 		Group: st.Group, Shards: st.Shards, LeaseMS: st.Lease.Milliseconds(), Assigner: bounded(st.Assigner),
 		Members: []groupMember{}, Vacant: s.vacancies(st.Unowned), Stuck: s.stuck(st.Lease, now).String(),
-		Hidden: max(0, len(st.Members)-maxMembers), Growing: bounded(st.Growing()),
+		Hidden: max(0, len(st.Members)-maxMembers),
 	}
 	for _, one := range st.Members[:min(maxMembers, len(st.Members))] {
 		m.Members = append(m.Members, groupMember{
 			ID: bounded(one.ID), Owned: shard.Set(one.Owned).String(), Planned: shard.Set(one.Planned).String(), Unable: shard.Set(one.Unable).String(),
-			Load: one.Load, Due: one.Due, Loads: one.Loads, Weight: one.Weight, Closed: bounded(one.Closed), Twin: one.Twin,
+			Due: one.Due, Weight: one.Weight, Closed: bounded(one.Closed),
 			Address: bounded(one.Advertise), Version: bounded(one.Version), Host: bounded(one.Host), PID: one.PID,
 		})
 	}

@@ -126,8 +126,7 @@ func writeGroups(w *writer, all []groupReading) {
 		}
 	}
 	member("owned", "Shards that the member owns.", func(m *shard.MemberStatus) float64 { return float64(len(m.Owned)) })
-	member("load", "Load of the shards that the member owns; in shards unless the members measure it.", func(m *shard.MemberStatus) float64 { return m.Load })
-	member("due", "The member's part of the whole load, by its weight.", func(m *shard.MemberStatus) float64 { return m.Due })
+	member("due", "Shards that the member should own, by its weight.", func(m *shard.MemberStatus) float64 { return m.Due })
 }
 
 func open(members []shard.MemberStatus) []shard.MemberStatus {

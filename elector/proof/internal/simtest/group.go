@@ -94,9 +94,6 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
 		},
 		WorkProbeSettings: s.probeSettings(),
 	}
-	if s.o.Loads {
-		cfg.Load = p.load
-	}
 	var err error
 	ms.m, err = shard.New(q, cfg)
 	if err != nil {
@@ -273,13 +270,6 @@ func (s *Sim) findMember() *host {
 		}
 	}
 	return s.hosts[0]
-}
-
-// load is what a shard weighs at that moment: all are equal but for noise, which must move none.
-func (p *proc) load(shard int) float64 {
-	p.gate()
-	noise := rand.New(rand.NewPCG(p.sim.o.Seed, uint64(shard)<<48^uint64(time.Now().UnixNano())))
-	return 90 + 20*noise.Float64()
 }
 
 // beGroup makes the processes members of a group.

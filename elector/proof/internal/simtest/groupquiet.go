@@ -197,17 +197,15 @@ func (s *Sim) ownedCounts() (counts []int) {
 	return counts
 }
 
-// isEven reports whether every shard is owned, and no member owns over one more than another, or, where
-// loads are measured, much more or less than its due.
+// isEven reports whether every shard is owned, and no member owns over one more than another.
 func (s *Sim) isEven() bool {
 	counts := s.ownedCounts()
 	sum := 0
 	for _, n := range counts {
 		sum += n
 	}
-	due := float64(sum) / float64(len(counts))
 	most, least := slices.Max(counts), slices.Min(counts)
-	return sum == s.group.shards && (most-least <= 1 || s.o.Loads && float64(most) <= 1.07*due && float64(least) >= 0.88*due)
+	return sum == s.group.shards && most-least <= 1
 }
 
 func (s *Sim) evenGroup(when string) {

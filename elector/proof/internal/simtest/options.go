@@ -32,9 +32,7 @@ type Options struct {
 	// Shards is how many a group has whose members take the place of the candidates; 0: it is a
 	// single election. Members: 0: by the seed.
 	Shards, Members int
-	// Loads has the members measure their shards.
-	Loads bool
-	Lease time.Duration // 0: by the seed
+	Lease           time.Duration // 0: by the seed
 	// Strict also demands what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
 	// Election.Leader knows the exact token.

@@ -73,7 +73,6 @@ func shardsOf(seed uint64) (shards, members int) {
 func optionsOf(seed uint64) Options {
 	o := Options{Seed: seed, Leases: *leasesFlag, Mode: modeOf(seed), Beside: besideOf(seed), Deploys: deploysOf(seed), Strict: *strictFlag}
 	o.Shards, o.Members = shardsOf(seed)
-	o.Loads = o.Shards > 0 && seed%16 != 2
 	return o
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -123,99 +124,26 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// With measured loads the fullest member has at most 1.1 times its due, where the shards'
-// sizes allow that.
-func TestLoads(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for run := range 100 {
-		n, shards := 2+r.IntN(9), 200+r.IntN(400)
-		loads := make([]float64, shards)
-		total := 0.0
-		for s := range loads {
-			loads[s] = math.Exp(r.NormFloat64()) // a few are ten times as heavy as most
-			total += loads[s]
+// Regression: next to a weight that nothing can be divided by, the assigner panicked: and so did each
+// member that became the assigner after it.
+func TestExtremeWeights(t *testing.T) {
+	weights := []float64{math.SmallestNonzeroFloat64, 1e-320, 1e-300, 1e-9, 1, 1e9, 1e300, math.MaxFloat64}
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		in := Input{Shards: 1 + r.IntN(20)}
+		open := false
+		for m := range 1 + r.IntN(4) {
+			closed := r.IntN(5) == 0
+			open = open || !closed
+			in.Members = append(in.Members, Member{ID: strconv.Itoa(m), Weight: weights[r.IntN(len(weights))], Closed: closed})
 		}
-		m := members(n)
-		weights := 0.0
-		for i := range m {
-			m[i].Weight = 1 + float64(r.IntN(3))
-			weights += m[i].Weight
+		for range in.Shards {
+			in.Owner = append(in.Owner, r.IntN(len(in.Members)+1)-1)
+			in.Planned = append(in.Planned, r.IntN(len(in.Members)+1)-1)
 		}
-		owner := noMembers(shards)
-		for s := range owner {
-			owner[s] = r.IntN(n)
-		}
-		got := Make(Input{Members: m, Loads: loads, Shards: shards, Owner: owner}).Target
-		sum := make([]float64, n)
-		for s, at := range got {
-			sum[at] += loads[s]
-		}
-		for i := range m {
-			if due := total * m[i].Weight / weights; sum[i] > 1.1*due {
-				t.Errorf("run %d: member %d of %d has %.2f times its due", run, i, n, sum[i]/due)
-			}
-		}
-	}
-}
-
-// A load that changes a little moves nothing.
-func TestLoadsHysteresis(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	loads := make([]float64, 400)
-	for s := range loads {
-		loads[s] = 1 + r.Float64()
-	}
-	in := Input{Members: members(8), Loads: loads, Shards: 400}
-	first := Make(in).Target
-	in.Owner, in.Planned = first, first
-	for s := range loads {
-		loads[s] *= 0.98 + 0.04*r.Float64()
-	}
-	if m := moves(first, Make(in).Target); m != 0 {
-		t.Errorf("loads that changed by 2 %% moved %d shards", m)
-	}
-}
-
-// A member with more than 1.1 times its due is relieved by a move or an exchange that leaves both within that,
-// also where it gains less than it moves.
-func TestRelief(t *testing.T) {
-	for name, loads := range map[string][2][]float64{
-		"a move":      {{30, 30, 30, 30}, {26, 26, 27}},
-		"an exchange": {{120, 110, 110}, {80, 90, 90}},
-	} {
-		in := Input{Members: members(2), Loads: slices.Concat(loads[0], loads[1])}
-		in.Shards = len(in.Loads)
-		in.Owner = append(slices.Repeat([]int{0}, len(loads[0])), slices.Repeat([]int{1}, len(loads[1]))...)
-		in.Planned = in.Owner
-		var sum [2]float64
-		for s, at := range Make(in).Target {
-			sum[at] += in.Loads[s]
-		}
-		if due := (sum[0] + sum[1]) / 2; max(sum[0], sum[1]) > 1.1*due {
-			t.Errorf("%s: %v, the due is %v", name, sum, due)
-		}
-	}
-}
-
-// Loads that are equal but for noise move nothing, also where the shards do not divide evenly, and
-// leave no member with two shards more than another one.
-func TestNoiseMovesNothing(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	for shards := 3; shards < 40; shards++ {
-		for n := 2; n < 6; n++ {
-			in := Input{Members: members(n), Shards: shards, Owner: noMembers(shards), Planned: noMembers(shards), Loads: make([]float64, shards)}
-			for run := range 50 {
-				for s := range in.Loads {
-					in.Loads[s] = 1 + 0.04*(2*r.Float64()-1)
-				}
-				got := Make(in).Target
-				if moved := moves(in.Planned, got); run > 0 && moved > 0 {
-					t.Fatalf("%d shards, %d members: noise moved %d shards", shards, n, moved)
-				}
-				in.Owner, in.Planned = got, got
-			}
-			if c := counts(in.Planned, n); slices.Max(c)-slices.Min(c) > 1 {
-				t.Errorf("%d shards, %d members: %v", shards, n, c)
+		for s, m := range Limit(Make(in), in, 3).Target {
+			if m == NoMember && open {
+				t.Errorf("seed %d: shard %d is for no member", seed, s)
 			}
 		}
 	}
@@ -251,15 +179,6 @@ func TestNoMemberLives(t *testing.T) {
 	}
 }
 
-// Loads that members invent must not upset the plan.
-func TestImpossibleLoads(t *testing.T) {
-	loads := []float64{math.NaN(), math.Inf(1), -3, math.MaxFloat64, 1, 1, 1, 1}
-	c := counts(Make(Input{Members: members(2), Loads: loads, Shards: 8}).Target, 2)
-	if c[0] != 4 || c[1] != 4 {
-		t.Errorf("%v, want 4 and 4", c)
-	}
-}
-
 // Who comes after one that has gone is given the shards of that one, and no other
 // else moves any.
 func TestGuestsMoveFirst(t *testing.T) {
@@ -276,20 +195,6 @@ func TestGuestsMoveFirst(t *testing.T) {
 		if back.Target[s] != of1[s] || back.Guest[s] {
 			t.Errorf("shard %d was at %d, then at %d, and is at %d, a guest: %v", s, of1[s], gone.Target[s], back.Target[s], back.Guest[s])
 		}
-	}
-}
-
-// Idle shards are spread over the members as the others are.
-func TestIdle(t *testing.T) {
-	c := counts(Make(Input{Members: members(4), Loads: make([]float64, 40), Shards: 40}).Target, 4)
-	if !slices.Equal(c, []int{10, 10, 10, 10}) {
-		t.Errorf("all idle: %v", c)
-	}
-	loads := make([]float64, 40)
-	loads[0], loads[1] = 100, 100
-	plan := Make(Input{Members: members(4), Loads: loads, Shards: 40}).Target
-	if c := counts(plan, 4); plan[0] == plan[1] || slices.Max(c) > 25 {
-		t.Errorf("two heavy shards are at %d and %d, all: %v", plan[0], plan[1], c)
 	}
 }
 

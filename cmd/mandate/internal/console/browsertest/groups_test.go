@@ -18,7 +18,7 @@ func TestChromiumGroup(t *testing.T) {
 	b := startBrowser(t)
 	s := startSite(t)
 	for _, id := range []string{"a", "b"} {
-		consoletest.Member(t, s.redis, "invoices", id, 48, func(cfg *shard.Config) { cfg.Load = func(int) float64 { return 1.5 } })
+		consoletest.Member(t, s.redis, "invoices", id, 48)
 	}
 	b.look(1200, 900, "light")
 	b.do(chromedp.Navigate(s.url))
@@ -32,10 +32,10 @@ func TestChromiumGroup(t *testing.T) {
 	b.until(cells("A") + ` === 24 && ` + cells("B") + ` === 24`)
 	b.until(`[...document.querySelectorAll("table.members tbody tr")].map((r) => r.querySelectorAll("td")[1].textContent).join() === "24,24"`)
 
-	// The keyboard moves over the map, and tells what it finds: token and load, too.
+	// The keyboard moves over the map, and tells what it finds: the token, too.
 	b.do(chromedp.Focus(".map"))
 	b.press(kb.ArrowRight + kb.ArrowRight + kb.ArrowRight)
-	b.until(`/^shard 3: owned by [ab] \([AB]\), load 1.5, token \d+, for /.test(document.querySelector(".tell").textContent)`)
+	b.until(`/^shard 3: owned by [ab] \([AB]\), token \d+, for /.test(document.querySelector(".tell").textContent)`)
 	b.until(`document.querySelector(".map").getAttribute("aria-activedescendant") === document.querySelector(".map .at").id && document.querySelector(".map .at").getAttribute("aria-label").startsWith("owned by")`)
 	b.press(kb.Enter)
 	b.until(`location.hash === "#invoices,invoices%2F3" && document.querySelector(".shard .card h2")?.textContent === "invoices/3"`)

@@ -132,7 +132,6 @@ export class ShardMap {
     if (m && next[n] && next[n] !== m) parts.push(`moves to ${next[n].id} (${next[n].letter})`);
     if (stuck.has(n)) parts.push('stuck for longer than a lease and a half');
     if (unable.has(n)) parts.push('a member has failed at it lately');
-    if (m?.loads?.[n] !== undefined) parts.push(`load ${Number(m.loads[n].toPrecision(3))}`);
     return parts.join(', ');
   }
 

@@ -72,7 +72,7 @@ function labels(g) {
   if (g.state === 'unknown') return 'not known';
   if (g.state === 'empty') return 'no members';
   const since = g.unowned && g.since ? ` since ${moment(g.since)}` : '';
-  return [g.unowned ? `${g.unowned} unowned${since}` : '', g.stuck ? `${g.stuck} stuck` : '', g.growing ? 'growing' : '', g.error ? 'not known' : ''].filter(Boolean).join(', ');
+  return [g.unowned ? `${g.unowned} unowned${since}` : '', g.stuck ? `${g.stuck} stuck` : '', g.error ? 'not known' : ''].filter(Boolean).join(', ');
 }
 
 /** What a group's line opens to: the map, the members, and one of its shards. */
@@ -117,7 +117,6 @@ export class GroupCard {
     for (const v of b.vacant.slice(0, 6)) all.push(el('p', 'bad', `${v.count} without an owner since ${moment(v.since)}: `, foreign(v.why), ': ', set(v.shards)));
     if (b.vacant.length > 6) all.push(el('p', 'bad', `and more, for ${b.vacant.length - 6} other reasons`));
     if (b.stuck) all.push(el('p', 'bad', 'Stuck for longer than a lease and a half: ', set(b.stuck)));
-    if (b.growing) all.push(el('p', 'warn', foreign(b.growing)));
     if (b.members.length && !b.assigner) all.push(el('p', 'warn', 'No assigner leads: shards stay where they are.'));
     for (const p of b.problems ?? []) all.push(el('p', 'warn', 'Redis ', foreign(p)));
     return all;
@@ -126,13 +125,11 @@ export class GroupCard {
   memberRows(m, b) {
     const moving = [m.gets ? `+${m.gets}` : '', m.gives ? `-${m.gives}` : ''].filter(Boolean).join(' ');
     const where = [m.host, m.pid, m.address, m.version].filter(Boolean).join('  ');
-    const measured = m.load !== m.owned;
-    const over = m.due > 0 && m.load > 1.1 * m.due && m.load - m.due >= 1;
+    const over = m.due > 0 && m.owned > 1.1 * m.due && m.owned - m.due >= 1;
     const id = [key(m), foreign(m.id, 'id'), m.id === b.assigner ? el('span', 'address', 'assigner') : ''];
     const health = m.closed ? ['bad', 'closed'] : m.unable ? ['warn', 'failing'] : ['ok', 'ok'];
-    const row = cells(id, [String(m.owned)], [number(m.due)], [el('span', over ? 'bad' : '', measured ? number(m.load) : '')], [moving], [number(m.weight)], [el('span', ...health)], [foreign(where, 'address')]);
+    const row = cells(id, [el('span', over ? 'bad' : '', String(m.owned))], [number(m.due)], [moving], [number(m.weight)], [el('span', ...health)], [foreign(where, 'address')]);
     const lines = [];
-    if (m.twin) lines.push(['another member has the same id: give each its own, unless one was just killed and started again', 'bad']);
     if (m.closed) lines.push([`wants no shards: ${m.closed}`, 'bad']);
     if (m.unable) lines.push([`has failed lately at ${m.unable}`, 'warn']);
     return [row, ...lines.map(([label, kind]) => detail(label, kind))];
@@ -182,7 +179,7 @@ export function number(f) {
   return String(Number(f.toPrecision(3)));
 }
 
-const columns = ['member', 'owned', 'due', 'load', 'moving', 'weight', 'health', 'process'];
+const columns = ['member', 'owned', 'due', 'moving', 'weight', 'health', 'process'];
 
 function membersTable(body) {
   const head = el('tr', '', ...columns.map((c) => role(el('th', c === 'member' ? 'wide' : '', c), 'columnheader')));
