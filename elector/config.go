@@ -75,8 +75,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Cooldown is the pause before this candidate campaigns again after it was
 	// unhealthy or its work failed (doubling each time that this happens in a row, up
-	// to 16 times), resigned, or handed over (a transfer, the Succession, MaxTerm, a
-	// drain). Default one lease.
+	// to 16 times), resigned, or handed over (a transfer, the Succession, MaxTerm).
+	// Default one lease.
 	Cooldown time.Duration
 	// RestartDelay is the pause before this candidate campaigns again when its work
 	// returned nil or a RestartError. Default a tenth of the lease.
@@ -112,7 +112,7 @@ type Config struct {
 	WorkProbeSettings health.Settings
 
 	// Warm gets this candidate ready to lead, such as by filling a cache, before a planned handover
-	// to it: at a transfer, and by Succession at a resignation, a drain, MaxTerm or a shutdown. The
+	// to it: at a transfer, and by Succession at a resignation, MaxTerm or a shutdown. The
 	// leader's work continues meanwhile, for WarmTimeout at most. A candidate whose Warm fails, panics
 	// or does not begin is passed over. Warm is not called before an unplanned election, so the work
 	// itself must get ready if Warm has not run. ctx ends when the leader stops waiting, when this

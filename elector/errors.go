@@ -55,7 +55,7 @@ type Reason string
 const (
 	ReasonShutdown  Reason = "shutdown"  // the context of Run ended, or the Quorum was closed
 	ReasonResigned  Reason = "resigned"  // on request: Resign, an operator
-	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm, a drain
+	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the leader's lock
 	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is an ExpiredError

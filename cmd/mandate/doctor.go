@@ -23,9 +23,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check whether Redis is fit for elections: a majority answers, fast enough for
 the lease; rights; persistence; eviction; replicas and failover; clocks;
 delivery of messages; no server is listed twice. With NAME also check that
-election, with its leader's lease, its keys and its Cluster slot, its history and pause, and its candidates: whether two lead, whether all
-vote with the same nodes and have the same settings, and whether another one
-could take over.
+election, with its leader's lease, its keys and its Cluster slot, its history
+and pause, and its candidates: whether two lead, whether all vote with the same
+nodes and have the same settings, and whether another one could take over.
 
 The first lines are the worst finding and what to do about it; then it prints
 all that is wrong, and a line for each node. -v prints every check; "-" marks

@@ -79,8 +79,8 @@ type Peers struct {
 	pauses        pauseCheck
 }
 
-// Host returns the name of this machine, for people to read.
-var Host = sync.OnceValue(func() string {
+// host returns the name of this machine, for people to read.
+var host = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name
 })
@@ -128,7 +128,7 @@ func (p *Peers) mailboxOf(kind string) *mailbox {
 // self returns what this candidate publishes of itself.
 func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
-	self.Host, self.PID, self.RunningFor = Host(), os.Getpid(), time.Since(p.since)
+	self.Host, self.PID, self.RunningFor = host(), os.Getpid(), time.Since(p.since)
 	self.HealthyFor = min(self.HealthyFor, self.RunningFor)
 	self.bound()
 	return self
