@@ -3,7 +3,6 @@ package simtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,13 +17,11 @@ type record struct {
 	term      *elector.Term
 	grant     lease.Held // its lease
 	token     uint64
-	seq       uint64 // of the attempt that won it
+	claim     sent // that won it
 	mode      atomic.Int32
-	claimSent time.Time
 	start     time.Time
 	cancelled time.Time // when the work's context ended
 	back      time.Time // when the work returned
-	asked     time.Time // when its end was planned
 	reason    elector.Reason
 }
 
@@ -41,7 +38,7 @@ func (s *Sim) begin(p *proc, term *elector.Term) *record {
 	}
 	defer s.mu.Unlock()
 	p.work.passed() // the start counts as the first success
-	r := &record{proc: p, term: term, grant: *p.granted.Load(), token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
+	r := &record{proc: p, term: term, grant: *p.granted.Load(), token: term.Token(), claim: p.claim, start: time.Now()}
 	if !s.quiet {
 		r.mode.Store(p.mode.Load())
 	}
@@ -53,7 +50,6 @@ func (s *Sim) begin(p *proc, term *elector.Term) *record {
 	s.terms = append(s.terms, r)
 	p.running = r
 	s.overlap("start of " + p.name)
-	s.elected(r)
 	if s.o.Mode != TokensOnly {
 		s.others(r)
 	}
@@ -67,7 +63,7 @@ func (s *Sim) order(r *record) {
 		case r.token == old.token:
 			s.violate("%s: token %d was handed out before, to %s", r.proc.name, r.token, old.proc.name)
 		case r.token > old.token:
-		case s.o.Mode != TokensOnly || r.claimSent.After(old.start):
+		case s.o.Mode != TokensOnly || r.claim.at.After(old.start):
 			s.violate("%s: token %d is lower than %d of %s, which led before", r.proc.name, r.token, old.token, old.proc.name)
 		}
 	}
@@ -100,7 +96,6 @@ func (s *Sim) cancelled(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.cancelled = time.Now()
-	s.waited(r)
 	var ended *elector.Ended
 	if errors.As(context.Cause(r.term.Context()), &ended) {
 		r.reason = ended.Reason
@@ -122,26 +117,14 @@ func (s *Sim) finish(r *record) {
 	r.proc.running = nil
 }
 
-// write is the fenced resource: it refuses a token lower than one it has seen.
-func (s *Sim) write(r *record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !r.proc.counts() {
-		return // it was paused just now: it did not get here
-	}
-	valid := r.term.Valid()
-	switch {
-	case r.token >= s.highest:
-		s.highest, s.writer = r.token, r
-	case valid && s.o.Mode != TokensOnly && !s.mayOverlap(r.proc, s.writer.proc):
-		s.violate("%s: a valid term's write is refused: token %d, the register has %d of %s", r.proc.name, r.token, s.highest, s.writer.proc.name)
-	default:
-		s.refused++
-	}
-}
-
 // overlap checks that at most one term is valid right now. s.mu is held.
 func (s *Sim) overlap(when string) {
+	if s.group != nil {
+		for i := range s.group.shards {
+			s.lookShard(i, when)
+		}
+		return
+	}
 	if s.o.Mode == TokensOnly {
 		return
 	}
@@ -155,20 +138,8 @@ func (s *Sim) overlap(when string) {
 func (s *Sim) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.group != nil {
-		s.lookGroup()
-		return
-	}
 	s.granted() // before it lapses
 	s.overlap("step")
-	for _, e := range s.beside {
-		s.lookBeside(e)
-	}
-	s.answers()
-	if s.o.Deploys {
-		s.lookVersions()
-		s.lookWarm()
-	}
 	now := time.Now()
 	var open []*proc // whose work was not cancelled
 	for _, p := range s.procs {
@@ -188,7 +159,7 @@ func (s *Sim) look() {
 			s.violate("%s: the work of term %d was not cancelled %v after its deadline", p.name, r.token, late)
 		}
 		if s.o.Mode != TokensOnly && p.e.IsLeader() {
-			s.backed(r.proc, r.token, s.keys, r.proc.prefix)
+			s.backed(p.name, r.token, s.keys, p.claim.prefix)
 		}
 	}
 	if len(open) > 1 && s.o.Mode != TokensOnly && !s.mayOverlap(open...) {
@@ -196,13 +167,18 @@ func (s *Sim) look() {
 	}
 }
 
-// stopLimit is how long Run may take to return: an heir that gets warm, stubborn work, draining, the
-// release, a probe that is left behind.
-func (s *Sim) stopLimit() time.Duration { return 5*s.t.lease + s.t.warmTimeout }
+// stopLimit is how long Run may take to return: stubborn work, draining, the release, a probe that is left behind. A
+// member stops its shards first, and then leaves.
+func (s *Sim) stopLimit() time.Duration {
+	if s.group != nil {
+		return 10 * s.t.lease
+	}
+	return 5 * s.t.lease
+}
 
 // backed checks that a majority of the nodes stands behind a valid term: holds
 // its lock, or abstains because it forgot.
-func (s *Sim) backed(who fmt.Stringer, token uint64, keys protocol.Keys, prefix string) {
+func (s *Sim) backed(who string, token uint64, keys protocol.Keys, prefix string) {
 	votes := 0
 	for _, n := range s.nodes {
 		if n.holds(keys, prefix) || !n.forgot.IsZero() && time.Since(n.forgot) < s.t.lease {
@@ -212,24 +188,4 @@ func (s *Sim) backed(who fmt.Stringer, token uint64, keys protocol.Keys, prefix 
 	if votes < len(s.nodes)/2+1 {
 		s.violate("%s: term %d is valid, but only %d of %d nodes hold its lock", who, token, votes, len(s.nodes))
 	}
-}
-
-// ranOut notes why Run returned.
-func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.running != nil {
-		s.violate("%s: Run returned although the work of term %d runs", p.name, p.running.token)
-	}
-	if err == nil && ctx.Err() == nil {
-		s.violate("%s: Run returned nil without a request to end", p.name)
-	}
-	if err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
-		s.violate("%s: Run returned %v", p.name, err)
-	}
-}
-
-// endedWell reports whether Run returned as it may: on request, or with a lock that it could not release.
-func endedWell(ctx context.Context, err error) bool {
-	return err == nil && ctx.Err() != nil || errors.Is(err, elector.ErrNotReleased)
 }

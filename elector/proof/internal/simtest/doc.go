@@ -6,18 +6,14 @@
 // every step and at every event; in a quiet end the faults are healed and
 // liveness is checked.
 //
-// Every candidate also observes the election, and serves it over HTTP: whichever it
-// names must be one whom a majority of the nodes had, with that token and address.
-// Messages are forged that could be true, also in the quiet end; they must neither be
-// reported nor leave the election without a leader for longer.
+// Every candidate also observes the election: whomever it names must be one whom a
+// majority of the nodes had, with that token and address. Messages are forged that
+// could be true, also in the quiet end; they must neither be reported nor leave the
+// election without a leader for longer.
 //
-// In a quarter of the seeds the processes are candidates in more elections (see beside), whose
-// requests travel together.
-//
-// In three of sixteen seeds the processes are the members of a group of shards instead (see group): 12 or 48 shards, and
-// now and then 256 with 8 members. Other programs write over the plan and the members, too. No shard may have two
-// valid owners, and its tokens grow; in the quiet end every shard is owned, evenly, and members join, retire and
-// die, and the work of a shard hangs, without moving more than that takes.
+// In a quarter of the seeds the processes are the members of a group of 12 shards
+// instead (see group). Each shard is an election, and requests of all travel
+// together. A shard has at most one valid owner, and its tokens grow.
 //
 // One seed is one schedule. The order in which goroutines run at the same
 // instant, and the electors' own random pauses, are not part of it, so a

@@ -2,7 +2,7 @@ package simtest
 
 import (
 	"context"
-	"math/rand/v2"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,246 +16,182 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// group is the simulation of a group of shards: the hosts run members instead of candidates.
-// Fields are under Sim.mu, but for those that never change.
+// group is a group of shards: the hosts run members instead of candidates. Each shard is an election, and those of
+// one process share their calls: what is checked is that no election takes another's answer, probe or lease. Fields are
+// under Sim.mu.
 type group struct {
-	shards  int
-	members int
-	faulty  bool           // work and probes fail, too: members then leave shards to each other
-	lock    map[string]int // the lock's key: the shard
-
-	by      []shardState
-	terms   int
-	moved   int         // terms that ended as they were handed over
-	most    int         // shards that were moving at one time, in the quiet end
-	old     string      // a plan that once stood on a node; of the goroutine of run
-	settled atomic.Bool // nothing changes but what the quiet end does
+	shards []shardState
+	lock   map[string]int // the lock's key: the shard
 }
 
 // shardState is a shard as the checker knows it.
 type shardState struct {
 	keys    protocol.Keys
 	highest uint64 // token
-	terms   int
-	moving  bool // its last term ended by a handover, and no term has begun since
-}
-
-// ownTerm is a term of a member whose work runs. Fields are under Sim.mu.
-type ownTerm struct {
-	proc      *proc
-	term      *shard.Term
-	claimSent time.Time
-	start     time.Time
-	mode      int32
 }
 
 // membership is a process as a member of the group.
 type membership struct {
-	m     *shard.Member
-	stuck atomic.Int64 // the shard whose work probe fails, and whose work does not return; -1: none
+	stuck atomic.Int64 // the shard whose work probe fails; -1: none
 
 	// under Sim.mu
 	owned  map[int]*ownTerm
 	claims map[int]*sent
 }
 
-// sent is what a process has claimed of a shard.
-type sent struct {
-	prefix string // of its lock values
-	at     time.Time
-	seq    uint64
+// ownTerm is a term of a member whose work runs.
+type ownTerm struct {
+	*shard.Term
+	claim sent // that won it
 }
 
-func newGroup(members, shards int, faulty bool) *group {
-	g := &group{shards: shards, members: members, faulty: faulty, lock: map[string]int{}, by: make([]shardState, shards)}
-	for i := range g.by {
-		g.by[i].keys = protocol.KeysOf("mandate", shard.ElectionOf(election, i))
-		g.lock[g.by[i].keys.Lock] = i
+func newGroup(shards int) *group {
+	g := &group{lock: map[string]int{}}
+	for i := range shards {
+		keys := protocol.KeysOf("mandate", shard.ElectionOf(election, i))
+		g.lock[keys.Lock] = i
+		g.shards = append(g.shards, shardState{keys: keys})
 	}
 	return g
 }
 
 // enter starts the process as a member.
-func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
+func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) {
 	s := p.sim
-	ms := &membership{owned: map[int]*ownTerm{}, claims: map[int]*sent{}}
-	ms.stuck.Store(-1)
-	cfg := shard.Config{
-		Group: election, Shards: s.group.shards, ID: p.name, Advertise: advertised(p.name), Lease: s.t.lease, Cooldown: s.t.cooldown,
-		Moves: groupMoves, Logger: s.history.logger(), Probe: p.probe, ProbeSettings: s.probeSettings(),
-		WorkProbe: func(shard int) health.Probe {
-			return health.Func(func(context.Context) error {
-				p.gate()
-				if ms.stuck.Load() == int64(shard) {
-					return errProbe
-				}
-				return nil
-			})
-		},
-		WorkProbeSettings: s.probeSettings(),
-	}
-	var err error
-	ms.m, err = shard.New(q, cfg)
+	p.member = &membership{owned: map[int]*ownTerm{}, claims: map[int]*sent{}}
+	p.member.stuck.Store(-1)
+	m, err := shard.New(q, shard.Config{
+		Group: election, Shards: len(s.group.shards), ID: p.name, Advertise: advertised(p.name), Lease: s.t.lease, Cooldown: s.t.cooldown,
+		Logger: s.history.logger(), Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.shardProbe, WorkProbeSettings: s.probeSettings(),
+	})
 	if err != nil {
 		panic(err)
 	}
-	p.member = ms
 	ctx, cancel := context.WithCancel(lease.WithClock(context.Background(), lease.ClockOf(p.warp, func(lease.Held) {})))
 	p.stop = cancel
-	s.mu.Lock()
-	s.procs, s.born = append(s.procs, p), append(s.born, p)
-	s.mu.Unlock()
-	p.host.proc.Store(p)
-	go func() {
-		defer close(p.done)
-		defer s.forget(p)
-		err := ms.m.Run(ctx, p.own)
+	p.start(func() {
+		err := m.Run(ctx, p.own)
 		s.history.addf("%s: Run returned: %v", p.name, err)
-		if !endedWell(ctx, err) {
-			s.fault("%s: Run returned %v (requested to end: %v)", p.name, err, ctx.Err() != nil)
-		}
-		_ = q.Close()
-		for _, c := range clients {
-			_ = c.Close()
-		}
-	}()
-	return p
+		s.ranOut(ctx, p, err)
+		closeAll(q, clients)
+	})
 }
 
-// groupMoves is the budget of moves at one time.
-const groupMoves = 4
+func (p *proc) shardProbe(shard int) health.Probe {
+	return health.Func(func(context.Context) error {
+		p.gate()
+		if p.member.stuck.Load() == int64(shard) {
+			return errProbe
+		}
+		return nil
+	})
+}
 
 // own is the work of a term.
 func (p *proc) own(ctx context.Context, term *shard.Term) error {
 	s := p.sim
-	t := s.beginShard(p, term)
-	if t == nil {
+	if !s.beginShard(p, term) {
 		<-ctx.Done() // a dead process: it is not observed
 		return nil
 	}
-	defer s.finishShard(t)
-	// Not ctx: that one ends with the work, too, which may return before the term ends.
-	context.AfterFunc(term.Context(), func() { s.endShard(t) })
-	wait := ctx
-	if t.mode == early || t.mode == broken {
-		short, cancel := context.WithTimeout(ctx, s.share(3*s.t.lease))
-		defer cancel()
-		wait = short
-	}
-	<-wait.Done()
-	p.gate()
-	mode := s.modeOf(t)
-	if ctx.Err() == nil && mode == broken {
-		return errWork
-	}
-	switch mode {
-	case lazy:
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(p.member.owned, term.Shard)
+	}()
+	<-ctx.Done()
+	if s.chance(4) == 0 {
 		time.Sleep(s.share(s.t.stopMargin * 9 / 10))
-	case stubborn:
-		time.Sleep(s.share(3 * s.t.lease))
-	}
-	for p.member.stuck.Load() == int64(term.Shard) {
-		time.Sleep(s.t.lease / 40)
 	}
 	p.gate()
 	return nil
 }
 
 // beginShard notes the start of a term, and checks that tokens grow.
-func (s *Sim) beginShard(p *proc, term *shard.Term) *ownTerm {
+func (s *Sim) beginShard(p *proc, term *shard.Term) bool {
 	if !s.lockFor(p) {
-		return nil
+		return false
 	}
 	defer s.mu.Unlock()
-	g, st := s.group, &s.group.by[term.Shard]
+	st := &s.group.shards[term.Shard]
 	s.history.addf("%s: term %d of shard %d starts", p.name, term.Token(), term.Shard)
 	if old := p.member.owned[term.Shard]; old != nil {
-		s.violate("%s: term %d of shard %d starts although the work of term %d has not returned", p.name, term.Token(), term.Shard, old.term.Token())
+		s.violate("%s: term %d of shard %d starts although the work of term %d has not returned", p.name, term.Token(), term.Shard, old.Token())
 	}
 	if term.Token() <= st.highest && s.o.Mode != TokensOnly {
 		s.violate("%s: token %d of shard %d is not above %d", p.name, term.Token(), term.Shard, st.highest)
 	}
-	t := &ownTerm{proc: p, term: term, start: time.Now()}
-	if c := p.member.claims[term.Shard]; c != nil {
-		t.claimSent = c.at
-	}
-	if g.faulty && !s.quiet && s.chance(12) == 0 {
-		t.mode = int32(s.chance(resignerMode))
-	}
-	g.terms++
-	st.terms++
-	st.highest, st.moving = max(st.highest, term.Token()), false
-	p.member.owned[term.Shard] = t
-	s.overlapOf(term.Shard, "start of "+p.name)
-	return t
+	st.highest = max(st.highest, term.Token())
+	s.shardTerms++
+	p.member.owned[term.Shard] = &ownTerm{term, *p.member.claims[term.Shard]}
+	s.lookShard(term.Shard, "start of "+p.name)
+	return true
 }
 
-// modeOf is how the work behaves at its end. Once all faults have ended, a term that began before obeys, too: one that
-// ignored its end for three leases would look like a shard that nobody may own.
-func (s *Sim) modeOf(t *ownTerm) int32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.quiet {
-		return prompt
+// owners is who owns a shard right now. s.mu is held.
+func (s *Sim) owners(i int) (all []*proc) {
+	for _, p := range s.procs {
+		if t := p.member.owned[i]; t != nil && p.counts() && t.Valid() {
+			all = append(all, p)
+		}
 	}
-	return t.mode
+	return all
 }
 
-// resignerMode is beyond the last mode of the work of a shard.
-const resignerMode = int(resigner)
-
-// endShard notes that the term's context has ended.
-func (s *Sim) endShard(t *ownTerm) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	why := context.Cause(t.term.Context())
-	ended, _ := why.(*elector.Ended) //nolint:errorlint // a term's cause is one, and no wrapped one
-	if ended == nil {
-		s.violate("%s: a term of shard %d ended with %v", t.proc.name, t.term.Shard, why)
+// lookShard checks that a shard has at most one valid owner, and that a majority of the nodes holds its lock. s.mu is
+// held.
+func (s *Sim) lookShard(i int, when string) {
+	if s.o.Mode == TokensOnly {
 		return
 	}
-	s.ends[string(ended.Reason)]++
-	if ended.Reason == elector.ReasonHandover {
-		s.group.moved++
-		s.group.by[t.term.Shard].moving = true
-		s.budget()
+	all, excused := s.owners(i), false
+	for _, p := range all {
+		t := p.member.owned[i]
+		excused = excused || s.allForgot() && s.wasYoung(p, t.claim.at) // the member, however late it was given the shard
+		s.backed(fmt.Sprintf("%s in shard %d", p.name, i), t.Token(), s.group.shards[i].keys, t.claim.prefix)
 	}
-	if t.proc.counts() && t.term.Valid() {
-		s.violate("%s: term %d of shard %d is valid although its context has ended", t.proc.name, t.term.Token(), t.term.Shard)
+	if len(all) > 1 && !excused {
+		s.violate("%d valid owners of shard %d at once (%s): %v", len(all), i, when, all)
 	}
-}
-
-// finishShard notes that the work returned.
-func (s *Sim) finishShard(t *ownTerm) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(t.proc.member.owned, t.term.Shard)
 }
 
 // onShard sees what a request is to do for a shard. s.mu is held.
 func (s *Sim) onShard(p *proc, d deed) {
 	i, ok := s.group.lock[d.lock]
-	if d.kind == claim && s.o.Mode == WallHints {
-		bendHint(d.argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
-	}
-	if !ok || d.kind != claim {
-		return
-	}
-	c := p.member.claims[i]
-	if c == nil {
-		c = &sent{}
-		p.member.claims[i] = c
-	}
-	who, _, _ := strings.Cut(string(d.argv[protocol.ClaimValue]), " ")
-	c.prefix = who[:strings.LastIndexByte(who, '/')+1]
-	// Another candidacy of this member in the same shard counts from one again.
-	if seq := number(d.argv[protocol.ClaimSeq]); seq > c.seq || seq == 1 {
-		c.at, c.seq = time.Now(), seq
+	switch {
+	case d.kind == claim:
+		c := p.member.claims[i]
+		if c == nil || !ok { // the assigner's election is none of a shard
+			c = &sent{}
+		}
+		if ok {
+			p.member.claims[i] = c
+		}
+		s.onClaim(p, c, d.argv)
+	case d.kind == release && ok:
+		t := p.member.owned[i]
+		if t != nil && number(d.argv[protocol.ReleaseSeq]) >= t.claim.seq && strings.HasSuffix(t.claim.prefix, "/"+string(d.argv[0])+"/") {
+			s.violate("%s releases shard %d although the work of term %d runs", p.name, i, t.Token())
+		}
+	case d.kind == renewal && ok: // an assigner may be unhealthy
+		s.fresh(p, "member", p.probe, s.freshness()+s.t.lease/8) // its candidates read the verdict that often
 	}
 }
 
-// findMember is the host of the assigner, or else the first one.
-func (s *Sim) findMember() *host {
+// stick has the work of one shard of a member fail its probe for a while.
+func (p *planner) stick() {
+	who, shard := p.whom(), p.rng.IntN(len(p.sim.group.shards))
+	var hit *proc
+	p.kind = "probe of a shard fails"
+	p.add(func(s *Sim) {
+		hit = s.find(who).proc.Load()
+		hit.member.stuck.Store(int64(shard))
+	}, "%s: the probe of shard %d fails", name(who), shard)
+	p.later(p.span(), func(*Sim) { hit.member.stuck.Store(-1) }, "%s: the probes of all shards pass", name(who))
+}
+
+// assigner is the host of the assigner, or else the first one.
+func (s *Sim) assigner() *host {
 	lock := protocol.KeysOf("mandate", election+"/assigner").Lock
 	for _, n := range s.nodes {
 		value, err := n.redis.Get(lock)
@@ -264,7 +200,7 @@ func (s *Sim) findMember() *host {
 		}
 		id, _, _ := strings.Cut(value, "/")
 		for _, h := range s.hosts {
-			if p := h.proc.Load(); p.name == id {
+			if h.proc.Load().name == id {
 				return h
 			}
 		}
@@ -272,21 +208,26 @@ func (s *Sim) findMember() *host {
 	return s.hosts[0]
 }
 
-// beGroup makes the processes members of a group.
-func (s *Sim) beGroup(rng *rand.Rand) {
-	members := s.o.Members
-	if members == 0 {
-		members = 2 + rng.IntN(4)
+// settleGroup checks that each shard gets an owner, after the longest rest: a cool-down doubles up to 16 times.
+func (s *Sim) settleGroup() {
+	began, limit := time.Now(), 4*s.t.lease+17*s.t.cooldown
+	for s.vacant() > 0 && time.Since(began) < limit && !s.found() {
+		s.until(time.Now().Add(s.t.lease / 100))
 	}
-	s.t = timings(rng, max(s.t.lease, 500*time.Millisecond))
-	s.t.stopMargin = s.t.lease / 4 // a member's is the default
-	s.group = newGroup(members, s.o.Shards, rng.IntN(2) == 0)
+	if n := s.vacant(); n > 0 {
+		s.fault("%d of %d shards have no owner %v after the faults ended", n, len(s.group.shards), limit)
+	}
+	s.recovered = time.Since(began)
 }
 
-// groupReport is what came of the shards. s.mu is held.
-func (s *Sim) groupReport() (terms, moves int) {
-	if s.group == nil {
-		return 0, 0
+// vacant is how many shards have no owner.
+func (s *Sim) vacant() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.group.shards {
+		if len(s.owners(i)) == 0 {
+			n++
+		}
 	}
-	return s.group.terms, s.group.moved
+	return n
 }

@@ -33,7 +33,7 @@ func (s *Sim) newHost(id int, rate float64) *host {
 }
 
 // boot starts a new life on the host. The name is its own unless given.
-func (h *host) boot(name string) *proc {
+func (h *host) boot(name string) {
 	s := h.sim
 	h.boots++
 	if name == "" {
@@ -58,51 +58,26 @@ func (h *host) boot(name string) *proc {
 		panic(err)
 	}
 	if s.group != nil {
-		return p.enter(q, clients)
+		p.enter(q, clients)
+		return
 	}
-	p.deploy, p.warmth = s.deployOf(h.id, h.boots), s.newWarmth(p)
-	cfg := elector.Config{
+	p.e, err = elector.New(q, elector.Config{
 		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
-		Cooldown: s.t.cooldown, Logger: s.history.logger(),
-		Succession: s.succession, Priority: h.id % 3,
+		Cooldown: s.t.cooldown, Logger: s.history.logger(), Succession: s.succession, Priority: h.id % 3,
 		Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.work, WorkProbeSettings: s.probeSettings(),
-	}
-	if s.o.Deploys {
-		s.history.addf("%s: %v", name, p.deploy)
-		cfg.Version, cfg.NoDowngrade = p.deploy.version, p.deploy.guarded
-		cfg.Warm, cfg.WarmTimeout = p.warmth.warm, s.t.warmTimeout
-		if s.o.WarmTimeout != 0 {
-			cfg.WarmTimeout = time.Duration(s.o.WarmTimeout * float64(s.t.lease))
-		}
-	}
-	p.e, err = elector.New(q, cfg)
+	})
 	if err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(lease.WithClock(context.Background(), lease.ClockOf(p.warp, func(g lease.Held) { p.granted.Store(&g) })))
 	p.stop = cancel
 	p.observe(context.WithoutCancel(ctx))
-	for _, e := range s.beside {
-		p.sides = append(p.sides, p.newSide(q, e))
-	}
-	s.mu.Lock()
-	s.procs, s.born = append(s.procs, p), append(s.born, p)
-	s.mu.Unlock()
-	h.proc.Store(p)
-	beside := p.runSides(ctx)
-	go func() {
-		defer close(p.done)
-		defer s.forget(p)
+	p.start(func() {
 		p.live(ctx)
-		beside.Wait()
 		p.observer.end()
 		p.observer.done.Wait()
-		_ = q.Close()
-		for _, c := range clients {
-			_ = c.Close()
-		}
-	}()
-	return p
+		closeAll(q, clients)
+	})
 }
 
 // drift moves the host's clocks away from true time.

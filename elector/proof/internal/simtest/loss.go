@@ -40,7 +40,7 @@ func (s *Sim) mayOverlap(ps ...*proc) bool {
 		return false
 	}
 	for _, p := range ps {
-		if r := p.running; r != nil && s.wasYoung(p, r.claimSent) {
+		if r := p.running; r != nil && s.wasYoung(p, r.claim.at) {
 			return true
 		}
 	}

@@ -30,7 +30,6 @@ type node struct {
 	// under Sim.mu
 	forgot time.Time // when it last lost everything
 	noted  string    // the lock value that was noted last
-	floor  string    // the lowest version that it must vote for; "": any
 }
 
 func newNode(id int, rate float64) *node {

@@ -41,13 +41,8 @@ func (s *Sim) mayStep(stepped *node) bool {
 	if s.o.Mode == TokensOnly {
 		return true
 	}
-	for _, e := range s.beside {
-		if !s.spares(stepped, e.keys) {
-			return false
-		}
-	}
 	if s.group != nil {
-		return !slices.ContainsFunc(s.group.by, func(st shardState) bool { return !s.spares(stepped, st.keys) })
+		return !slices.ContainsFunc(s.group.shards, func(st shardState) bool { return !s.spares(stepped, st.keys) })
 	}
 	return s.spares(stepped, s.keys)
 }

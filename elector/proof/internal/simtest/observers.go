@@ -2,16 +2,11 @@ package simtest
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing/synctest"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -25,27 +20,19 @@ type attempt struct {
 
 // observer follows the election as one process reports it.
 type observer struct {
-	http *electorhttp.Handler
 	end  context.CancelFunc
 	done sync.WaitGroup
 
-	// under Sim.mu
-	leader *elector.Event  // nil: none, as last reported
-	ended  map[uint64]bool // terms whose end was reported
+	leader *elector.Event // nil: none, as last reported; under Sim.mu
 }
 
 func advertised(name string) string { return name + ":80" }
 
 // observe begins to follow the election beside the process.
 func (p *proc) observe(ctx context.Context) {
-	s, o := p.sim, &observer{ended: map[uint64]bool{}}
-	h, err := electorhttp.New(p.e, electorhttp.Config{})
-	if err != nil {
-		panic(err)
-	}
+	s, o := p.sim, &observer{}
 	ctx, o.end = context.WithCancel(ctx)
-	o.http, p.observer = h, o
-	o.done.Go(func() { _ = h.Run(ctx) })
+	p.observer = o
 	o.done.Go(func() {
 		for ev := range p.e.Election().Observe(ctx) {
 			s.observed(p, ev)
@@ -64,10 +51,9 @@ func (s *Sim) observed(p *proc, ev elector.Event) {
 	case elector.EventElected:
 		s.history.addf("  %s observes %s %d", p.name, ev.Candidate, ev.Token)
 		p.observer.leader = &ev
-		s.confirmed(p, "Observe", ev.Candidate, ev.Advertise, ev.Token)
+		s.confirmed(p, ev.Candidate, ev.Advertise, ev.Token)
 	case elector.EventReleased, elector.EventVacant:
 		p.observer.leader = nil
-		p.observer.ended[ev.Token] = true
 	default: // changes no leadership
 	}
 }
@@ -119,71 +105,21 @@ func (s *Sim) granted() {
 
 // confirmed checks that the candidate that is named as leader is one that a majority of the nodes
 // had, with that token and that address. s.mu is held.
-func (s *Sim) confirmed(p *proc, by, candidate, address string, token uint64) {
+func (s *Sim) confirmed(p *proc, candidate, address string, token uint64) {
 	s.granted()
 	for _, a := range s.attempts {
 		if a.candidate == candidate && a.advertise == address && a.tokens[token] && len(a.nodes) > len(s.nodes)/2 {
 			return
 		}
 	}
-	s.violate("%s: %s names %s at %q with token %d, whom Redis did not confirm", p.name, by, candidate, address, token)
+	s.violate("%s: Observe names %s at %q with token %d, whom Redis did not confirm", p.name, candidate, address, token)
 }
 
-// served is GET /leader of a process.
-func (p *proc) served() (l electorhttp.Leadership) {
-	w := httptest.NewRecorder()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "/leader", http.NoBody)
-	if err != nil {
-		panic(err)
-	}
-	p.observer.http.ServeHTTP(w, r)
-	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// answers checks whom the processes name over HTTP. s.mu is held.
-func (s *Sim) answers() {
-	for _, p := range s.procs {
-		if !p.counts() {
-			continue
-		}
-		if l := p.served(); l.Leader != "" && !l.Leading {
-			s.confirmed(p, "/leader", l.Leader, l.Address, l.Token)
-		}
-	}
-}
-
-// aware checks that every process has noticed who leads: without faults.
-func (s *Sim) aware(leader *proc) {
+// aware checks that a process has noticed who leads: without faults.
+func (s *Sim) aware(p *proc, leader string, token uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if leader.running == nil {
-		return
-	}
-	token := leader.running.token
-	for _, p := range s.procs {
-		if ev := p.observer.leader; ev == nil || ev.Candidate != leader.name || ev.Token != token {
-			s.violate("%s: Observe has %+v as leader, it is %s with token %d", p.name, ev, leader.name, token)
-		}
-		if l := p.served(); l.Leader != leader.name || l.Token != token || l.Address != advertised(leader.name) {
-			s.violate("%s: /leader names %+v, it is %s with token %d", p.name, l, leader.name, token)
-		}
-	}
-}
-
-// informed checks that every process has noticed the end of a term: without faults.
-// Work that overran its lease reports its end when another one leads already.
-func (s *Sim) informed(old *record, next *proc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old == nil || next.running == nil || next.running.start.Before(old.back) {
-		return
-	}
-	for _, p := range s.procs {
-		if !p.observer.ended[old.token] && time.Since(p.born) > s.t.lease {
-			s.violate("%s: Observe did not report the end of term %d", p.name, old.token)
-		}
+	if ev := p.observer.leader; ev == nil || ev.Candidate != leader || ev.Token != token {
+		s.violate("%s: Observe has %+v as leader, it is %s with token %d", p.name, ev, leader, token)
 	}
 }

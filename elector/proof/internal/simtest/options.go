@@ -1,6 +1,9 @@
 package simtest
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Mode says which faults a schedule may hold, and so what may be expected.
 type Mode int
@@ -24,51 +27,54 @@ type Options struct {
 	Seed   uint64
 	Leases float64 // how long the faults last, in leases
 	Mode   Mode
-	Nodes  int // 0: by the seed
-	Beside int // so many more elections have the same candidates
-	// Deploys means that candidates differ in their versions, that most of them refuse downgrades, and that they
-	// get warm before a planned handover.
-	Deploys bool
-	// Shards is how many a group has whose members take the place of the candidates; 0: it is a
-	// single election. Members: 0: by the seed.
-	Shards, Members int
-	Lease           time.Duration // 0: by the seed
-	// Strict also demands what the code does not promise (yet): that no pause
-	// falls between asking the probes and sending a renewal, and that
-	// Election.Leader knows the exact token.
-	Strict bool
+	Nodes  int           // 0: by the seed
+	Shards int           // how many a group has whose members take the place of the candidates; 0: a single election
+	Lease  time.Duration // 0: by the seed
 
-	// NodeRate, when not 0, is how much faster all nodes' clocks run: beyond
-	// the drift, to see that the checker notices.
+	// The following show that the checker notices. NodeRate, when not 0, is how much faster all nodes' clocks run, beyond
+	// the drift. Sabotage is called every now and then. Until ends the simulation at the first violation that contains it.
 	NodeRate float64
-	// WarmTimeout, when not 0, is for how many leases a leader waits for its heir to get warm, whatever it may: for the same purpose.
-	WarmTimeout float64
-	// Sabotage, if set, is called every now and then: for the same purpose.
 	Sabotage func(*Sim)
-	// Until, if set, ends the simulation at the first violation that contains it.
-	Until string
-	// StormOnly leaves out the quiet end, which takes some twenty leases.
-	StormOnly bool
+	Until    string
 }
 
 // Report is what a simulation did.
 type Report struct {
 	Options
-	Lease       time.Duration
-	Hosts       int
-	Virtual     time.Duration
-	Terms       int
-	Renewals    int
-	Batches     int           // calls for several elections
-	BesideTerms int           // terms in the elections beside
-	ShardTerms  int           // terms of shards
-	Moves       int           // of them, how many were handed over
-	Versions    int           // terms of candidates that refuse downgrades
-	Warmed      int           // how often a candidate began to get warm
-	Refused     int           // writes of superseded terms that the fenced register refused
-	Recovery    time.Duration // from the end of the faults to a leader
-	Ends        map[string]int
-	Faults      map[string]int // begun, by kind
-	Violations  []string
-	History     []string
+	Lease      time.Duration
+	Hosts      int
+	Virtual    time.Duration
+	Terms      int
+	ShardTerms int
+	Renewals   int
+	Batches    int           // calls for several elections
+	Recovery   time.Duration // from the end of the faults to a leader
+	Ends       map[string]int
+	Faults     map[string]int // begun, by kind
+	Violations []string
+	History    []string
+}
+
+// timing is what all candidates of a simulation share.
+type timing struct {
+	lease, renewEvery, stopMargin, cooldown, callTimeout time.Duration
+}
+
+// leases are those that people choose, from the restless to the patient. A virtual hour
+// of the one costs three thousand times as much as one of the other; a lease costs the same.
+var leases = []time.Duration{
+	200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+}
+
+func timings(plan *rand.Rand, lease time.Duration) timing {
+	t := timing{lease: leases[plan.IntN(len(leases))]}
+	if lease > 0 {
+		t.lease = lease
+	}
+	t.renewEvery = t.lease / 4
+	t.stopMargin = []time.Duration{t.lease / 4, t.lease / 10, time.Millisecond, time.Millisecond}[plan.IntN(4)]
+	t.cooldown = t.lease / 2
+	t.callTimeout = t.renewEvery * 4 / 5
+	return t
 }

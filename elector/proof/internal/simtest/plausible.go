@@ -57,13 +57,11 @@ func (s *Sim) forge(rng *rand.Rand) {
 			n.redis.Publish(channel, message)
 		}
 	}
-	s.mu.Lock()
-	s.forgeries++
-	s.mu.Unlock()
 }
 
 // forgePlausible is a burst of them, during the faults.
 func (p *planner) forgePlausible() {
+	p.kind = "plausible forged messages"
 	seed, times := p.rng.Uint64(), 1+p.rng.IntN(6)
 	p.add(func(s *Sim) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -2,9 +2,11 @@ package simtest
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -23,25 +25,32 @@ type proc struct {
 	probe   *probe
 	work    *probe // the work's
 	mode    atomic.Int32
-	deploy  deploy
-	warmth  *warmth
 	stop    context.CancelFunc
 	done    chan struct{} // closed when Run has returned for the last time
-
-	born time.Time
+	born    time.Time
 
 	// under Sim.mu
-	prefix    string // of its lock values
-	claimSent time.Time
-	claimSeq  uint64
-	floors    []string // of the nodes when the newest claim was sent
-	resumed   time.Time
-	stopped   time.Time // when its shutdown began
-	running   *record
+	claim   sent
+	resumed time.Time
+	stopped time.Time // when its shutdown began
+	running *record
 
 	observer *observer
-	sides    []*side     // its candidacies in the elections beside
 	member   *membership // of a group; nil: it is a candidate
+}
+
+// start runs the process.
+func (p *proc) start(run func()) {
+	s := p.sim
+	s.mu.Lock()
+	s.procs, s.born = append(s.procs, p), append(s.born, p)
+	s.mu.Unlock()
+	p.host.proc.Store(p)
+	go func() {
+		defer close(p.done)
+		defer s.forget(p)
+		run()
+	}()
 }
 
 // live runs the candidate again and again, as a supervisor would after its work
@@ -54,6 +63,25 @@ func (p *proc) live(ctx context.Context) {
 		if err != nil {
 			sleep(ctx, p.sim.t.lease/4)
 		}
+	}
+}
+
+func closeAll(q *elector.Quorum, clients []redis.UniversalClient) {
+	_ = q.Close()
+	for _, c := range clients {
+		_ = c.Close()
+	}
+}
+
+// ranOut checks why Run returned.
+func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.running != nil {
+		s.violate("%s: Run returned although the work of term %d runs", p.name, p.running.token)
+	}
+	if err == nil && ctx.Err() == nil || err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
+		s.violate("%s: Run returned %v (requested to end: %v)", p.name, err, ctx.Err() != nil)
 	}
 }
 
@@ -88,6 +116,23 @@ func (p *proc) gate() {
 	}
 }
 
+// lockFor locks the actual state when the process can act. False, and not locked: it is dead.
+func (s *Sim) lockFor(p *proc) bool {
+	for {
+		p.gate()
+		s.mu.Lock()
+		if p.paused.Load() == nil {
+			break
+		}
+		s.mu.Unlock()
+	}
+	if p.dead.Load() {
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
 // pause stops the process as SIGSTOP does.
 func (p *proc) pause() {
 	p.sim.mu.Lock()
@@ -103,8 +148,7 @@ func (p *proc) pause() {
 func (p *proc) resume(slept time.Duration) {
 	s := p.sim
 	s.mu.Lock()
-	ch := p.paused.Load()
-	if ch != nil {
+	if ch := p.paused.Load(); ch != nil {
 		p.warp.Mono.Add(-int64(slept))
 		p.paused.Store(nil)
 		close(*ch)
@@ -112,11 +156,7 @@ func (p *proc) resume(slept time.Duration) {
 		if p.running != nil && p.e.IsLeader() && time.Now().After(p.running.grant.TrueDeadline().Add(s.slack())) {
 			s.violate("%s: IsLeader is true at once after a pause, %v after its deadline", p.name, time.Since(p.running.grant.TrueDeadline()))
 		}
-		if s.group != nil {
-			s.lookGroup()
-		} else {
-			s.overlap("resume of " + p.name)
-		}
+		s.overlap("resume of " + p.name)
 	}
 	s.mu.Unlock()
 	s.net.change(func() {}) // what waited in its sockets continues
@@ -141,7 +181,6 @@ func (s *Sim) halt(p *proc) bool {
 	first := p.stopped.IsZero()
 	if first {
 		p.stopped = time.Now()
-		p.ask()
 	}
 	s.mu.Unlock()
 	p.stop()
@@ -165,33 +204,9 @@ func (p *proc) crash(after time.Duration) {
 func (p *proc) pass() {
 	p.probe.set(passing)
 	p.work.set(passing)
-	for _, c := range p.sides {
-		c.probe.set(passing)
+	if p.member != nil {
+		p.member.stuck.Store(-1)
 	}
 }
 
-func (p *proc) String() string {
-	var b strings.Builder
-	b.WriteString(p.name)
-	if p.paused.Load() != nil {
-		b.WriteString(" (paused)")
-	}
-	return b.String()
-}
-
-// lockFor locks the actual state when the process can act. False, and not locked: it is dead.
-func (s *Sim) lockFor(p *proc) bool {
-	for {
-		p.gate()
-		s.mu.Lock()
-		if p.paused.Load() == nil {
-			break
-		}
-		s.mu.Unlock()
-	}
-	if p.dead.Load() {
-		s.mu.Unlock()
-		return false
-	}
-	return true
-}
+func (p *proc) String() string { return p.name }

@@ -23,41 +23,48 @@ func (s *Sim) onCommand(p *proc, c command) {
 		if s.group != nil {
 			s.onShard(p, d)
 		} else if d.lock == s.keys.Lock {
-			s.onDeed(p, d.kind, d.argv)
-		} else {
-			s.onSide(p, d)
+			s.onDeed(p, d)
 		}
 	}
 	if len(all) > 1 {
-		s.batches[all[0].kind]++
+		s.batches++
 	}
 }
 
-// onDeed sees what a request is to do for one election. s.mu is held.
-func (s *Sim) onDeed(p *proc, k kind, argv [][]byte) {
-	switch k {
+// onDeed sees what a request is to do for the election. s.mu is held.
+func (s *Sim) onDeed(p *proc, d deed) {
+	switch d.kind {
 	case claim:
-		value := string(argv[protocol.ClaimValue])
-		who, _, _ := strings.Cut(value, " ")
-		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
-		// A claim is sent when its first request is: that to a node that hung may follow
-		// much later, when another candidate has begun to lead.
-		if seq := number(argv[protocol.ClaimSeq]); seq > p.claimSeq {
-			p.claimSent, p.claimSeq, p.floors = time.Now(), seq, s.floors()
-		}
-		if s.o.Mode == WallHints {
-			bendHint(argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
-		}
+		s.onClaim(p, &p.claim, d.argv)
 	case renewal:
 		s.renewals++
-		s.timely(p, number(argv[protocol.RenewToken]))
-		s.fresh(p, "candidate", p.probe)
-		s.fresh(p, "work", p.work)
+		s.timely(p, number(d.argv[protocol.RenewToken]))
+		s.fresh(p, "candidate", p.probe, s.freshness())
+		s.fresh(p, "work", p.work, s.freshness())
 	case release:
 		// The release of an earlier term may have waited for its turn on a slow way.
-		if r := p.running; r != nil && number(argv[protocol.ReleaseSeq]) >= r.seq {
-			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[protocol.ReleaseSeq]), r.token, r.seq)
+		if r := p.running; r != nil && number(d.argv[protocol.ReleaseSeq]) >= r.claim.seq {
+			s.violate("%s releases the lock although the work of term %d (attempt %d) runs", p.name, r.token, r.claim.seq)
 		}
+	}
+}
+
+// sent is the newest claim that a process has sent in an election. A claim is sent when its first request is: that to
+// a node that hung may follow much later, when another candidate has begun to lead.
+type sent struct {
+	prefix string // of its lock values: <candidate>/<incarnation>/
+	at     time.Time
+	seq    uint64
+}
+
+func (s *Sim) onClaim(p *proc, newest *sent, argv [][]byte) {
+	who, _, _ := strings.Cut(string(argv[protocol.ClaimValue]), " ")
+	prefix := who[:strings.LastIndexByte(who, '/')+1]
+	if seq := number(argv[protocol.ClaimSeq]); prefix != newest.prefix || seq > newest.seq {
+		*newest = sent{prefix, time.Now(), seq}
+	}
+	if s.o.Mode == WallHints {
+		bendHint(argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
 	}
 }
 
@@ -74,14 +81,14 @@ func (s *Sim) timely(p *proc, token uint64) {
 	}
 }
 
-// fresh checks that a renewal has a fresh pass of the probe behind it. The
+// fresh checks that a renewal has a pass of the probe behind it that is not older than the bound. The
 // request may have waited for its turn for one call time-out; and a process can
 // be paused between asking its probes and sending.
-func (s *Sim) fresh(p *proc, which string, pr *probe) {
-	if !s.o.Strict && (!p.counts() || !p.resumed.IsZero() && time.Since(p.resumed) <= s.t.callTimeout) {
+func (s *Sim) fresh(p *proc, which string, pr *probe, bound time.Duration) {
+	if !p.counts() || !p.resumed.IsZero() && time.Since(p.resumed) <= s.t.callTimeout {
 		return
 	}
-	if age := time.Since(pr.lastPass()); age > s.freshness()+s.t.callTimeout+time.Millisecond {
-		s.violate("%s renews although its %s probe last passed %v ago (bound %v)", p.name, which, age, s.freshness())
+	if age := time.Since(pr.lastPass()); age > bound+s.t.callTimeout+time.Millisecond {
+		s.violate("%s renews although its %s probe last passed %v ago (bound %v)", p.name, which, age, bound)
 	}
 }

@@ -51,41 +51,36 @@ func (p *planner) draw(faults []weighted, from, end time.Duration) {
 	}
 }
 
-// schedule draws the whole schedule of faults.
+// schedule draws the whole schedule of faults. Each kind that is not drawn among others has dice of its own.
 func (s *Sim) schedule(rng *rand.Rand) []step {
+	l, end := s.t.lease, s.storm()
 	p := &planner{sim: s, rng: rng}
-	end := s.storm()
 	faults := []weighted{
 		{14, "way", p.linkFault}, {6, "partition", p.partition}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
 		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
-		{6, "resignation", p.resign}, {6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash},
-		{8, "probe", p.probe}, {8, "work", p.work}, {5, "forged messages", p.forge},
-		{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, {8, "amnesia: one of a bare majority forgets", p.amnesia},
+		{6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash}, {8, "probe", p.probe},
 	}
-	p.draw(faults, p.upTo(s.t.lease), end)
-	// What came later has dice of its own: the faults of a seed stay what they were.
-	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "request to all"}
-	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
-		q.ask()
+	if s.group == nil {
+		faults = append(faults, weighted{6, "resignation", p.resign}, weighted{8, "work", p.work}, weighted{5, "forged messages", p.forge},
+			weighted{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, weighted{8, "amnesia: one of a bare majority forgets", p.amnesia})
 	}
-	c := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 7))}
-	for c.at = c.upTo(6 * s.t.lease); c.at < end; c.at += c.upTo(6 * s.t.lease) {
-		c.stepClock(end)
+	p.draw(faults, p.upTo(l), end)
+	every := func(stream uint64, most time.Duration, until time.Duration, plan func(*planner)) {
+		q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, stream))}
+		for q.at = q.upTo(most); q.at < until; q.at += q.upTo(most) {
+			plan(q)
+		}
+		p.steps = append(p.steps, q.steps...)
 	}
-	l := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 8))}
+	every(7, 6*l, end, func(q *planner) { q.stepClock(end) })
 	// Not near the end: a candidate that waits for abstaining nodes waits for two leases at most.
-	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(24 * s.t.lease) {
-		l.lose()
+	every(8, 16*l, end-time.Duration(len(s.nodes)+3)*l, (*planner).lose)
+	if s.group == nil {
+		every(6, 12*l, end, (*planner).ask)
+		every(10, 4*l, end, (*planner).forgePlausible)
+	} else {
+		every(11, 6*l, end, (*planner).stick)
 	}
-	f := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 10)), kind: "plausible forged messages"}
-	for f.at = f.upTo(4 * s.t.lease); f.at < end; f.at += f.upTo(4 * s.t.lease) {
-		f.forgePlausible()
-	}
-	o := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 21))}
-	for o.at = o.upTo(8 * s.t.lease); s.o.Deploys && o.at < end; o.at += o.upTo(12 * s.t.lease) {
-		o.operate()
-	}
-	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps, f.steps, o.steps, s.scheduleBeside(end))
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps
@@ -132,7 +127,7 @@ func (s *Sim) find(host int) *host {
 		return s.hosts[host]
 	}
 	if s.group != nil {
-		return s.findMember()
+		return s.assigner()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,11 +36,7 @@ func (p *planner) noBoot() {
 func (p *planner) resign() {
 	who := p.whom()
 	p.add(func(s *Sim) {
-		q := s.find(who).proc.Load()
-		e := q.e
-		s.mu.Lock()
-		q.ask()
-		s.mu.Unlock()
+		e := s.find(who).proc.Load().e
 		s.extra.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*s.t.lease)
 			defer cancel()
@@ -110,13 +106,14 @@ func (p *planner) forge() {
 // ghost, or a forged card.
 func (p *planner) ask() {
 	to, kind := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(5)
+	p.kind = "request to all"
 	p.add(func(s *Sim) {
 		s.mu.Lock()
 		var token uint64
 		if len(s.terms) > 0 {
 			token = s.terms[len(s.terms)-1].token
 		}
-		heir := s.hosts[to].proc.Load().prefix // <candidate>/<incarnation>/
+		heir := s.hosts[to].proc.Load().claim.prefix // <candidate>/<incarnation>/
 		s.mu.Unlock()
 		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
 		switch kind {

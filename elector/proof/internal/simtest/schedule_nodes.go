@@ -77,9 +77,6 @@ func (s *Sim) crash(n *node) {
 func (s *Sim) restart(n *node, empty bool) {
 	if empty {
 		s.rest(n)
-		s.mu.Lock()
-		s.lower(n.id, "")
-		s.mu.Unlock()
 	}
 	n.restart(empty)
 	if empty {

@@ -27,43 +27,31 @@ type Sim struct {
 	net        *network
 	nodes      []*node
 	hosts      []*host
+	group      *group // nil: a single election
 	succession elector.Succession
 	extra      sync.WaitGroup // goroutines of faults
-	warming    sync.WaitGroup // Config.Warm, which may outlive Run
-	operators  *elector.Quorum
-	operator   *elector.Election // past all faults; nil: without Options.Deploys
-	deathRng   *rand.Rand        // of the goroutine of run
-	forging    atomic.Bool       // in the quiet end
+	forging    atomic.Bool    // in the quiet end
+	forger     *rand.Rand     // of the goroutine of run: in the quiet end
 
 	rngMu sync.Mutex
 	rng   *rand.Rand // for what is decided while it runs
 
-	mu           sync.Mutex // of the actual state: terms, pauses, the register
-	procs        []*proc
-	born         []*proc // all that ever were
-	terms        []*record
-	highest      uint64 // of the fenced register
-	writer       *record
-	quiet        bool
-	retiring     bool // no faults, and the only ends are shutdowns
-	recovered    time.Duration
-	renewals     int
-	beside       []*beside    // the other elections
-	group        *group       // nil: a single election
-	batches      map[kind]int // calls for several elections
-	refused      int          // writes of superseded terms
-	ends         map[string]int
-	faults       map[string]int // of the goroutine of run
-	kinds        map[string]int // of violations
-	broken       []string
-	snapshot     []string
-	attempts     map[string]*attempt // all that ever held a lock
-	top          string              // the version of the newest term of a candidate that refuses downgrades
-	operated     time.Time           // when an operator last allowed or refused older versions
-	versionTerms int                 // of candidates that refuse downgrades
-	warmed       int                 // how often one began to get warm
-	forgeries    int                 // plausible messages that were forged
-	forger       *rand.Rand          // of the goroutine of run: in the quiet end
+	mu         sync.Mutex // of the actual state: terms, pauses
+	procs      []*proc
+	born       []*proc // all that ever were
+	terms      []*record
+	quiet      bool // the faults are over
+	retiring   bool // and the only ends are shutdowns
+	recovered  time.Duration
+	renewals   int
+	shardTerms int
+	batches    int // calls for several elections
+	ends       map[string]int
+	faults     map[string]int // of the goroutine of run
+	kinds      map[string]int // of violations
+	broken     []string
+	snapshot   []string
+	attempts   map[string]*attempt // all that ever held a lock
 }
 
 // Run simulates in a bubble of its own and reports; it fails t only for what
@@ -79,65 +67,45 @@ func Run(t *testing.T, o Options) (r Report) {
 }
 
 func newSim(o Options) *Sim {
-	plan := rand.New(rand.NewPCG(o.Seed, 1))
+	dice := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
+	plan := dice(1)
 	s := &Sim{
 		o: o, keys: protocol.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
-		rng: rand.New(rand.NewPCG(o.Seed, 2)), attempts: map[string]*attempt{}, forger: rand.New(rand.NewPCG(o.Seed, 9)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{}, batches: map[kind]int{},
+		rng: dice(2), forger: dice(9), t: timings(plan, o.Lease),
+		net:      &network{rng: dice(3), conns: map[*conn]struct{}{}},
+		attempts: map[string]*attempt{}, ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
 	}
-	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
-	s.t = timings(plan, o.Lease)
 	s.succession = []elector.Succession{
 		elector.SuccessionRace, elector.SuccessionRace, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
-	}[rand.New(rand.NewPCG(o.Seed, 5)).IntN(5)]
-	for i := range o.Beside {
-		s.beside = append(s.beside, newBeside(i))
-	}
+	}[dice(5).IntN(5)]
 	if o.Shards > 0 {
-		s.beGroup(rand.New(rand.NewPCG(o.Seed, 12)))
+		s.group = newGroup(o.Shards)
+		s.t = timings(dice(12), max(s.t.lease, 500*time.Millisecond))
+		s.t.stopMargin = s.t.lease / 4 // a member's is the default
 	}
-	n := o.Nodes
-	if n == 0 {
-		n = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
+	if s.o.Nodes == 0 {
+		s.o.Nodes = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
 	}
-	s.o.Nodes = n
-	for i := range n {
+	for i := range s.o.Nodes {
 		rate := (plan.Float64() - 0.5) * 0.009
 		if o.NodeRate != 0 {
 			rate = o.NodeRate
 		}
 		s.nodes = append(s.nodes, newNode(i, rate))
 	}
-	if s.o.Deploys {
-		s.openOperator()
-		s.deathRng = rand.New(rand.NewPCG(o.Seed, 22))
-		s.t.warmTimeout = []time.Duration{s.t.lease / 4, s.t.lease / 2, s.t.lease}[s.deathRng.IntN(3)]
-	}
-	hosts := 2 + plan.IntN(3)
-	if s.group != nil {
-		hosts = s.group.members
-	}
-	for i := range hosts {
+	for i := range 2 + plan.IntN(3) {
 		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
 	}
 	return s
 }
 
-// storm is how long the faults last.
-func (s *Sim) storm() time.Duration { return time.Duration(s.o.Leases * float64(s.t.lease)) }
-
 func (s *Sim) run() {
-	var steps []step
-	if s.group != nil {
-		steps = s.scheduleGroup(rand.New(rand.NewPCG(s.o.Seed, 4)))
-	} else {
-		steps = s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
-	}
-	s.history.addf("seed %d, %s, %d nodes, %d hosts, lease %v, stop margin %v, succession %q",
-		s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.t.lease, s.t.stopMargin, s.succession)
+	steps := s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
+	s.history.addf("seed %d, %s, %d nodes, %d hosts, %d shards, lease %v, stop margin %v, succession %q",
+		s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.o.Shards, s.t.lease, s.t.stopMargin, s.succession)
 	for _, h := range s.hosts {
 		h.boot("")
 	}
-	end := s.start.Add(s.storm())
 	for _, st := range steps {
 		if s.found() {
 			break
@@ -151,17 +119,21 @@ func (s *Sim) run() {
 		synctest.Wait()
 		s.look()
 	}
-	s.until(end)
-	if s.found() || s.o.StormOnly {
-		s.healAll()
-		s.halted()
-	} else if s.group != nil {
+	s.until(s.start.Add(s.storm()))
+	s.healAll()
+	switch {
+	case s.found():
+	case s.group != nil:
 		s.settleGroup()
-	} else {
+	default:
 		s.settle()
 	}
+	s.halted()
 	s.close()
 }
+
+// storm is how long the faults last.
+func (s *Sim) storm() time.Duration { return time.Duration(s.o.Leases * float64(s.t.lease)) }
 
 // until lets time pass, and looks every now and then.
 func (s *Sim) until(at time.Time) {
@@ -170,10 +142,7 @@ func (s *Sim) until(at time.Time) {
 		if left <= 0 || s.found() {
 			return
 		}
-		s.rngMu.Lock()
-		step := s.t.lease/400 + time.Duration(s.rng.Int64N(int64(s.t.lease/100)))
-		s.rngMu.Unlock()
-		time.Sleep(min(left, step))
+		time.Sleep(min(left, s.t.lease/400+s.share(s.t.lease/100)))
 		s.tick()
 	}
 }
@@ -212,10 +181,6 @@ func (s *Sim) close() {
 	s.net.closed.Store(true)
 	s.net.reset(func(*conn) bool { return true })
 	s.extra.Wait()
-	s.warming.Wait()
-	if s.o.Deploys {
-		_ = s.operators.Close()
-	}
 	synctest.Wait() // go-redis dials in goroutines that nothing waits for: not into a node that is being closed
 	for _, n := range s.nodes {
 		n.close()
@@ -228,14 +193,13 @@ func (s *Sim) report() Report {
 	for _, line := range s.history.accused() {
 		s.violate("a list of nodes that is the same is taken for another: %s", line)
 	}
-	s.faults["plausible message, each"] = s.forgeries
-	batches, besideTerms := s.reportBeside()
-	shardTerms, moves := s.groupReport()
-	r := Report{
-		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
-		ShardTerms: shardTerms, Moves: moves, Renewals: s.renewals, Batches: batches, BesideTerms: besideTerms, Versions: s.versionTerms, Warmed: s.warmed, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
+	if s.group != nil && s.batches == 0 {
+		s.violate("no requests of two elections have travelled together")
 	}
-	return r
+	return Report{
+		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms), ShardTerms: s.shardTerms,
+		Renewals: s.renewals, Batches: s.batches, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
+	}
 }
 
 // violate notes a violation, the first few of each kind. s.mu is held.
@@ -249,6 +213,13 @@ func (s *Sim) violate(format string, args ...any) {
 	if s.kinds[format] <= 3 {
 		s.broken = append(s.broken, fmt.Sprintf("%.4fs %s", time.Since(s.start).Seconds(), text))
 	}
+}
+
+// fault is violate for who does not hold s.mu.
+func (s *Sim) fault(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.violate(format, args...)
 }
 
 // chance draws from the simulation's dice.

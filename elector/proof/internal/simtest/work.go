@@ -112,7 +112,6 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 	context.AfterFunc(ctx, func() { s.cancelled(r) })
 	step, own := s.t.lease/40, s.share(3*s.t.lease)
 	for time.Since(r.start) < own || r.mode.Load() < early || r.mode.Load() == draining {
-		s.write(r)
 		sleep(ctx, step)
 		p.gate()
 		if ctx.Err() != nil {
@@ -145,6 +144,5 @@ func (s *Sim) stop(r *record) {
 	for until := time.Now().Add(rest); time.Now().Before(until) && !r.proc.dead.Load(); {
 		time.Sleep(min(time.Until(until), s.t.lease/40))
 		r.proc.gate()
-		s.write(r)
 	}
 }
