@@ -41,29 +41,25 @@ func answerAll(c *cluster, answers ...string) {
 // Anyone who may subscribe sees a roll call, and can answer it. Answers to other requests,
 // of other formats, or given twice stand for no candidate, and stop no operator's tool.
 func TestForgedAnswersToARollCall(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				_, term, op := trio(t, c)
-				ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
-				answerAll(c, "", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
-				all, err := electionOf(op, "orders").Candidates(t.Context())
-				ids := map[string]int{}
-				for _, x := range all {
-					ids[x.ID]++
-				}
-				if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
-					t.Errorf("%v, %v", ids, err)
-				}
-				if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
-					t.Errorf("transfer to the leader: %v", err)
-				}
-				if !term.Valid() {
-					t.Error(term.Err())
-				}
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
+		answerAll(c, "", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
+		all, err := electionOf(op, "orders").Candidates(t.Context())
+		ids := map[string]int{}
+		for _, x := range all {
+			ids[x.ID]++
+		}
+		if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
+			t.Errorf("%v, %v", ids, err)
+		}
+		if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
+			t.Errorf("transfer to the leader: %v", err)
+		}
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+	})
 }
 
 // An answer of no known format says nothing about a handover: neither that the leader has

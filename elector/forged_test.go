@@ -158,34 +158,30 @@ func TestForgedEndOfALeaderThatStays(t *testing.T) {
 
 // Terms that came and went before an observer looked are reported from the history.
 func TestShortTermsAreReported(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.Start("a", advertising)
-				one := a.Elected(3 * shortLease)
-				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.EventElected, "a", one.Token())
-				c.Each(cut, "bystander")
-				a.Shutdown()
-				b := c.Start("b", advertising)
-				two := b.Elected(shortLease)
-				time.Sleep(100 * time.Millisecond)
-				b.Shutdown()
-				d := c.Start("d", advertising)
-				three := d.Elected(shortLease)
-				time.Sleep(shortLease)
-				c.Heal()
-				want(t, events, shortLease, elector.EventReleased, "a", one.Token())
-				if ev := want(t, events, tick, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
-					t.Errorf("%+v", ev)
-				}
-				if ev := want(t, events, tick, elector.EventReleased, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
-					t.Errorf("%+v", ev)
-				}
-				want(t, events, tick, elector.EventElected, "d", three.Token())
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a", advertising)
+		one := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.EventElected, "a", one.Token())
+		c.Each(cut, "bystander")
+		a.Shutdown()
+		b := c.Start("b", advertising)
+		two := b.Elected(shortLease)
+		time.Sleep(100 * time.Millisecond)
+		b.Shutdown()
+		d := c.Start("d", advertising)
+		three := d.Elected(shortLease)
+		time.Sleep(shortLease)
+		c.Heal()
+		want(t, events, shortLease, elector.EventReleased, "a", one.Token())
+		if ev := want(t, events, tick, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
+			t.Errorf("%+v", ev)
+		}
+		if ev := want(t, events, tick, elector.EventReleased, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
+			t.Errorf("%+v", ev)
+		}
+		want(t, events, tick, elector.EventElected, "d", three.Token())
+	})
 }
 
 // A Redis whose clock was days ahead loses its data, and its clock is mended: tokens

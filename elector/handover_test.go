@@ -31,23 +31,19 @@ func trio(t *testing.T, c *cluster, change ...func(*elector.Config)) (all []*can
 }
 
 func TestResignByAnOperator(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				_, term, op := trio(t, c)
-				h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "maintenance")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h.From.Candidate != "a" || h.From.Token != term.Token() || h.To.Candidate == "a" || h.To.Token <= term.Token() || h.Gap > 10*time.Millisecond {
-					t.Errorf("%+v", h)
-				}
-				if ended := wantReason(t, term, 0, elector.ReasonResigned); !strings.Contains(ended.Error(), "maintenance") {
-					t.Errorf("%v", ended)
-				}
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "maintenance")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.From.Candidate != "a" || h.From.Token != term.Token() || h.To.Candidate == "a" || h.To.Token <= term.Token() || h.Gap > 10*time.Millisecond {
+			t.Errorf("%+v", h)
+		}
+		if ended := wantReason(t, term, 0, elector.ReasonResigned); !strings.Contains(ended.Error(), "maintenance") {
+			t.Errorf("%v", ended)
+		}
+	})
 }
 
 func TestResignWaitsForTheWork(t *testing.T) {
@@ -105,26 +101,22 @@ func TestStepDownWhoseAnswerIsLost(t *testing.T) {
 }
 
 func TestTransferToX(t *testing.T) {
-	for _, n := range []int{1, 3, 5} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				all, term, op := trio(t, c, func(cfg *elector.Config) { cfg.Cooldown = time.Millisecond })
-				for i := range 12 { // chance would not name the same one again and again
-					to := all[(i+1)%3]
-					h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to.ID())
-					if err != nil {
-						t.Fatal(err)
-					}
-					if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || h.Gap > 50*time.Millisecond {
-						t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
-					}
-					wantReason(t, term, 0, elector.ReasonHandover)
-					term = to.Elected(time.Second)
-					time.Sleep(shortLease)
-				}
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c, func(cfg *elector.Config) { cfg.Cooldown = time.Millisecond })
+		for i := range 12 { // chance would not name the same one again and again
+			to := all[(i+1)%3]
+			h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || h.Gap > 50*time.Millisecond {
+				t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
+			}
+			wantReason(t, term, 0, elector.ReasonHandover)
+			term = to.Elected(time.Second)
+			time.Sleep(shortLease)
+		}
+	})
 }
 
 func TestTransferRefused(t *testing.T) {

@@ -13,46 +13,42 @@ import (
 // A leader that is killed reports nothing: the next one knows for how long at most there was
 // none, from the lease that it had seen, however long that term was.
 func TestVanishedTermsHaveBounds(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				all, term, op := trio(t, c)
-				time.Sleep(20 * shortLease)
-				killed := time.Now()
-				crash(c, all[0])
-				_, next := first(t, 2*shortLease, all[1], all[2])
-				time.Sleep(shortLease) // its report has arrived
-				got, err := electionOf(op, "orders").Timeline(t.Context(), 10, time.Time{})
-				if err != nil || len(got.Terms) != 2 || len(got.Availability) != 1 || len(got.Vacancies) != 0 {
-					t.Fatalf("%+v, %v", got, err)
-				}
-				without := next.Since().Sub(killed)
-				was := got.Terms[1]
-				// It waited for the end of that lease, so it had asked less than a lease and its
-				// own spread (at most a quarter of one, on several nodes after a split vote) ago.
-				if was.Reason != elector.ReasonVanished || was.Token != term.Token() || was.MaxGap < without || was.MaxGap > 2*shortLease {
-					t.Errorf("%v without a leader; got at most %v: %+v", without, was.MaxGap, was)
-				}
-				if led := killed.Sub(was.From); was.MaxLasted < led || was.MaxLasted > led+2*shortLease {
-					t.Errorf("it led for %v; got at most %v", led, was.MaxLasted)
-				}
-				if a := got.Availability[0]; a.Leaderless != 0 || a.MaxLeaderless != was.MaxGap || a.Terms != 2 {
-					t.Errorf("%+v", a)
-				}
-				for _, x := range all[1:] {
-					x.Shutdown()
-				}
-				time.Sleep(10 * time.Second)
-				got, err = electionOf(op, "orders").Timeline(t.Context(), 1, time.Time{})
-				if err != nil || len(got.Vacancies) != 1 || len(got.Terms) != 1 {
-					t.Fatalf("%+v, %v", got, err)
-				}
-				if v := got.Vacancies[0]; v.For < 10*time.Second || v.For > 11*time.Second || v.After.Reason != elector.ReasonShutdown || v.Paused {
-					t.Errorf("%+v", v)
-				}
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		time.Sleep(20 * shortLease)
+		killed := time.Now()
+		crash(c, all[0])
+		_, next := first(t, 2*shortLease, all[1], all[2])
+		time.Sleep(shortLease) // its report has arrived
+		got, err := electionOf(op, "orders").Timeline(t.Context(), 10, time.Time{})
+		if err != nil || len(got.Terms) != 2 || len(got.Availability) != 1 || len(got.Vacancies) != 0 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		without := next.Since().Sub(killed)
+		was := got.Terms[1]
+		// It waited for the end of that lease, so it had asked less than a lease and its
+		// own spread (at most a quarter of one, on several nodes after a split vote) ago.
+		if was.Reason != elector.ReasonVanished || was.Token != term.Token() || was.MaxGap < without || was.MaxGap > 2*shortLease {
+			t.Errorf("%v without a leader; got at most %v: %+v", without, was.MaxGap, was)
+		}
+		if led := killed.Sub(was.From); was.MaxLasted < led || was.MaxLasted > led+2*shortLease {
+			t.Errorf("it led for %v; got at most %v", led, was.MaxLasted)
+		}
+		if a := got.Availability[0]; a.Leaderless != 0 || a.MaxLeaderless != was.MaxGap || a.Terms != 2 {
+			t.Errorf("%+v", a)
+		}
+		for _, x := range all[1:] {
+			x.Shutdown()
+		}
+		time.Sleep(10 * time.Second)
+		got, err = electionOf(op, "orders").Timeline(t.Context(), 1, time.Time{})
+		if err != nil || len(got.Vacancies) != 1 || len(got.Terms) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if v := got.Vacancies[0]; v.For < 10*time.Second || v.For > 11*time.Second || v.After.Reason != elector.ReasonShutdown || v.Paused {
+			t.Errorf("%+v", v)
+		}
+	})
 }
 
 // Thousands of elections cost a round trip per hundred and node, not one each; a node that

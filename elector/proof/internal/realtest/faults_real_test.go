@@ -92,6 +92,11 @@ func TestRealFullMemory(t *testing.T) {
 		t.Errorf("transfer: %v", err)
 	}
 	el.survives(term, el.lease)
+	for _, c := range el.all { // a refused reservation must not hide who holds the lock
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", c.ID(), err)
+		}
+	}
 }
 
 // An operator's DEL on a majority: the term ends at the next renewal.
