@@ -114,36 +114,10 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
 }
 
-// causes are the checks whose findings explain an incident; they rank in this order before all
-// others. lasting are checks of the configuration of Redis, which rank last: their findings are
-// seldom new.
-var (
-	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", aboutGroup, "leader", "able"}
-	lasting = []string{"persistence", "eviction", "failover", "version"}
-)
-
 // doctorHeadline returns the first lines: the most helpful finding, and its advice.
 func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
-	rank := func(f doctor.Finding) int {
-		if i := slices.Index(causes, f.Check); i >= 0 {
-			return i
-		}
-		if slices.Contains(lasting, f.Check) {
-			return len(causes) + 1
-		}
-		return len(causes)
-	}
-	var worst *doctor.Finding
-	for i := range findings {
-		f := &findings[i]
-		if f.Level != doctor.LevelWarn && f.Level != doctor.LevelFail {
-			continue
-		}
-		if worst == nil || f.Level.Worse(worst.Level) || f.Level == worst.Level && rank(*f) < rank(*worst) {
-			worst = f
-		}
-	}
-	if worst == nil {
+	first, found := doctor.First(findings)
+	if !found {
 		fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
 		if i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == aboutGroup }); i >= 0 {
 			fields[0].Text += ": " + findings[i].Found
@@ -151,16 +125,13 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		}
 		return append(p.Fields(fields), "")
 	}
-	found, color := worst.Found, output.Yellow
-	if worst.Node != "" && !strings.Contains(found, worst.Node) {
-		found = output.List(nodesWith(*worst, findings), 5) + ": " + found
-	}
-	if worst.Level == doctor.LevelFail {
+	color := output.Yellow
+	if first.Level == doctor.LevelFail {
 		color = output.Red
 	}
-	fields := []output.Field{{Name: "problem", Text: found, Color: color}}
-	if worst.Advice != "" {
-		fields = append(fields, output.Field{Name: "next", Text: worst.Advice, Color: output.Yellow})
+	fields := []output.Field{{Name: "problem", Text: first.Found, Color: color}}
+	if first.Advice != "" {
+		fields = append(fields, output.Field{Name: "next", Text: first.Advice, Color: output.Yellow})
 	}
 	var lines []string
 	for _, f := range fields {
@@ -172,16 +143,6 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		}
 	}
 	return append(lines, "")
-}
-
-// nodesWith returns the nodes that have the same finding.
-func nodesWith(f doctor.Finding, findings []doctor.Finding) (nodes []string) {
-	for _, other := range findings {
-		if other.Node != "" && other.Check == f.Check && other.Level == f.Level && other.Found == f.Found {
-			nodes = append(nodes, other.Node)
-		}
-	}
-	return nodes
 }
 
 // summary counts the findings that a short list leaves out.

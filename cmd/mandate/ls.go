@@ -36,16 +36,7 @@ an owner, and how many of its members want shards; that pattern lists them all,
 as does --json. Elections GROUP/assigner and GROUP/0 are a group,
 whichever program made them.
 
-CONDITION has what is wrong, and the command to type next:
-
-  UNRESPONSIVE   the leader does not answer: it may hang or be dead
-  FLAPPING       leadership was lost at least three times in ten minutes
-  NEVER LED      none of its candidates has ever been able to lead
-  NONE ABLE      none of its candidates can lead now
-  NO CANDIDATES  all of them are gone
-  DEGRADED       there is a leader; other candidates could not lead, or they
-                 differ in a setting that all must share
-  older allowed  allow-older is in force: older versions may lead again
+CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
 It looks at all keys (SCAN) and channels for at most 1.5 s, calls the roll of
 all elections for at most 5 s, and writes nothing. A question mark is what could
@@ -93,7 +84,7 @@ Exit codes
 func (a *app) printElections(all []report, f format) error {
 	p := a.printer(f)
 	for i := range all {
-		a.setOrigin(&all[i])
+		all[i].flags = a.given
 	}
 	switch {
 	case f.json:
@@ -128,7 +119,8 @@ func electionTable(all []report, wide bool) *output.Table {
 			t.Row(color, cells...)
 			continue
 		}
-		able, last, condition := "?", "-", r.condition()
+		able, last := "?", "-"
+		condition, _ := r.problem()
 		if r.rollErr == nil {
 			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll)-r.observers())
 		}

@@ -25,8 +25,8 @@ func TestElectionThatNeverHadALeaderIsListed(t *testing.T) {
 		out, _ := s.run(0, "ls")
 		return strings.Contains(out, "503")
 	})
-	s.shows(0, "ls", "first-deploy vacant - - 0/1 - NEVER LED: mandate candidates first-deploy", "HTTP 503")
-	s.shows(exitNoLeader, "status first-deploy", "problem no candidate can lead (worker-a: ", "HTTP 503", "next mandate candidates first-deploy")
+	s.shows(0, "ls", "first-deploy vacant - - 0/1 -", "HTTP 503")
+	s.shows(exitNoLeader, "status first-deploy", "problem 0 of 1 candidates could lead: worker-a: ", "HTTP 503")
 	stop()
 	s.shows(0, "ls", "no elections under the prefix mandate")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,10 +30,9 @@ type report struct {
 	ofGroup      bool                      // the name is that of a group of shards, and not of an election
 	unresponsive bool                      // the leader does not answer, see doctor.Unresponsive
 	writes       []doctor.Finding          // one for each node; empty: not tried
+	terms        []elector.TermRecord      // the newest ones, newest first
 	last         *elector.TermRecord       // the newest term that has ended
 	unread       bool                      // the terms could not be read
-	flaps        string                    // see doctor.Flapping
-	flapped      *elector.TermRecord       // the newest term that ended for the most frequent reason
 	unused       bool                      // without candidates the election counts as abandoned, see vacancy.Abandoned
 }
 
@@ -52,7 +52,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	if unread != nil {
 		terms = nil
 	}
-	r.evaluateTerms(terms, doctor.RecentTerms, time.Now())
+	r.evaluateTerms(terms, time.Now())
 	r.unread, r.unused = unread != nil, unread == nil && longGone(terms, time.Now())
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
@@ -67,17 +67,12 @@ func (r *report) readStatus(ctx context.Context, el *elector.Election) {
 	r.at = time.Now()
 }
 
-// evaluateTerms evaluates the newest n terms. The roll must have been read before.
-func (r *report) evaluateTerms(terms []elector.TermRecord, n int, now time.Time) {
+// evaluateTerms finds the newest term that has ended. The roll must have been read before.
+func (r *report) evaluateTerms(terms []elector.TermRecord, now time.Time) {
 	ended := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
-	terms = doctor.Unreported(terms, r.roll, now)
+	r.terms = doctor.Unreported(terms, r.roll, now)
 	if ended >= 0 {
-		r.last = &terms[ended]
-	}
-	var most elector.Reason
-	r.flaps, most = doctor.Flapping(terms, n, now)
-	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); r.flaps != "" && i >= 0 {
-		r.flapped = &terms[i]
+		r.last = &r.terms[ended]
 	}
 }
 
@@ -179,60 +174,60 @@ func (r *report) observers() int {
 	return n
 }
 
-// nodes counts the nodes that answer and accept writes, and those that refuse writes, as far as is
-// known.
-func (r *report) nodes() (good, refuse int) {
-	for _, n := range r.Nodes {
-		switch f := writeOf(r.writes, n.Node); {
-		case n.Reachable && f.Level == doctor.LevelFail:
-			refuse++
-		case n.Reachable && n.Foreign == "":
-			good++
+// findings are what is worth knowing of the election, from all sources of the report.
+func (r *report) findings() []doctor.Finding {
+	now := doctor.Report{
+		Status: r.Status, StatusErr: r.err, Candidates: r.roll, CandidatesErr: r.rollErr, Terms: r.terms,
+		Unresponsive: r.unresponsive, Writes: r.writes,
+	}
+	if r.Leader != nil {
+		now.LeaseLeft = r.leaseLeft(time.Now())
+	}
+	return slices.DeleteFunc(now.Findings(r.flags.command), func(f doctor.Finding) bool { return f.Check == "versions" }) // they differ in every deploy
+}
+
+// problem returns the most serious problem, and the command to type next. Both are empty if there
+// is no problem.
+func (r *report) problem() (why, next string) {
+	switch {
+	case r.group != nil && r.err == nil:
+		return r.group.problem(r.flags)
+	case r.group != nil:
+		return elector.Problem(r.err), r.flags.command("doctor")
+	case r.ofGroup:
+		return "this is a group of shards, not an election", r.flags.command("shards", r.Election)
+	}
+	first, _ := doctor.First(r.findings())
+	return first.Found, first.Advice
+}
+
+// recently is how long the last end is shown in the first line.
+const recently = time.Hour
+
+// justEnded reports whether the last end is recent enough for the first line.
+func (r *report) justEnded(now time.Time) bool {
+	return r.last != nil && r.Leader != nil && (r.last.Until.IsZero() || now.Sub(r.last.Until) < recently) &&
+		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
+}
+
+// headline returns the first lines of a report: what happened, and what to type next.
+func (r *report) headline(now time.Time) []output.Field {
+	why, next := r.problem()
+	if why != "" {
+		return []output.Field{{Name: "problem", Text: why, Color: output.Red}, {Name: "next", Text: next, Color: output.Yellow}}
+	}
+	if r.Leader == nil {
+		return nil
+	}
+	fields := []output.Field{{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}}
+	if r.justEnded(now) {
+		fields[0].Text += "; before it " + r.lastEnd()
+		if !r.last.Reason.Wanted() {
+			fields = append(fields, output.Field{Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow})
 		}
 	}
-	return good, refuse
+	return fields
 }
-
-func writeOf(writes []doctor.Finding, node string) doctor.Finding {
-	if i := slices.IndexFunc(writes, func(f doctor.Finding) bool { return f.Node == node }); i >= 0 {
-		return writes[i]
-	}
-	return doctor.Finding{}
-}
-
-func (r *report) redisText() (string, output.Color) {
-	good, refuse := r.nodes()
-	text, color := fmt.Sprintf("%d/%d nodes", good, len(r.Nodes)), output.Plain
-	if refuse > 0 {
-		text += fmt.Sprintf(", %d refuse writes", refuse)
-	}
-	refusals := len(doctor.Refusals(r.roll))
-	if refusals > 0 {
-		text += fmt.Sprintf(", %d %s candidates", refusals, verb(refusals, "refuses", "refuse"))
-	}
-	if slices.ContainsFunc(r.writes, func(f doctor.Finding) bool {
-		return f.Level == doctor.LevelUnknown && writeOf(r.writes, f.Node).Found == mayNotWrite
-	}) {
-		text += "; whether they accept writes is not known: this Redis user may not write"
-	}
-	if good < len(r.Nodes) || refusals > 0 {
-		color = output.Yellow
-	}
-	if 2*good <= len(r.Nodes) {
-		color = output.Red
-	}
-	return text, color
-}
-
-// verb returns the form of a verb that agrees with the number n.
-func verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
-const mayNotWrite = "this Redis user may not write"
 
 // unreported is shown instead of the reason of a term whose leader is alive and has not reported
 // the end of the term.
@@ -248,24 +243,59 @@ func (r *report) lastEnd() string {
 	default:
 		text += ", " + output.Ago(t.Until)
 	}
-	return text + detailOf(t)
-}
-
-// detailOf returns why a term ended, in parentheses; empty if that is unknown.
-func detailOf(t *elector.TermRecord) string {
-	if t == nil || t.Detail == "" {
-		return ""
+	if t.Detail != "" {
+		text += " (" + t.Detail + ")"
 	}
-	return " (" + t.Detail + ")"
+	return text
 }
-
-// setOrigin records in a report how the command line chose the election.
-func (a *app) setOrigin(r *report) { r.flags = a.given }
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.
 func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }
 
-// first reports whether the election has never had a leader.
-func (r *report) first() bool {
-	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
+// reportMore are the JSON keys of a report other than those of the status.
+type reportMore struct {
+	State         string              `json:"state"`
+	Candidates    *int                `json:"candidates"` // null: not known
+	Able          *int                `json:"able"`
+	NodesWritable *int                `json:"nodes_writable,omitempty"` // left out: not tried
+	LastEnd       *elector.TermRecord `json:"last_end"`
+	Problem       string              `json:"problem,omitempty"`
+	Next          string              `json:"next,omitempty"`
+}
+
+// MarshalJSON returns the JSON object of the status with the keys of reportMore added.
+func (r report) MarshalJSON() ([]byte, error) {
+	more := reportMore{State: r.state(), LastEnd: r.last}
+	if r.rollErr == nil {
+		all, able := len(r.roll), r.able()
+		more.Candidates, more.Able = &all, &able
+	}
+	more.NodesWritable = r.writable()
+	more.Problem, more.Next = r.problem()
+	st, err := json.Marshal(r.Status)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := json.Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(st[:len(st)-1], ','), rest[1:]...), nil
+}
+
+// writable returns how many nodes accept writes; nil: that is not known.
+func (r *report) writable() *int {
+	n := 0
+	for _, f := range r.writes {
+		switch f.Level {
+		case doctor.LevelOK:
+			n++
+		case doctor.LevelUnknown:
+			return nil
+		}
+	}
+	if len(r.writes) == 0 {
+		return nil
+	}
+	return &n
 }

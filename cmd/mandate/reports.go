@@ -74,6 +74,6 @@ func (r *report) readTerms(ctx context.Context, el *elector.Election) []elector.
 // readRoll calls the roll, and evaluates it together with the last terms.
 func (r *report) readRoll(ctx context.Context, el *elector.Election, terms []elector.TermRecord, calls *rollCalls) {
 	r.roll, r.rollErr = calls.call(ctx, el)
-	r.evaluateTerms(terms, fewTerms, time.Now())
+	r.evaluateTerms(terms, time.Now())
 	r.checkLeader(ctx, el)
 }

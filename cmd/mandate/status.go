@@ -71,35 +71,37 @@ Exit codes
 
 func (a *app) printStatus(r *report, f format) error {
 	p, st, now := a.printer(f), r.Status, time.Now()
-	a.setOrigin(r)
+	r.flags = a.given
 	if f.json {
 		return output.JSON(a.stdout, r)
 	}
+	findings := r.findings()
 	fields := append(r.headline(now), output.Field{Name: "election", Text: st.Election})
 	fields = append(fields, statusFields(st, f.wide, r.unknownElection() && !r.ofGroup)...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
-	fields = append(fields, r.fields(now)...)
-	if strings.Contains(fields[0].Text, st.Pause) { // the first line has who paused it and why
-		st.Pause = ""
-	}
-	fields = append(fields, conditionFields(st, r.flags)...)
-	lines := append(p.Fields(fields), "")
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f.wide))...))
-}
-
-// fields are the fields of a report other than those of the leader.
-func (r *report) fields(now time.Time) []output.Field {
-	text, color := r.redisText()
-	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
-	if version := versionText(r.Status); version != "" {
+	fields = append(fields, output.Field{Name: "candidates", Text: r.candidates()})
+	if version := versionText(st); version != "" {
 		fields = append(fields, output.Field{Name: "version", Text: version})
 	}
-	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it is in the first line
+	if r.last != nil && (fields[0].Name == "problem" || !r.justEnded(now)) { // else it is in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
-	return fields
+	if st.Paused {
+		fields = append(fields, output.Field{Name: "paused", Text: pauseField(st), Color: output.Red})
+	}
+	for _, also := range findings {
+		if serious(also) && also.Check != "leader" && !strings.HasSuffix(fields[0].Text, also.Found) {
+			fields = append(fields, output.Field{Name: "also", Text: strings.TrimPrefix(also.Node+": "+also.Found, ": "), Color: output.Yellow})
+		}
+	}
+	lines := append(p.Fields(fields), "")
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, append(r.writes, findings...), f.wide))...))
+}
+
+func serious(f doctor.Finding) bool {
+	return f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail
 }
 
 // versionText returns the highest version that has led, and whether operators allow older ones;
@@ -140,33 +142,16 @@ func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 	return fields
 }
 
-// conditionFields report what prevents the election of a leader, now or later.
-func conditionFields(st elector.Status, next nextFlags) (fields []output.Field) {
-	add := func(name, format string, args ...any) {
-		fields = append(fields, output.Field{Name: name, Text: fmt.Sprintf(format, args...), Color: output.Red})
+// pauseField returns since when an election is paused, for how long, and why.
+func pauseField(st elector.Status) string {
+	text, since := "until it is resumed", ""
+	if st.PauseLeft > 0 {
+		text = "for another " + output.Age(st.PauseLeft)
 	}
-	if st.Paused {
-		until := "until it is resumed"
-		if st.PauseLeft > 0 {
-			until = "for another " + output.Age(st.PauseLeft)
-		}
-		since := ""
-		if !st.PauseSince.IsZero() {
-			since = "since " + st.PauseSince.Local().Format(dateTimeZone) + ", "
-		}
-		why := ""
-		if st.Pause != "" {
-			why = " (" + st.Pause + ")"
-		}
-		add("paused", "%s%s: no new leader will be elected%s", since, until, why)
+	if !st.PauseSince.IsZero() {
+		since = "since " + st.PauseSince.Local().Format(dateTimeZone) + ", "
 	}
-	if st.Blocked != "" {
-		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: %s", st.Blocked, next.command("doctor", st.Election))
-	}
-	if st.Conflict != "" {
-		add("CONFLICT", "%s (%s)", st.Conflict, next.command("doctor", st.Election))
-	}
-	return fields
+	return since + text + ": no new leader will be elected"
 }
 
 // noLeader describes what is known about an election without a leader.
@@ -183,48 +168,30 @@ func noLeader(st elector.Status, unknown bool) string {
 
 // nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
 // which may be below the leader's until its first renewal, or above it after a failed claim.
-func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, refusals []doctor.Refusal, wide bool) *output.Table {
+func nodeTable(nodes []elector.NodeStatus, findings []doctor.Finding, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
+	words := map[string]string{"write": "read only", "lock": "blocked", "vote": "abstains", "refuses": "refusing"}
 	for _, n := range nodes {
-		color, why := output.Plain, ""
-		state := "ok"
-		switch write := writeOf(writes, n.Node); {
-		case !n.Reachable:
-			color, state, why = output.Red, nodeState(n), n.Error
-		case write.Level == doctor.LevelFail:
-			color, state, why = output.Red, "read only", strings.TrimSuffix(write.Found+": "+write.Advice, ": ")
-		case n.Foreign != "":
-			color, state, why = output.Red, "blocked", foreignLock(n)
-		case n.Abstains > 0:
-			color, state, why = output.Yellow, "abstains", "it is new, or lost its data: no vote for another "+output.Rounded(n.Abstains)
-		default:
-			if i := slices.IndexFunc(refusals, func(r doctor.Refusal) bool { return r.Node == n.Node }); i >= 0 {
-				color, state, why = output.Red, "refusing", refusals[i].String()+" -> "+refusals[i].Remedy
-			}
+		if !n.Reachable {
+			t.Row(output.Red, n.Node, nodeState(n))
+			t.Note(output.Red, n.Error)
+			continue
 		}
-		if n.Reachable {
-			cells := []string{n.Node, state, cmp.Or(n.Holder, "-"), output.Rounded(n.RTT)}
-			if wide {
-				cells = append(cells, fmt.Sprint(n.Fence))
-			}
-			t.Row(color, cells...)
-		} else {
-			t.Row(color, n.Node, state)
+		i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Node == n.Node && serious(f) && words[f.Check] != "" })
+		cells, color := []string{n.Node, "ok", cmp.Or(n.Holder, "-"), output.Rounded(n.RTT)}, output.Plain
+		if i >= 0 {
+			cells[1], color = words[findings[i].Check], output.Red
 		}
-		t.Note(color, why)
+		if wide {
+			cells = append(cells, fmt.Sprint(n.Fence))
+		}
+		t.Row(color, cells...)
+		if i >= 0 {
+			t.Note(color, strings.TrimSuffix(findings[i].Found+" -> "+findings[i].Advice, " -> "))
+		}
 	}
 	return t
-}
-
-// foreignLock describes a node that can't vote because its lock key holds a value that no candidate
-// wrote.
-func foreignLock(n elector.NodeStatus) string {
-	end := "it has no end"
-	if n.LeaseLeft > 0 {
-		end = "it lasts for another " + output.Rounded(n.LeaseLeft)
-	}
-	return fmt.Sprintf("can't vote: its lock key holds %s, which no candidate wrote; %s", n.Foreign, end)
 }
 
 // nodeState returns one word for a node that could not be read.

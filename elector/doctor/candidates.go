@@ -17,52 +17,58 @@ const sameList = "give all candidates the same list of nodes, in any order (docs
 // sameHere is the advice when the nodes given here are not those of the candidates.
 const sameHere = "give this command the same list of nodes as the candidates"
 
-// candidates compares the candidates' answers with each other, and with the nodes given here.
-func (e *examination) candidates(r rollCall) {
-	if r.err != nil {
-		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.err))
+// candidates compares the candidates' answers with each other.
+func (e *examination) candidates(r *Report) {
+	if r.CandidatesErr != nil {
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.CandidatesErr))
 		return
 	}
-	if len(r.leaders) > 1 {
+	if leaders := leadersOf(r.Candidates); len(leaders) > 1 {
 		var who []string
-		for _, c := range r.leaders {
+		for _, c := range leaders {
 			who = append(who, fmt.Sprintf("%s (token %d) on %s", c.ID, c.Token, namesOf(c.Nodes)))
 		}
-		e.add("", "leaders", LevelFail, "stop all but one of them now; then "+sameList, "%d candidates lead at the same time: %s", len(r.leaders), strings.Join(who, "; "))
+		e.add("", "leaders", LevelFail, "if they still do: stop all but one of them now; then "+sameList,
+			"%d candidates lead at the same time, or the leader has just changed: %s", len(leaders), strings.Join(who, "; "))
 	}
-	for _, found := range Twins(r.all) {
+	for _, found := range twins(r.Candidates) {
 		e.add("", "ids", LevelWarn, "give each its own id: events, status and history cannot distinguish them", "%s", found)
 	}
-	lists := byList(r.all)
-	if len(lists) > 1 {
-		var who []string
-		for _, list := range lists {
-			var ids []string
-			for _, c := range list {
-				ids = append(ids, c.ID)
-			}
-			who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
-		}
-		if e.emptied() {
-			e.add("", "candidates", LevelUnknown, voteAgain,
-				"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
-			return
-		}
-		e.add("", "candidates", LevelFail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
+	lists := byList(r.Candidates)
+	switch {
+	case len(lists) == 1:
+		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
+		return
+	case len(lists) == 0:
+		return
+	case slices.ContainsFunc(r.Status.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }):
+		e.add("", "candidates", LevelUnknown, voteAgain,
+			"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
 		return
 	}
+	var who []string
+	for _, list := range lists {
+		var ids []string
+		for _, c := range list {
+			ids = append(ids, c.ID)
+		}
+		who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
+	}
+	e.add("", "candidates", LevelFail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
+}
+
+// sameHere compares the candidates' nodes with those given here.
+func (e *examination) sameHere(all []elector.CandidateStatus) {
 	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(e.facts))}
 	for i, id := range e.identities() {
 		here.Nodes[i].Identity = id
 	}
 	switch {
-	case len(r.all) == 0:
-	case !r.all[0].SameNodes(here) && (e.emptied() || e.justEmptied(r.all[0], identitiesOf(r.all[0]))):
-		e.add("", "candidates", LevelUnknown, voteAgain, "whether they vote with the nodes given here: one of these is new or lost its data")
-	case !r.all[0].SameNodes(here):
-		e.add("", "candidates", LevelFail, sameHere, "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
+	case len(byList(all)) != 1 || all[0].SameNodes(here):
+	case e.emptied() || e.justEmptied(all[0], identitiesOf(all[0])):
+		e.add("", "nodes", LevelUnknown, voteAgain, "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
-		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
+		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
 	}
 }
 
@@ -132,17 +138,6 @@ func (s setting) drift(all []elector.CandidateStatus) string {
 	return fmt.Sprintf("the candidates differ in %s: %s", s.name, strings.Join(found, "; "))
 }
 
-// Drift returns a text for each setting in which the candidates of a roll call differ, with their
-// values. It leaves out the version, which differs for as long as a deploy takes.
-func Drift(all []elector.CandidateStatus) (found []string) {
-	for _, s := range settings {
-		if text := s.drift(all); text != "" && s.check != "versions" {
-			found = append(found, text)
-		}
-	}
-	return found
-}
-
 // drift reports settings in which the candidates differ, because a deploy has not ended, or a
 // machine was forgotten.
 func (e *examination) drift(all []elector.CandidateStatus) {
@@ -203,9 +198,8 @@ func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
 }
 
-// Twins returns a text for each id that several candidates of a roll call have, with their processes.
-// Events, status and history cannot distinguish such candidates.
-func Twins(all []elector.CandidateStatus) (found []string) {
+// twins returns a text for each id that several candidates of a roll call have, with their processes.
+func twins(all []elector.CandidateStatus) (found []string) {
 	for _, same := range twinsOf(all) {
 		found = append(found, fmt.Sprintf("%d candidates have the id %s: %s", len(same), same[0].ID, processes(same)))
 	}

@@ -63,11 +63,11 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 		}
 	}
 	keys := protocol.KeysOf(q.Prefix(), el.Name())
-	var seen outside
+	var seen Report
 	var requests sync.WaitGroup
 	if cfg.Election != "" {
 		requests.Go(func() { seen.callRoll(ctx, el) })
-		requests.Go(func() { seen.terms, seen.termsErr = recentTerms(ctx, el) })
+		requests.Go(func() { seen.Terms, seen.TermsErr = recentTerms(ctx, el) })
 	}
 	facts := registry.Inspect(ctx, nodes, keys, timeout)
 	requests.Wait()
@@ -77,7 +77,8 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	}
 	e.nodes()
 	if cfg.Election != "" {
-		e.election(el.Name(), seen)
+		e.held(&seen)
+		e.election(&seen)
 	}
 	byNode(e.findings)
 	return e.findings, nil

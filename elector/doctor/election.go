@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -11,43 +13,93 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// election checks the named election.
-func (e *examination) election(name string, seen outside) {
+// held checks what the nodes hold for the named election.
+func (e *examination) held(r *Report) {
 	for i := range e.facts {
 		e.lock(&e.facts[i])
 	}
-	e.holders(seen.roll.all)
-	e.leader(name, seen)
-	e.pause(name, seen.status)
-	e.older(name, seen.status)
+	e.holders(r.Candidates)
 	e.highest()
-	e.candidates(seen.roll)
-	if seen.roll.err == nil {
-		e.refusals(seen.roll.all)
-		e.drift(seen.roll.all)
-		e.ready(name, seen.roll.all)
+	if r.CandidatesErr == nil {
+		e.sameHere(r.Candidates)
 	}
-	e.flapping(name, Unreported(seen.terms, seen.roll.all, time.Now()), time.Now())
-	e.overlaps(seen.terms)
-	e.unreadable(seen.termsErr)
+}
+
+// election checks what a report shows of the election.
+func (e *examination) election(r *Report) {
+	name := r.Status.Election
+	if r.Status.Conflict != "" {
+		e.add("", "locks", LevelFail, sameList, "%s", r.Status.Conflict)
+	}
+	lockKey, _, _ := strings.Cut(r.Status.Blocked, " holds ")
+	for _, n := range r.Status.Nodes {
+		e.vote(n, cmp.Or(lockKey, "the lock key"))
+	}
+	e.leader(name, r)
+	e.pause(name, r.Status)
+	e.older(name, r.Status)
+	e.candidates(r)
+	if r.CandidatesErr == nil {
+		e.refusals(r)
+		e.drift(r.Candidates)
+		e.ready(name, r.Candidates)
+	}
+	e.flapping(name, Unreported(r.Terms, r.Candidates, time.Now()), time.Now())
+	e.overlaps(r.Terms)
+	e.unreadable(r.TermsErr)
+}
+
+// reachable reports nodes that could not be read, or that refuse writes.
+func (e *examination) reachable(r *Report) {
+	n, missing, cause := len(r.Status.Nodes), 0, ""
+	for _, node := range r.Status.Nodes {
+		if node.Reachable {
+			continue
+		}
+		missing++
+		cause = cmp.Or(cause, node.Node+": "+strings.TrimPrefix(node.Error, node.Node+": "))
+	}
+	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
+	out := missing + len(refusing)
+	level, effect := LevelWarn, ""
+	if 2*out >= n {
+		level, effect = LevelFail, ": no other leader can be elected"
+	}
+	if r.StatusErr != nil {
+		effect = ": the leader is unknown"
+	}
+	switch advice := e.command("doctor", r.Status.Election); {
+	case n == 0 && r.StatusErr != nil:
+		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %s", elector.Problem(r.StatusErr))
+	case out == 0:
+	case len(refusing) == 0:
+		e.add("", "majority", level, advice, "%d of %d nodes can't be read (%s)%s", missing, n, cause, effect)
+	default:
+		e.add("", "majority", level, advice, "%d of %d nodes can't be written (%s: %s)%s", out, n, refusing[0].Node, refusing[0].Found, effect)
+	}
+}
+
+// vote reports a node that can't vote.
+func (e *examination) vote(n elector.NodeStatus, lockKey string) {
+	if n.Abstains > 0 {
+		e.add(n.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
+			"it is new, or lost its data: no vote for another %v", short(n.Abstains))
+	}
+	if n.Foreign != "" {
+		end := "it has no end"
+		if n.LeaseLeft > 0 {
+			end = fmt.Sprintf("it lasts for another %v", short(n.LeaseLeft))
+		}
+		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+lockKey+"'; or choose another prefix",
+			"%s holds %s, which no candidate wrote: this node can't vote; %s", lockKey, n.Foreign, end)
+	}
 }
 
 // lock checks what a node holds for the election.
 func (e *examination) lock(f *registry.Facts) {
-	if f.View.Err == nil && f.View.Newcomer > 0 {
-		e.add(f.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
-			"it is new, or lost its data: no vote for another %v", short(f.View.Newcomer))
-	}
 	if b, err := protocol.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
 		e.add(f.Node, "nodes", LevelFail, sameHere,
 			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
-	} else if f.View.Foreign != "" {
-		end := "it has no end"
-		if f.View.Left > 0 {
-			end = fmt.Sprintf("it lasts for another %v", short(f.View.Left))
-		}
-		e.add(f.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+e.keys.Lock+"'; or choose another prefix",
-			"%s holds %s, which no candidate wrote: this node can't vote; %s", e.keys.Lock, f.View.Foreign, end)
 	}
 	if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
 		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
@@ -59,9 +111,6 @@ func (e *examination) holders(roll []elector.CandidateStatus) {
 	var values []string
 	for _, f := range e.facts {
 		values = append(values, f.View.Holder)
-	}
-	if found := protocol.Conflict(values); found != "" {
-		e.add("", "locks", LevelFail, sameList, "%s", found)
 	}
 	known := protocol.IdentitiesOf(e.identities()).Known()
 	for _, value := range values {
@@ -113,33 +162,45 @@ func (e *examination) highest() {
 }
 
 // leader reports whether the election has a leader, and if not, why.
-func (e *examination) leader(name string, seen outside) {
-	st := seen.status
-	// Candidates that have never been able to lead leave no trace on the nodes.
-	trace := len(seen.roll.all) > 0 || slices.ContainsFunc(e.facts, func(f registry.Facts) bool {
-		return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" || f.View.Newcomer > 0
-	})
+func (e *examination) leader(name string, r *Report) {
+	st := r.Status
 	switch {
-	case seen.statusErr != nil:
+	case r.StatusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
-	case seen.unresponsive:
+	case r.Unresponsive:
 		end := "its lease has just ended"
-		if seen.leaseLeft > 0 {
-			end = fmt.Sprintf("its lease ends in %v unless it renews", short(seen.leaseLeft))
+		if r.LeaseLeft > 0 {
+			end = fmt.Sprintf("its lease ends in %v unless it renews", short(r.LeaseLeft))
 		}
-		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
+		e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; %s", st.Leader.Candidate, st.Leader.Token, end)
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":
-		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
-	case !trace:
+		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", st.Blocked)
+	case !st.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
 		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
-	case len(seen.roll.all) > 0 && len(campaigning(seen.roll.all)) == 0 && !st.Paused:
-		e.add("", "leader", LevelFail, "start a candidate that is no observer", "no leader: only observers are left")
 	case st.Paused:
-		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused")
+		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", st.Pause)
+	case r.CandidatesErr != nil:
+		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
+	case len(r.Candidates) == 0:
+		e.add("", "leader", LevelWarn, "start one; "+e.command("history", name), "no leader, and no candidate answers: none is running, or they use other nodes or another prefix")
+	case elsewhere(r) != nil:
+		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", elsewhere(r).ID, namesOf(elsewhere(r).Nodes))
 	default:
-		e.add("", "leader", LevelWarn, "list the candidates and why they do not lead: "+e.command("candidates", name)+"; if there are none, start one", "no leader")
+		e.add("", "leader", LevelWarn, "wait; "+e.command("history", name), "no leader: an election may be under way")
 	}
+}
+
+// elsewhere returns a candidate that leads on another list of nodes than the one that was read.
+func elsewhere(r *Report) *elector.CandidateStatus {
+	for i, c := range r.Candidates {
+		if c.Role == elector.RoleLeading && slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
+			return !slices.ContainsFunc(r.Status.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name })
+		}) {
+			return &r.Candidates[i]
+		}
+	}
+	return nil
 }

@@ -18,34 +18,54 @@ import (
 // timeout bounds each of the two rounds of requests to a node.
 const timeout = 3 * time.Second
 
-// outside is what the public API shows of the election.
-type outside struct {
-	status       elector.Status
-	statusErr    error
-	roll         rollCall
-	unresponsive bool          // the leader is
-	leaseLeft    time.Duration // of the leader, when all answers had arrived
-	terms        []elector.TermRecord
-	termsErr     error
+// Report is what the nodes, the candidates and the history show of an election, all read through
+// the public API.
+type Report struct {
+	Status        elector.Status
+	StatusErr     error
+	Candidates    []elector.CandidateStatus // those that answered
+	CandidatesErr error
+	Unresponsive  bool                 // the leader is, see [Unresponsive]
+	LeaseLeft     time.Duration        // of the leader, when all answers had arrived
+	Terms         []elector.TermRecord // the newest ones, newest first
+	TermsErr      error
+	Writes        []Finding // of [Writable]; nil: not tried
+}
+
+// Findings judges a report without any I/O. The findings are those of Examine that need no look at
+// the nodes themselves; First has the most important one. command is that of a Config; nil: its
+// default.
+func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
+	e := &examination{command: command}
+	if command == nil {
+		e.command = spelled
+	}
+	e.reachable(r)
+	e.election(r)
+	return e.findings
 }
 
 // callRoll queries the nodes for the leader and, at the same time, the candidates for their state.
 // Then it finds out whether the leader is unresponsive.
-func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
+func (r *Report) callRoll(ctx context.Context, el *elector.Election) {
 	var requests sync.WaitGroup
 	var read time.Time // when the status was read
 	requests.Go(func() {
-		o.status, o.statusErr = el.Status(ctx)
+		r.Status, r.StatusErr = el.Status(ctx)
 		read = time.Now()
 	})
-	o.roll = callRoll(ctx, el)
+	requests.Go(func() {
+		calling, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		r.Candidates, r.CandidatesErr = el.Candidates(calling)
+	})
 	requests.Wait()
-	if l := o.status.Leader; l != nil && o.statusErr == nil && o.roll.err == nil {
+	if l := r.Status.Leader; l != nil && r.StatusErr == nil && r.CandidatesErr == nil {
 		left := func() time.Duration { return max(0, l.LeaseLeft-time.Since(read)) }
 		now := *l
 		now.LeaseLeft = left()
-		o.unresponsive = Unresponsive(ctx, el, now, o.roll.all)
-		o.leaseLeft = left()
+		r.Unresponsive = Unresponsive(ctx, el, now, r.Candidates)
+		r.LeaseLeft = left()
 	}
 }
 
@@ -80,34 +100,6 @@ func leaseOf(facts []registry.Facts) time.Duration {
 
 func (e *examination) add(node, check string, level Level, advice, found string, args ...any) {
 	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
-}
-
-// rollCall is what the candidates of an election have answered.
-type rollCall struct {
-	all     []elector.CandidateStatus
-	leaders []elector.CandidateStatus // those that lead at the same time
-	err     error
-}
-
-// callRoll makes a roll call. If two candidates answer as leader, the leader may have changed between
-// their answers. Then callRoll makes a second call, and keeps the leaders whose term is in both.
-func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if r.all, r.err = el.Candidates(ctx); r.err != nil {
-		return r
-	}
-	if r.leaders = leadersOf(r.all); len(r.leaders) < 2 {
-		return r
-	}
-	again, err := el.Candidates(ctx)
-	if err != nil {
-		return r
-	}
-	r.leaders = slices.DeleteFunc(r.leaders, func(c elector.CandidateStatus) bool {
-		return !slices.ContainsFunc(leadersOf(again), func(o elector.CandidateStatus) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
-	})
-	return r
 }
 
 func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {

@@ -1,5 +1,10 @@
 package doctor
 
+import (
+	"slices"
+	"strings"
+)
+
 // Level is how bad a Finding is.
 type Level string
 
@@ -35,4 +40,42 @@ type Finding struct {
 	Level  Level  `json:"level"`
 	Found  string `json:"found"`            // in words
 	Advice string `json:"advice,omitempty"` // what to do
+}
+
+// causes are the checks whose findings explain an incident; they rank in this order before all
+// others. lasting are checks of the configuration, which rank last: their findings are seldom new.
+var (
+	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", "leader", "able"}
+	lasting = []string{"persistence", "eviction", "failover", "version", "versions"}
+)
+
+// First returns the finding to act on first: of the worst level, and of these the one that explains
+// most. If several nodes have it, Found names them. ok is false if no finding is a warning or a
+// failure.
+func First(findings []Finding) (first Finding, ok bool) {
+	rank := func(f Finding) int {
+		if i := slices.Index(causes, f.Check); i >= 0 {
+			return i
+		}
+		if slices.Contains(lasting, f.Check) {
+			return len(causes) + 1
+		}
+		return len(causes)
+	}
+	first.Level = LevelUnknown
+	for _, f := range findings {
+		if f.Level.Worse(first.Level) || f.Level == first.Level && ok && rank(f) < rank(first) {
+			first, ok = f, true
+		}
+	}
+	if ok && first.Node != "" && !strings.Contains(first.Found, first.Node) {
+		var nodes []string
+		for _, f := range findings {
+			if f.Check == first.Check && f.Level == first.Level && f.Found == first.Found {
+				nodes = append(nodes, f.Node)
+			}
+		}
+		first.Found = list(nodes) + ": " + first.Found
+	}
+	return first, ok
 }

@@ -32,10 +32,10 @@ func (e *examination) unreadable(err error) {
 	switch {
 	case !errors.As(err, &node):
 	case errors.Is(err, elector.ErrDenied):
-		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", e.keys.History, node.Err)
+		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", cmp.Or(e.keys.History, "the history"), node.Err)
 	case rediserr.WrongType(node.Err):
 		e.add("", "history", LevelWarn, "look at it with redis-cli TYPE '"+e.keys.History+"'; if it is no stream and nothing else uses it: redis-cli DEL",
-			"%s can't be read, and no term is recorded: %v", e.keys.History, node.Err)
+			"%s can't be read, and no term is recorded: %v", cmp.Or(e.keys.History, "the history"), node.Err)
 	}
 }
 
@@ -96,6 +96,9 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 		advice := unwanted[reason]
 		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // for these the advice points to the log
 			advice += ": " + e.command("history", name)
+		}
+		if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == reason && t.Detail != "" }); i >= 0 {
+			found += " (" + terms[i].Detail + ")"
 		}
 		e.add("", "flapping", LevelWarn, advice, "%s", found)
 	}

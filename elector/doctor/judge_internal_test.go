@@ -168,27 +168,6 @@ func TestFindingsStandTogetherByNode(t *testing.T) {
 	}
 }
 
-// Advice names commands as its reader can type them.
-func TestAdviceSpellsCommands(t *testing.T) {
-	e := &examination{command: func(verb string, args ...string) string { return "<" + verb + " " + strings.Join(args, " ") + ">" }}
-	e.pause("e", elector.Status{Paused: true})
-	e.leader("e", outside{})
-	e.leader("e", outside{status: elector.Status{Paused: true}, roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
-	e.leader("e", outside{roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
-	e.leader("e", outside{unresponsive: true, status: elector.Status{Leader: &elector.Leader{}}})
-	e.ready("e", make([]elector.CandidateStatus, 1))
-	now := time.Now()
-	e.flapping("e", []elector.TermRecord{{Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}}, now)
-	for i, want := range []string{"<resume e>", "<ls >", "<resume e>", "<candidates e>", "<candidates e>", "<candidates e>", "<history e>"} {
-		if got := e.findings[i].Advice; !strings.Contains(got, want) || strings.Contains(got, "mandate ") {
-			t.Errorf("%d, %s: %q does not name %s", i, e.findings[i].Check, got, want)
-		}
-	}
-	if len(e.findings) != 7 || !strings.Contains(e.findings[0].Advice, "<pause e --for 1h>") {
-		t.Errorf("%v", e.findings)
-	}
-}
-
 // Leadership that is lost again and again is reported, planned ends are not.
 func TestFlapping(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)

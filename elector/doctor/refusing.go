@@ -43,13 +43,13 @@ func Refusals(roll []elector.CandidateStatus) (all []Refusal) {
 
 // refusals reports which nodes refuse requests of the candidates. The checks of the nodes can't see
 // that, because they are made as this command's Redis user.
-func (e *examination) refusals(roll []elector.CandidateStatus) {
-	all := Refusals(roll)
+func (e *examination) refusals(r *Report) {
+	all := Refusals(r.Candidates)
 	level := LevelWarn
-	if len(e.facts)-len(all) < e.majority {
+	if 2*(len(r.Status.Nodes)-len(all)) <= len(r.Status.Nodes) {
 		level = LevelFail
 	}
-	for _, r := range all {
-		e.add(r.Node, "refuses", level, r.Remedy, "%s", r)
+	for _, refusal := range all {
+		e.add(refusal.Node, "refuses", level, refusal.Remedy, "%s", refusal)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // The node that refuses is named once, with all whom it refuses, and a majority of such nodes is a failure.
@@ -24,8 +22,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	for of, want := range map[int]Level{1: LevelWarn, 2: LevelFail} {
-		e := newExamination(protocol.Keys{}, make([]registry.Facts, 3), 2, 0)
-		e.refusals(roll[:of])
+		e := &examination{}
+		e.refusals(&Report{Candidates: roll[:of], Status: elector.Status{Nodes: make([]elector.NodeStatus, 3)}})
 		if len(e.findings) != of || e.findings[0].Level != want || e.findings[0].Node != "n2" {
 			t.Errorf("%d of 3: %+v", of, e.findings)
 		}

@@ -1,13 +1,10 @@
 package doctor
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Only a leader that is missing, and neither renews nor is replaced, is accused.
@@ -40,33 +37,5 @@ func TestUnresponsiveLeader(t *testing.T) {
 	}
 	if !answers(elector.Leader{Candidate: "a"}, nil) || !answers(was, []elector.CandidateStatus{{ID: "a"}}) {
 		t.Error("a version without incarnations was accused")
-	}
-	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, 0)
-	e.leader("e", outside{status: elector.Status{Leader: &was}, unresponsive: true})
-	if got := find(e.findings, "leader"); got.Level != LevelWarn || !strings.Contains(got.Found, "does not answer") || !strings.Contains(got.Advice, "mandate candidates e") {
-		t.Errorf("%+v", got)
-	}
-}
-
-// An election whose candidates answer is known, even if none of them could ever lead.
-func TestTraceOfAnElection(t *testing.T) {
-	fresh, young := goodFacts("n"), goodFacts("n")
-	fresh.View = registry.View{Node: "n"}
-	young.View = registry.View{Node: "n", Newcomer: time.Second}
-	for name, c := range map[string]struct {
-		facts registry.Facts
-		roll  []elector.CandidateStatus
-		check string
-		says  string
-	}{
-		"nobody":      {fresh, nil, "trace", "no trace"},
-		"a candidate": {fresh, []elector.CandidateStatus{{ID: "a"}}, "leader", "no leader"},
-		"abstains":    {young, nil, "leader", "no leader"},
-	} {
-		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{c.facts}, 1, 0)
-		e.leader("e", outside{roll: rollCall{all: c.roll}})
-		if got := find(e.findings, c.check); !strings.Contains(got.Found, c.says) {
-			t.Errorf("%s: %+v", name, got)
-		}
 	}
 }
