@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,7 +13,6 @@ type history struct {
 	mu    sync.Mutex
 	start time.Time
 	lines []string
-	lists []string // log lines that accuse another candidate of another list of nodes
 }
 
 const historyLines = 400
@@ -35,20 +33,8 @@ func (h *history) last() []string {
 	return append([]string(nil), h.lines[max(0, len(h.lines)-historyLines):]...)
 }
 
-// accused returns those lines. All candidates here have one list.
-func (h *history) accused() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lists
-}
-
 // Write takes the electors' log lines.
 func (h *history) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("other Redis nodes")) || bytes.Contains(b, []byte("another leader, ")) {
-		h.mu.Lock()
-		h.lists = append(h.lists, strings.TrimSpace(string(b)))
-		h.mu.Unlock()
-	}
 	h.addf("    log %s", strings.TrimSpace(string(b)))
 	return len(b), nil
 }

@@ -33,7 +33,6 @@ type link struct {
 	host       *host
 	node       *node
 	onCommand  func(*proc, command)
-	onSend     func(*node) // before a request reaches the node
 }
 
 // conn is one connection from a process to a node. Writing never blocks, as
@@ -171,7 +170,6 @@ func (c *conn) send() {
 		}
 		c.requests = c.requests[1:]
 		c.net.mu.Unlock()
-		c.link.onSend(c.link.node)
 		_, err := c.server.Write(head.data)
 		c.net.mu.Lock()
 		if err != nil {
@@ -293,3 +291,29 @@ func (c *conn) Close() error {
 	c.wake()
 	return nil
 }
+
+// SetDeadline and its sisters bound reading; writing never blocks.
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.deadline = t
+	c.wake()
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return simAddr("host") }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return simAddr(c.link.node.addr) }
+
+type simAddr string
+
+func (simAddr) Network() string  { return "sim" }
+func (a simAddr) String() string { return string(a) }

@@ -47,9 +47,8 @@ type Report struct {
 	Terms      int
 	ShardTerms int
 	Renewals   int
-	Batches    int           // calls for several elections
-	Recovery   time.Duration // from the end of the faults to a leader
-	Ends       map[string]int
+	Batches    int            // calls for several elections
+	Recovery   time.Duration  // from the end of the faults to a leader
 	Faults     map[string]int // begun, by kind
 	Violations []string
 	History    []string

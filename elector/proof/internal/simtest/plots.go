@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -52,21 +51,6 @@ func (p *planner) slowThenCut() {
 		p.later(at, alarm, "slow, then cut off: false alarm")
 	}
 	p.later(first+second, func(s *Sim) { s.heal(hit, late) }, "slow, then cut off: healed (reset %v)", late)
-}
-
-// alarm notifies the candidates that the newest leader has released the lock: a forged
-// message that is plausible, so that they claim.
-func alarm(s *Sim) {
-	s.mu.Lock()
-	token := "1"
-	if len(s.terms) > 0 {
-		token = strconv.FormatUint(s.terms[len(s.terms)-1].token, 10)
-	}
-	s.mu.Unlock()
-	for _, n := range s.nodes {
-		n.redis.Publish(s.keys.Wake, "released "+token+" ")
-		n.redis.Publish(s.keys.Events, forged("released", token))
-	}
 }
 
 // amnesia lets the leader hold a bare majority, then one node of it forgets

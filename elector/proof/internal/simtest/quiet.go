@@ -161,18 +161,13 @@ func (s *Sim) agree(leader *proc) {
 // retire shuts the leader down again and again: each time another candidate
 // must take over, so none of them has got stuck.
 func (s *Sim) retire() {
-	s.mu.Lock()
-	s.retiring = true
-	s.mu.Unlock()
 	for p := s.leader(); p != nil && !s.found(); p = s.leader() {
 		s.history.addf("%s retires", p.name)
-		if p.mode.Store(prompt); s.chance(2) == 0 {
-			s.mu.Lock()
+		if s.chance(2) == 0 {
 			p.running.mode.Store(draining)
-			s.mu.Unlock()
 		}
 		s.halt(p)
-		s.await(6*s.t.lease, func() bool { return p.isDone() })
+		s.await(6*s.t.lease, p.isDone)
 		if !p.isDone() && !s.found() {
 			s.fault("%s: Run has not returned %v after shutdown, without any fault", p.name, 6*s.t.lease)
 			return

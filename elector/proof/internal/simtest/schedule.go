@@ -56,12 +56,12 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	l, end := s.t.lease, s.storm()
 	p := &planner{sim: s, rng: rng}
 	faults := []weighted{
-		{14, "way", p.linkFault}, {6, "partition", p.partition}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
+		{20, "way", p.linkFault}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
 		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
 		{6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash}, {8, "probe", p.probe},
 	}
 	if s.group == nil {
-		faults = append(faults, weighted{6, "resignation", p.resign}, weighted{8, "work", p.work}, weighted{5, "forged messages", p.forge},
+		faults = append(faults, weighted{6, "resignation", p.resign}, weighted{8, "work", p.work},
 			weighted{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, weighted{8, "amnesia: one of a bare majority forgets", p.amnesia})
 	}
 	p.draw(faults, p.upTo(l), end)
@@ -199,25 +199,4 @@ func (s *Sim) heal(links []*link, cut bool) {
 			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.noMessages, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
 		}
 	})
-}
-
-// partition cuts a host from a minority or a majority.
-func (p *planner) partition() {
-	n := len(p.sim.nodes)
-	size := n/2 + 1
-	if p.rng.IntN(2) == 0 && n > 1 {
-		size = n / 2
-	}
-	who, nodes, d, cut := p.whom(), p.some(size), p.span(), p.rng.IntN(2) == 0
-	way := p.rng.IntN(3)
-	var hit []*link
-	p.add(func(s *Sim) {
-		hit = s.linksOf(who, nodes)
-		s.net.change(func() {
-			for _, l := range hit {
-				l.holdReq, l.holdRep = way != 1, way != 2
-			}
-		})
-	}, "%s is partitioned from nodes %v (way %d)", name(who), nodes, way)
-	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "%s: partition healed (reset %v)", name(who), cut)
 }

@@ -2,9 +2,6 @@ package simtest
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 )
 
@@ -82,61 +79,4 @@ func (p *planner) work() {
 	who, mode := p.whom(), p.rng.Int32N(workModes)
 	p.kind = "work is " + workWords[mode]
 	p.add(func(s *Sim) { s.find(who).proc.Load().mode.Store(mode) }, "%s: work to mode %d", name(who), mode)
-}
-
-// forge publishes garbage, forged and replayed events.
-func (p *planner) forge() {
-	n, pick, times := p.rng.IntN(len(p.sim.nodes)), p.rng.IntN(1000), 1+p.rng.IntN(4)
-	p.add(func(s *Sim) {
-		events, _ := s.nodes[n].redis.Stream(s.keys.History)
-		var replay []string
-		for _, ev := range events {
-			replay = append(replay, ev.Values[1])
-		}
-		for i := range times {
-			channel, message := garbage(s.keys, pick+7*i, replay)
-			for _, m := range s.nodes {
-				m.redis.Publish(channel, message)
-			}
-		}
-	}, "forged messages (%d, %d)", pick, times)
-}
-
-// ask puts a request to all candidates: a handover to another one, or to a
-// ghost, or a forged card.
-func (p *planner) ask() {
-	to, kind := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(5)
-	p.kind = "request to all"
-	p.add(func(s *Sim) {
-		s.mu.Lock()
-		var token uint64
-		if len(s.terms) > 0 {
-			token = s.terms[len(s.terms)-1].token
-		}
-		heir := s.hosts[to].proc.Load().claim.prefix // <candidate>/<incarnation>/
-		s.mu.Unlock()
-		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
-		switch kind {
-		case 0: // to anybody
-		case 1:
-			request["to"] = "ghost"
-		case 2:
-			request["kind"] = "card"
-			request["card"] = map[string]any{
-				"id": "ghost", "incarnation": "ghost", "role": "following", "healthy": true,
-				"priority": 99, "running_ns": time.Hour, "healthy_for_ns": time.Hour,
-			}
-		default:
-			if parts := strings.Split(heir, "/"); len(parts) > 2 {
-				request["to"] = parts[1]
-			}
-		}
-		message, err := json.Marshal(request)
-		if err != nil {
-			panic(err)
-		}
-		for _, n := range s.nodes {
-			n.redis.Publish(s.keys.Ask, string(message))
-		}
-	}, "a request to all (%d, host %d)", kind, to)
 }

@@ -76,7 +76,6 @@ func (s *Sim) crash(n *node) {
 
 func (s *Sim) restart(n *node, empty bool) {
 	if empty {
-		s.rest(n)
 	}
 	n.restart(empty)
 	if empty {
@@ -85,4 +84,57 @@ func (s *Sim) restart(n *node, empty bool) {
 		s.mu.Unlock()
 	}
 	s.net.change(func() { n.up, n.hung = true, false })
+}
+
+// lose makes all nodes forget, at once or one after the other: a deploy of Redis
+// without persistence, an operator's FLUSHALL. Tokens then rest on wall clocks, so
+// these must be right.
+func (p *planner) lose() {
+	if p.sim.o.Mode != Safe {
+		return
+	}
+	t := p.sim.t
+	gap := []time.Duration{0, 0, t.renewEvery / 4, 2 * t.renewEvery, t.lease}[p.rng.IntN(5)]
+	p.kind = "all nodes forget"
+	if gap > t.renewEvery {
+		p.kind = "all nodes forget, one after the other"
+	}
+	for i, n := range p.rng.Perm(len(p.sim.nodes)) {
+		forget := func(s *Sim) { s.restart(s.nodes[n], true) }
+		if i == 0 {
+			p.add(forget, "all nodes forget (gap %v): node %d", gap, n)
+		} else {
+			p.later(time.Duration(i)*gap, forget, "all nodes forget: node %d", n)
+		}
+		if p.rng.IntN(2) == 0 { // have candidates claim at once
+			p.later(time.Duration(i)*gap+time.Millisecond, alarm, "all nodes forget: false alarm")
+		}
+	}
+}
+
+// stepClock steps the wall clock of a node, by which it counts what is left of its
+// keys: forward they end early, back they stay longer. (TIME is not bent.)
+func (p *planner) stepClock(end time.Duration) {
+	l := p.sim.t.lease
+	n, back := p.rng.IntN(len(p.sim.nodes)), p.rng.IntN(4) == 0
+	by := p.upTo([]time.Duration{l, 2 * l, 5 * l, time.Hour}[p.rng.IntN(4)])
+	if back {
+		// The quiet end counts on locks that end within a lease.
+		if by = p.upTo(l); p.at+by < end {
+			p.kind = "node's clock steps back"
+			p.add(func(s *Sim) { s.nodes[n].redis.FastForward(-by) }, "the clock of node %d steps back by %v", n, by)
+		}
+		return
+	}
+	p.kind = "" // counted where it happens
+	p.add(func(s *Sim) {
+		if !s.mayStep(s.nodes[n]) {
+			return
+		}
+		s.history.addf("it steps")
+		if who, ttl := s.nodes[n].attempt(s.keys.Lock); who != "" && ttl <= by {
+			s.faults["node's clock steps beyond its lock"]++
+		}
+		s.nodes[n].redis.FastForward(by)
+	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
 }

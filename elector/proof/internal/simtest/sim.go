@@ -41,17 +41,14 @@ type Sim struct {
 	born       []*proc // all that ever were
 	terms      []*record
 	quiet      bool // the faults are over
-	retiring   bool // and the only ends are shutdowns
 	recovered  time.Duration
 	renewals   int
 	shardTerms int
-	batches    int // calls for several elections
-	ends       map[string]int
+	batches    int            // calls for several elections
 	faults     map[string]int // of the goroutine of run
 	kinds      map[string]int // of violations
 	broken     []string
 	snapshot   []string
-	attempts   map[string]*attempt // all that ever held a lock
 }
 
 // Run simulates in a bubble of its own and reports; it fails t only for what
@@ -72,8 +69,8 @@ func newSim(o Options) *Sim {
 	s := &Sim{
 		o: o, keys: protocol.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
 		rng: dice(2), forger: dice(9), t: timings(plan, o.Lease),
-		net:      &network{rng: dice(3), conns: map[*conn]struct{}{}},
-		attempts: map[string]*attempt{}, ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
+		net:    &network{rng: dice(3), conns: map[*conn]struct{}{}},
+		faults: map[string]int{}, kinds: map[string]int{},
 	}
 	s.succession = []elector.Succession{
 		elector.SuccessionRace, elector.SuccessionRace, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
@@ -190,15 +187,12 @@ func (s *Sim) close() {
 func (s *Sim) report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, line := range s.history.accused() {
-		s.violate("a list of nodes that is the same is taken for another: %s", line)
-	}
 	if s.group != nil && s.batches == 0 {
 		s.violate("no requests of two elections have travelled together")
 	}
 	return Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms), ShardTerms: s.shardTerms,
-		Renewals: s.renewals, Batches: s.batches, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
+		Renewals: s.renewals, Batches: s.batches, Recovery: s.recovered, Faults: s.faults, Violations: s.broken, History: s.snapshot,
 	}
 }
 

@@ -24,12 +24,12 @@ type totals struct {
 	worst, virtual time.Duration  // worst: the longest recovery, for a lease of one second
 	counts         map[string]int // of terms and requests
 	lasted         float64        // all of it, in leases
-	ends, faults   map[string]int
+	faults         map[string]int
 	violations     []string
 }
 
 func newTotals() *totals {
-	return &totals{began: time.Now(), counts: map[string]int{}, ends: map[string]int{}, faults: map[string]int{}}
+	return &totals{began: time.Now(), counts: map[string]int{}, faults: map[string]int{}}
 }
 
 func (s *totals) add(r Report) {
@@ -49,9 +49,6 @@ func (s *totals) add(r Report) {
 		s.violations = append(s.violations, fmt.Sprintf("seed %d (%s): %s", r.Seed, r.Mode, v))
 	}
 	s.worst = max(s.worst, time.Duration(float64(r.Recovery)/r.Lease.Seconds()))
-	for k, n := range r.Ends {
-		s.ends[k] += n
-	}
 	for k, n := range r.Faults {
 		s.faults[k] += n
 	}
@@ -83,7 +80,7 @@ func (s *totals) report(t *testing.T, all []uint64) {
 	for _, table := range []struct {
 		title  string
 		counts map[string]int
-	}{{"Counts", s.counts}, {"Faults by kind", s.faults}, {"Terms by how they ended", s.ends}} {
+	}{{"Counts", s.counts}, {"Faults by kind", s.faults}} {
 		fmt.Fprintf(&b, "\n## %s\n\n| | |\n|---|---|\n", table.title)
 		for _, k := range byCount(table.counts) {
 			fmt.Fprintf(&b, "| %s | %d |\n", k, table.counts[k])

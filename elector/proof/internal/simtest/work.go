@@ -91,12 +91,11 @@ const (
 	stubborn              // ignores its context for up to three leases
 	early                 // returns nil unasked
 	broken                // returns an error unasked
-	resigner              // resigns from inside
 	workModes
 	draining // takes most of the drain time-out; in the quiet end only
 )
 
-var workWords = [workModes]string{"prompt", "lazy", "stubborn", "early", "broken", "resigning"}
+var workWords = [workModes]string{"prompt", "lazy", "stubborn", "early", "broken"}
 
 var errWork = errors.New("the work failed")
 
@@ -119,13 +118,8 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 			return ctx.Err()
 		}
 	}
-	switch r.mode.Load() {
-	case broken:
+	if r.mode.Load() == broken {
 		return errWork
-	case resigner:
-		_ = p.e.Resign(ctx)
-		<-ctx.Done()
-		p.gate()
 	}
 	return nil
 }

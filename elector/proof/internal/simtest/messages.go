@@ -1,0 +1,127 @@
+package simtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// lastToken is that of the newest term, 0 before the first. s.mu is held.
+func (s *Sim) lastToken() uint64 {
+	if len(s.terms) == 0 {
+		return 0
+	}
+	return s.terms[len(s.terms)-1].token
+}
+
+// publish publishes a message on all nodes.
+func (s *Sim) publish(channel string, message map[string]any) {
+	for _, n := range s.nodes {
+		n.redis.Publish(channel, encoded(message))
+	}
+}
+
+func encoded(message map[string]any) string {
+	b, err := json.Marshal(message)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func event(kind, candidate string, token uint64) map[string]any {
+	return map[string]any{
+		"v": 1, "kind": kind, "election": election, "candidate": candidate, "advertise": "evil:80", "token": token,
+		"reason": "forged", "time": time.Now(),
+	}
+}
+
+// alarm notifies the candidates that the newest leader has released the lock: a forged
+// message that is plausible, so that they claim.
+func alarm(s *Sim) {
+	s.mu.Lock()
+	token := s.lastToken()
+	s.mu.Unlock()
+	for _, n := range s.nodes {
+		n.redis.Publish(s.keys.Wake, fmt.Sprintf("released %d ", token))
+	}
+	s.publish(s.keys.Events, event("released", "mallory", token))
+}
+
+// ask requests of all candidates that the leader hands over to another one, or to a ghost.
+func (p *planner) ask() {
+	to, ghost := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(3) == 0
+	p.kind = "request to all"
+	p.add(func(s *Sim) {
+		s.mu.Lock()
+		token := s.lastToken()
+		heir := strings.Split(s.hosts[to].proc.Load().claim.prefix, "/")
+		s.mu.Unlock()
+		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
+		if ghost {
+			request["to"] = "ghost"
+		} else if len(heir) > 2 {
+			request["to"] = heir[1] // its incarnation
+		}
+		s.publish(s.keys.Ask, request)
+	}, "a request to hand over to host %d (a ghost: %v)", to, ghost)
+}
+
+// plausible draws a forged message that could be true, by a client that may publish and
+// has listened: right names, tokens that are next, a wrong address.
+func (s *Sim) plausible(rng *rand.Rand) (channel, message string) {
+	s.mu.Lock()
+	var last, before uint64
+	name := "evil"
+	if n := len(s.terms); n > 0 {
+		last, name = s.terms[n-1].token, s.terms[n-1].proc.name
+		if n > 1 {
+			before = s.terms[n-2].token
+		}
+	}
+	s.mu.Unlock()
+	if rng.IntN(3) == 0 {
+		name = []string{"evil", s.hosts[rng.IntN(len(s.hosts))].proc.Load().name}[rng.IntN(2)]
+	}
+	token := last + uint64(rng.IntN(3))
+	switch rng.IntN(4) {
+	case 0: // in the gap between the last two terms
+		token = before + rng.Uint64N(max(1, last-min(last, before)))
+	case 1: // by the clock
+		token = uint64(time.Now().UnixMilli()) + rng.Uint64N(uint64(time.Hour/time.Millisecond))
+	}
+	kind := []string{"elected", "elected", "released"}[rng.IntN(3)]
+	if rng.IntN(2) == 0 {
+		next := []string{"", "", "!ghost", "ghost"}[rng.IntN(4)]
+		if kind == "elected" {
+			return s.keys.Wake, fmt.Sprint("elected ", token)
+		}
+		return s.keys.Wake, fmt.Sprintf("released %d %s", token, next)
+	}
+	return s.keys.Events, encoded(event(kind, name, token))
+}
+
+// forge publishes such a message, on one node or on all.
+func (s *Sim) forge(rng *rand.Rand) {
+	channel, message := s.plausible(rng)
+	one := rng.IntN(2 * len(s.nodes))
+	for i, n := range s.nodes {
+		if one >= len(s.nodes) || i == one {
+			n.redis.Publish(channel, message)
+		}
+	}
+}
+
+// forgePlausible is a burst of them, during the faults.
+func (p *planner) forgePlausible() {
+	p.kind = "plausible forged messages"
+	seed, times := p.rng.Uint64(), 1+p.rng.IntN(6)
+	p.add(func(s *Sim) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for range times {
+			s.forge(rng)
+		}
+	}, "%d plausible forged messages", times)
+}
