@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,33 +15,36 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard/internal/plan"
 )
 
-// assigner makes the plans during one term of this member as the assigner.
+// assigner makes the plans during one term of this member as the assigner. Its fields belong to run's
+// goroutine, except those that its pollers use.
 type assigner struct {
 	m    *Member
+	r    *reconciler
 	term *elector.Term
 	last *group.Plan // the plan in force; nil: none
 	seq  uint64
+	saw  time.Time // when a majority of the nodes had last shown the members
 
-	snapshots []snapshot // by node
-	saw       time.Time  // when a majority of the nodes had last shown the members
-	seen      chan snapshot
-	pollers   []link
-	wanted    atomic.Pointer[group.Plan] // what the pollers publish
+	news    link
+	pollers []link                     // by node
+	wanted  atomic.Pointer[group.Plan] // what the pollers publish
+
+	mu     sync.Mutex // guards all below
+	byNode []snapshot
 }
 
-// snapshot is what a node has returned, and when.
+// snapshot is the members that a node has returned, and when; the zero value: none yet.
 type snapshot struct {
-	group.Snapshot
-	node int
-	at   time.Time
-	ok   bool
+	members []group.Member
+	at      time.Time
 }
 
-func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
-	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
-	for i := range a.pollers {
-		a.pollers[i].woken = make(chan struct{}, 1)
+func newAssigner(r *reconciler, term *elector.Term) *assigner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := &assigner{m: r.m, r: r, term: term, last: r.seen, saw: time.Now(), news: newLink(), byNode: make([]snapshot, len(r.nodes))}
+	for range r.nodes {
+		a.pollers = append(a.pollers, newLink())
 	}
 	return a
 }
@@ -63,110 +67,109 @@ func (a *assigner) run(ctx context.Context) {
 			a.pollers[s.Node].wake()
 		}
 	})()
-	var due <-chan time.Time
-	blind := time.NewTicker(a.m.cfg.beatEvery())
-	defer blind.Stop()
-	a.saw = time.Now()
-	for {
+	for a.news.rest(ctx, a.m.cfg.beatEvery()) {
+		delay := planDelay
+		if a.last == nil {
+			delay = a.firstPlanDelay()
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-blind.C:
-			a.giveUp()
-		case s := <-a.seen:
-			a.snapshots[s.node] = s
-			if due == nil {
-				due = time.After(a.wait())
-			}
-		case <-due:
-			due = nil
-			a.decide()
+		case <-time.After(delay):
 		}
-	}
-}
-
-func (a *assigner) wait() time.Duration {
-	if a.last == nil {
-		return a.firstPlanDelay()
-	}
-	return planDelay
-}
-
-// giveUp leaves the assigner's election to other members for a lease if this member can't read the
-// group's members from a majority of the nodes.
-func (a *assigner) giveUp() {
-	if _, ok := a.members(); ok {
-		a.saw = time.Now()
-	} else if time.Since(a.saw) > a.m.cfg.aliveFor() {
-		a.m.blindUntil.Store(time.Now().Add(a.m.cfg.Lease).UnixNano())
+		a.decide()
 	}
 }
 
 // poll reads one node repeatedly, and writes the plan to it when the node holds another one.
 func (a *assigner) poll(ctx context.Context, node int) {
-	store, l := a.m.store, &a.pollers[node]
 	failing := false
-	for {
-		s, err := store.Look(ctx, node)
+	for ok := true; ok; ok = a.pollers[node].rest(ctx, a.m.cfg.beatEvery()) {
+		members, version, err := a.m.store.Look(ctx, node)
 		if err != nil && !failing && ctx.Err() == nil {
 			a.m.log().Warn("assigner cannot read the members from a redis node", "error", err)
 		}
-		if failing = err != nil; !failing {
-			if p := a.wanted.Load(); p != nil && s.Plan != p.Version && a.term.Valid() {
-				// A plan with a higher token is replaced, too: while this term is valid, no
-				// assigner can have written it.
-				_, _ = store.Publish(ctx, node, p, s.Plan)
-			}
-			select {
-			case a.seen <- snapshot{Snapshot: s, node: node, at: time.Now(), ok: true}:
-			case <-ctx.Done():
-				return
-			}
+		if failing = err != nil; failing {
+			continue
 		}
-		if !l.rest(ctx, a.m.cfg.beatEvery()) {
-			return
+		if p := a.wanted.Load(); p != nil && version != p.Version && a.term.Valid() {
+			// A plan with a higher token is replaced, too: while this term is valid, no
+			// assigner can have written it.
+			_ = a.m.store.Publish(ctx, node, p, version)
 		}
+		a.mu.Lock()
+		a.byNode[node] = snapshot{members, time.Now()}
+		a.mu.Unlock()
+		a.news.wake()
 	}
 }
 
 // members returns the living members; false while no majority of the nodes has shown them lately.
 func (a *assigner) members() (all []group.Member, ok bool) {
-	r, answers := newRoll(), 0
-	for _, s := range a.snapshots {
-		if s.ok && time.Since(s.at) <= a.m.cfg.aliveFor() {
-			answers++
-			r.add(s.Members)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var lists [][]group.Member
+	for _, s := range a.byNode {
+		if time.Since(s.at) <= a.m.cfg.aliveFor() {
+			lists = append(lists, s.members)
 		}
 	}
 	majority := a.m.nodes.Majority()
-	return r.members(majority), answers >= majority
+	return living(lists, majority), len(lists) >= majority
+}
+
+// living returns the members that a majority of the nodes lists, each with its newest record, sorted by
+// id. A member that reaches fewer nodes can't hold a lock.
+func living(byNode [][]group.Member, majority int) (all []group.Member) {
+	newest, nodes := map[string]group.Member{}, map[string]int{}
+	for _, members := range byNode {
+		for _, m := range members {
+			nodes[m.Incarnation]++
+			if old, known := newest[m.Incarnation]; !known || m.Seq > old.Seq {
+				newest[m.Incarnation] = m
+			}
+		}
+	}
+	for incarnation, m := range newest {
+		if nodes[incarnation] >= majority {
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(x, y group.Member) int {
+		return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Incarnation, y.Incarnation))
+	})
+	return all
 }
 
 // decide makes a plan, and has the pollers publish it if it differs from the last one.
 func (a *assigner) decide() {
 	members, ok := a.members()
-	if !ok || len(members) == 0 {
+	if ok {
+		a.saw = time.Now()
+	} else if until := time.Now().Add(a.m.cfg.Lease); time.Since(a.saw) > a.m.cfg.aliveFor() {
+		a.r.send(func() { a.r.blindUntil = until }) // others may be able to read them
+	}
+	if len(members) == 0 {
 		return
 	}
 	shards := a.m.cfg.Shards
-	in := plan.Input{Shards: shards, Owner: none(shards), Planned: a.planned(members)}
+	in := plan.Input{Shards: shards, Owner: none(shards), Planned: a.planned(members), Guest: make([]bool, shards)}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
 		for _, s := range m.Owned {
-			if s < in.Shards {
+			if s < shards {
 				in.Owner[s] = i
 			}
 		}
 	}
 	if a.last != nil {
-		in.Guest = make([]bool, in.Shards)
 		for _, s := range a.last.Guests {
-			if s < in.Shards {
+			if s < shards { // in a forged plan there may be others
 				in.Guest[s] = true
 			}
 		}
 	}
-	p := a.buildPlan(in.Shards, members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
+	p := a.buildPlan(members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
 	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
 		return
 	}
@@ -174,8 +177,8 @@ func (a *assigner) decide() {
 	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
 	a.last = p
 	a.wanted.Store(p)
-	for i := range a.pollers {
-		a.pollers[i].wake()
+	for _, l := range a.pollers {
+		l.wake()
 	}
 }
 
@@ -184,27 +187,26 @@ func (a *assigner) planned(members []group.Member) []int {
 	if a.last == nil {
 		return nil
 	}
-	index := make([]int, len(a.last.Members))
+	all := none(a.m.cfg.Shards)
 	for i, pm := range a.last.Members {
-		index[i] = slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation })
-	}
-	all := a.last.Assignees()
-	for s, m := range all {
-		if m != group.NoMember {
-			all[s] = index[m]
+		now := slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation })
+		for _, s := range a.last.Assigned[i] {
+			if s < len(all) {
+				all[s] = now
+			}
 		}
 	}
 	return all
 }
 
 // buildPlan returns the plan as it is published.
-func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: shards, Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
+func (a *assigner) buildPlan(members []group.Member, next plan.Plan, owner []int) *group.Plan {
+	p := &group.Plan{Shards: len(owner), Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
-	for s := range p.Shards {
-		to, from := next.Target[s], owner[s]
+	for s, from := range owner {
+		to := next.Target[s]
 		if next.Guest[s] {
 			p.Guests = append(p.Guests, s)
 		}
@@ -226,7 +228,7 @@ func (a *assigner) buildPlan(shards int, members []group.Member, next plan.Plan,
 
 // equal reports whether two plans give the same shards to the same members.
 func equal(a, b *group.Plan) bool {
-	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Assigned, b.Assigned, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
+	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Assigned, b.Assigned, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
 }
 

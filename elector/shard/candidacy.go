@@ -13,14 +13,11 @@ import (
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
 // reconciler's goroutine.
 type candidacy struct {
-	m        *Member
-	shard    int
-	work     Work
-	admitted func() bool // work may begin
-	report   func(event)
-	elector  *elector.Elector
-	ctx      context.Context
-	cancel   context.CancelFunc // ends the campaign, or the term
+	r       *reconciler
+	shard   int
+	elector *elector.Elector
+	ctx     context.Context
+	cancel  context.CancelFunc // ends the campaign, or the term
 
 	term *Term // whose work runs; nil: none
 	// rival: the plan shows another owner. reminders is how many more times to claim without a
@@ -33,37 +30,7 @@ type candidacy struct {
 	// listens: a release would be received. since is when the campaign began.
 	listens bool
 	since   time.Time
-	// cool cancels Config.Warm; nil: Warm was not called. warm: Warm has returned, or its time is
-	// up. unfit is the error of Warm; the member leaves the shard to others.
-	cool  context.CancelFunc
-	warm  bool
-	unfit error
 }
-
-// Events of a candidacy: began is the begin of a term's work, and ran its end; listens means that
-// the next release would be received, warmed that the owner need not wait for Config.Warm any
-// longer; over is the end of the candidacy.
-type (
-	began struct {
-		c    *candidacy
-		term *Term
-	}
-	ran struct {
-		c *candidacy
-	}
-	listens struct {
-		c *candidacy
-	}
-	warmed struct {
-		c   *candidacy
-		err error
-	}
-	over struct {
-		c   *candidacy
-		err error
-		why *elector.Ended // how the last term ended; nil: there was none
-	}
-)
 
 // newCandidacy makes a candidacy, which start starts.
 func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
@@ -71,11 +38,19 @@ func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &candidacy{r: r, shard: shard, elector: e, since: time.Now()}
 	inside.Began(e, r.began)
-	c := &candidacy{m: r.m, shard: shard, work: r.work, admitted: r.admission.holds, report: r.send, elector: e, since: time.Now()}
-	inside.Listening(e, func() { c.report(listens{c}) })
+	inside.Listening(e, func() { c.report(func() { c.listens = true }) })
 	c.ctx, c.cancel = context.WithCancel(r.ctx)
 	return c, nil
+}
+
+// report has the reconciler note a change of the candidacy.
+func (c *candidacy) report(f func()) {
+	c.r.send(func() {
+		f()
+		c.r.changed = true
+	})
 }
 
 // start campaigns on a new goroutine.
@@ -90,27 +65,27 @@ func (c *candidacy) start() {
 		if last != nil {
 			errors.As(last.Err(), &why)
 		}
-		c.report(over{c: c, err: err, why: why})
+		c.report(func() { c.r.candidacyOver(c, err, why) })
 	}()
 }
 
 // serve runs the work of one term.
 func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
-	for !c.admitted() {
+	for !c.r.admission.holds() {
 		select {
 		case <-ctx.Done():
 			return nil // the term has ended before any work began
 		case <-time.After(admissionPoll):
 		}
 	}
-	term := &Term{Term: won, Shard: c.shard, Shards: c.m.cfg.Shards}
-	c.m.own(term)
-	c.report(began{c, term})
+	m, term := c.r.m, &Term{Term: won, Shard: c.shard, Shards: c.r.m.cfg.Shards}
+	m.change(func() { m.owned[c.shard] = term })
+	c.report(func() { c.term, c.r.led = term, true })
 	defer func() {
-		c.m.disown(term)
-		c.report(ran{c})
+		m.change(func() { delete(m.owned, c.shard) })
+		c.report(c.workDone)
 	}()
-	err := c.work(ctx, term)
+	err := c.r.work(ctx, term)
 	var why *elector.Ended
 	if errors.As(term.Err(), &why) && leaves(why.Reason) {
 		c.cancel() // now, or the Elector would campaign again
@@ -132,6 +107,14 @@ func leaves(r elector.Reason) bool {
 	}
 }
 
+// workDone handles the return of a term's work. The candidacy then campaigns again unless it ends.
+func (c *candidacy) workDone() {
+	c.term, c.listens, c.since = nil, false, time.Now()
+	if c.stuck {
+		c.cancel() // other members should own the shard by now
+	}
+}
+
 // watch notes whether the plan shows another owner of the shard. When the plan stops showing one, the
 // candidacy claims without waiting for a release message: the message may be lost with the member
 // that left, and the candidacy would wait for the end of a lease that was released already.
@@ -139,7 +122,6 @@ func (c *candidacy) watch(other bool) {
 	switch {
 	case other:
 		c.rival, c.reminders = true, 0
-		c.getWarm()
 	case c.rival:
 		c.rival, c.reminders = false, maxReminders
 		c.remind()
@@ -157,46 +139,16 @@ func (c *candidacy) remind() {
 	}
 }
 
-// getWarm calls Config.Warm, once per campaign. The shard has another owner, which waits for it.
-func (c *candidacy) getWarm() {
-	if c.m.cfg.warms() && c.term == nil && c.cool == nil {
-		cfg, log := &c.m.cfg, c.m.log().With("shard", c.shard)
-		c.cool = c.m.warms.get(c.ctx, c.shard, cfg.WarmTimeout, cfg.Warm, log, func(err error) { c.report(warmed{c, err}) })
-	}
-}
-
-// gotWarm handles the end of Config.Warm. If Warm has failed, the member leaves the shard to others.
-func (c *candidacy) gotWarm(err error) {
-	if c.warm = true; err != nil && c.term == nil {
-		c.unfit = err
-		c.cancel()
-	}
-}
-
-// elected records that this member owns the shard.
-func (c *candidacy) elected(term *Term) {
-	if c.term = term; c.cool != nil {
-		c.cool()
-	}
-}
-
-// workDone records that the work has returned. The candidacy then campaigns again unless it ends.
-func (c *candidacy) workDone() {
-	c.term, c.cool, c.warm = nil, nil, false
-	c.listens, c.since = false, time.Now()
-}
-
-// ready reports whether the shard's owner may hand it over to this member: Config.Warm is done, and
-// the release would be received. A member whose Redis user may not subscribe counts as ready after
-// listenWithin.
+// ready reports whether the shard's owner may hand it over to this member: the release would be
+// received. A member whose Redis user may not subscribe counts as ready after listenWithin.
 func (c *candidacy) ready() bool {
-	return (c.warm || !c.m.cfg.warms()) && (c.listens || time.Since(c.since) >= c.m.cfg.listenWithin())
+	return c.listens || time.Since(c.since) >= c.r.m.cfg.listenWithin()
 }
 
 // overdue reports whether the work is still running although half a lease has passed since the
 // deadline of its term.
 func (c *candidacy) overdue() bool {
-	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.m.cfg.Lease/2
+	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.r.m.cfg.Lease/2
 }
 
 // handOver ends the term in favour of a member that campaigns for the shard already. The nodes

@@ -72,22 +72,6 @@ type Config struct {
 	// shard moves to another member. WorkProbe is called once per candidacy; nil: always healthy.
 	WorkProbe         func(shard int) health.Probe
 	WorkProbeSettings health.Settings
-	// Warm, if set, gets this member ready to own a shard, such as by filling a cache. It is
-	// called when the plan moves a shard here from a member that owns it: at a join, an
-	// orderly stop, and to even out loads. Meanwhile the owner's work continues, for at most
-	// WarmTimeout. A member whose Warm fails or panics does not take the shard for a Cooldown,
-	// and the shard is planned for another member. Warm is not called for a shard without an
-	// owner, such as after a death, so the work must be able to start without it. ctx ends when
-	// the owner stops waiting, when this member owns the shard or should no longer own it, and
-	// with Run; a Warm that ignores ctx runs beside the work. Warm is called for up to Moves
-	// shards at one time, at most once at a time for each, and again when the shard is planned
-	// for this member again. Default: none.
-	Warm func(ctx context.Context, shard int) error
-	// WarmTimeout is the longest time that the owner of a shard waits for Warm here. With Warm
-	// set, Run also waits for this time on top of DrainTimeout (unless DrainTimeout is negative)
-	// for others to take its shards over, Moves of them at one time. Default one lease;
-	// negative: Warm is not called.
-	WarmTimeout time.Duration
 	// Logger gets one line per change. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -103,7 +87,6 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.Lease)
 	c.Cooldown = cmp.Or(c.Cooldown, c.Lease)
-	c.WarmTimeout = cmp.Or(c.WarmTimeout, c.Lease)
 	c.Moves = cmp.Or(c.Moves, defaultMoves)
 	c.Weight = cmp.Or(c.Weight, 1)
 	c.ID = cmp.Or(c.ID, defaultID())
@@ -144,9 +127,6 @@ func (c Config) validate() (problems []error) {
 	if c.Cooldown > elector.MaxLease {
 		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, elector.MaxLease))
 	}
-	if c.WarmTimeout > elector.MaxLease {
-		add(setting.Errorf("WarmTimeout", " is %v: at most %v", c.WarmTimeout, elector.MaxLease))
-	}
 	return problems
 }
 
@@ -168,21 +148,6 @@ func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Se
 // listenWithin is how long an owner waits for the next owner to subscribe to its release.
 func (c Config) listenWithin() time.Duration { return c.beatEvery() }
 
-// warms reports whether a planned move waits for Warm.
-func (c Config) warms() bool { return c.Warm != nil && c.WarmTimeout > 0 }
-
-// leaveWithin is how long Run waits at its end for other members to take its shards over.
-func (c Config) leaveWithin() time.Duration {
-	switch {
-	case c.DrainTimeout < 0:
-		return 0
-	case c.warms():
-		return c.DrainTimeout + c.WarmTimeout
-	default:
-		return c.DrainTimeout
-	}
-}
-
 // assignerTrip is the longest round trip with which a member may campaign as the assigner. With a
 // slightly longer one its claims are granted, but the replies come too late: the member would
 // hold the lock without leading.
@@ -191,3 +156,6 @@ func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 
 // remembered is how long the nodes keep a group without members. After that time no former
 // member holds a lock any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }
+
+// settings are what all members of the group must agree on.
+func (c Config) settings() group.Settings { return group.NewSettings(c.Shards, c.Lease) }

@@ -1,6 +1,6 @@
 // Package shard spreads many shards of work evenly over the members of a group. Each
 // shard has one owner at a time, which has everything that a leader has (a lease, a fencing
-// token, a health probe, a history), and no member owns more than its due.
+// token, a health probe, a history), and no member owns more than its due by weight.
 //
 //	m, err := shard.New(q, shard.Config{Group: "invoices", Shards: 64})
 //	err = m.Run(ctx, func(ctx context.Context, term *shard.Term) error {
@@ -14,10 +14,9 @@
 // promises of a leader holds for an owner.
 //
 // Several times per lease, a member reports to the nodes that it is alive, which shards it
-// owns, their loads, and which shards it can't serve. The members elect an assigner (the
-// election invoices/assigner). From the members' reports the assigner computes a plan: which
-// member should own which shard, as evenly as weights and loads allow, with as few moves as
-// possible. The assigner writes the plan to the nodes.
+// owns, and which it can't serve. The members elect an assigner (the election
+// invoices/assigner). From the reports the assigner computes a plan: which member should own
+// which shard, as evenly as weights allow, with as few moves as possible.
 //
 // The plan is a hint. A member campaigns for the shards that are planned for it. It hands
 // over a shard that is planned for another member as soon as that member campaigns for the
@@ -25,36 +24,11 @@
 // and a claim. A plan that is wrong, late, forged or missing costs balance. It can't make
 // two owners.
 //
-//	members ──► what they own, their loads ──► nodes ──► assigner
-//	   ▲                                                    │
-//	   └──────────────── the plan ◄─── nodes ◄──────────────┘
-//	   │
-//	   └──► one elector.Elector for each shard that is planned for this member
+// All members need the same number of shards and the same lease: one with others is refused
+// while the others run, and no work begins unless a majority of the nodes has lately accepted
+// the member with its numbers.
 //
-// # More shards
-//
-// A running group grows to a multiple of its shards when all members are configured for that
-// number (docs/redis.md; docs/safety.md explains why no key gets two owners). The work of a
-// term covers the keys of shard Term.Shard out of Term.Shards: check them with Term.Has.
-//
-// # Goroutines
-//
-//	goroutine      started by          ends             owns
-//	Run            its caller          with Run         reconciler: the plan in force, the candidacies
-//	a link         Run, one per node   with Run         what its node has shown of the plan
-//	the loads      Run                 with Run, or     nothing
-//	                                   Config.Load
-//	a candidacy    Run, one per shard  with its term,   its Elector
-//	               that it wants       or the plan
-//	the assigner   Run                 with Run         its Elector; while it leads: assigner
-//	a poller       the assigner, one   with its term    nothing
-//	               per node
-//	introductions  the assigner, when  when they have   nothing
-//	               the group is to     been made
-//	               grow
-//	a warming      a candidacy, while  with the        nothing
-//	               another owns the    candidacy, or
-//	               shard               Config.Warm
-//	the gate       a term that has to  when none waits  the requests of all terms that wait
-//	               query the nodes
+// The goroutine of Run owns the state (reconciler); one goroutine for each node sends beats,
+// one for each shard campaigns, and one more campaigns as the assigner. What they find waits
+// for Run's goroutine in a queue.
 package shard

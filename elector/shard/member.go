@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,26 +22,35 @@ import (
 
 // Member is one member of a group. It owns shards while Run runs. Safe for concurrent use.
 type Member struct {
-	cfg             Config
-	quorum          *elector.Quorum
-	nodes           *quorum.Nodes
-	bus             *pubsub.Bus
-	store           *group.Store
-	probe           *health.Runner // of Config.Probe; nil: always healthy
-	incarnation     string
-	running         atomic.Bool
-	silent          atomic.Bool  // no majority of the nodes answers
-	tooSlowToAssign atomic.Bool  // no majority answers within assignerTrip
-	blindUntil      atomic.Int64 // no campaign as the assigner until then, Unix ns: it could not read the members
-	warms           warms
+	cfg         Config
+	quorum      *elector.Quorum
+	nodes       *quorum.Nodes
+	bus         *pubsub.Bus
+	store       *group.Store
+	probe       *health.Runner // of Config.Probe; nil: always healthy
+	incarnation string
+	running     atomic.Bool
+	unfit       atomic.Pointer[error] // why this member must not assign; nil: it may
 
-	mu     sync.Mutex // guards all below
-	owned  map[int]*Term
-	plan   *group.Plan // the plan in force; nil: none was received yet
-	owners []int       // by shard, an index of plan.Members
-
-	changed chan struct{} // closed by the next change; nil: there is no observer
+	mu      sync.Mutex // guards all below
+	owned   map[int]*Term
+	owners  []Owner       // by shard, according to the plan in force; nil: none was received yet
+	changed chan struct{} // closed by the next change of an owner
 }
+
+// Term is the ownership of one shard, from its begin to its end. To test your work, make a Term
+// with electortest.NewShardTerm.
+type Term struct {
+	*elector.Term
+
+	Shard int // from 0
+	// Shards is the number of shards in the group: the work covers the keys that belong to Shard
+	// out of Shards (Has).
+	Shards int
+}
+
+// Has reports whether a key belongs to the shard.
+func (t *Term) Has(key string) bool { return Of(key, t.Shards) == t.Shard }
 
 // Owner is a member that owns a shard.
 type Owner struct {
@@ -57,7 +66,10 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 		return nil, errors.New("shard: New: the quorum is nil: make one with elector.NewQuorum or elector.Open")
 	}
 	cfg = cfg.withDefaults()
-	m := &Member{cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}}
+	m := &Member{
+		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}, changed: make(chan struct{}),
+		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
+	}
 	// Report here, before Run, what elector.New would refuse.
 	problems := cfg.validate()
 	election := m.candidateConfig("any")
@@ -69,7 +81,6 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
 	}
-	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
 	if cfg.Probe != nil {
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("shard: Probe: %w", err)
@@ -116,14 +127,57 @@ func (m *Member) unhealthy() error {
 
 var errNotProbed = errors.New("the probe has not answered yet")
 
+// cannotAssign returns why this member must not campaign as the assigner; nil: it may. Its claims would
+// only get in the way of members that are able to do the assigner's work.
+func (m *Member) cannotAssign() error {
+	if why := m.unfit.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
 // ID returns the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
+
+// Group returns the group's name.
+func (m *Member) Group() string { return m.cfg.Group }
 
 // Shards returns how many shards the group has.
 func (m *Member) Shards() int { return m.cfg.Shards }
 
 // Lease returns the lease of each shard.
 func (m *Member) Lease() time.Duration { return m.cfg.Lease }
+
+// Check returns nil if this member can be given shards, or else what is wrong. A member that owns no
+// shard does not fail it, so Check fits a readiness check of all members. It does no I/O.
+func (m *Member) Check() error {
+	if !m.running.Load() {
+		return errors.New("shard: Run is not running")
+	}
+	if errors.Is(m.cannotAssign(), errSilence) {
+		return errSilence
+	}
+	if err := m.unhealthy(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owners == nil {
+		return errors.New("shard: no plan has been received yet: no assigner leads, or it does not count this member yet")
+	}
+	return nil
+}
+
+// Term returns this member's term as the owner of a shard; nil: it does not own the shard now, by
+// the clock. It does no I/O.
+func (m *Member) Term(shard int) *Term {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.owned[shard]; t != nil && t.Valid() {
+		return t
+	}
+	return nil
+}
 
 // Owned lists the shards that this member owns now, by the clock. It does no I/O.
 func (m *Member) Owned() []int {
@@ -145,74 +199,69 @@ func (m *Member) Owned() []int {
 // result is always a hint (only the owner's Term is authoritative); normally it is about one round
 // trip old. It does no I/O.
 func (m *Member) Owner(shard int) (Owner, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t := m.owned[shard]; t != nil && t.Valid() {
+	if m.Term(shard) != nil {
 		return Owner{ID: m.cfg.ID, Advertise: m.cfg.Advertise}, true
 	}
-	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == group.NoMember {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == (Owner{}) {
 		return Owner{}, false
 	}
-	pm := m.plan.Members[m.owners[shard]]
-	return Owner{ID: pm.ID, Advertise: pm.Advertise}, true
+	return m.owners[shard], true
 }
 
 // OwnerOf returns the Owner of the shard to which a key belongs (ShardOf).
 func (m *Member) OwnerOf(key string) (Owner, bool) { return m.Owner(m.ShardOf(key)) }
 
 // ShardOf returns the shard to which a key belongs.
-func (m *Member) ShardOf(key string) int { return Of(key, m.Shards()) }
+func (m *Member) ShardOf(key string) int { return Of(key, m.cfg.Shards) }
+
+// Change is a change of a shard's owner, as this member knows it.
+type Change struct {
+	Shard int
+	Owner Owner // the zero value: no member
+}
+
+// Observe yields the owner of each shard that has one, and then every change of Owner, until ctx
+// ends or the loop is left. If a shard's owner changes again before the loop has taken the change,
+// Observe yields only the last one. It does no I/O, and there are changes only while Run runs. Like
+// Owner, it gives hints.
+func (m *Member) Observe(ctx context.Context) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		last := make([]Owner, m.cfg.Shards)
+		for {
+			m.mu.Lock()
+			changed := m.changed // before the owners are read, so that no change is missed
+			m.mu.Unlock()
+			for s := range last {
+				owner, _ := m.Owner(s)
+				if owner == last[s] {
+					continue
+				}
+				last[s] = owner
+				if ctx.Err() != nil || !yield(Change{Shard: s, Owner: owner}) {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}
+}
+
+// change changes what Owner returns, and wakes the observers.
+func (m *Member) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
 
 // log returns a logger that names the group and the member in each line.
 func (m *Member) log() *slog.Logger {
 	return m.cfg.Logger.With("group", m.cfg.Group, "member", m.cfg.ID)
-}
-
-// changes returns a channel that is closed by the next change of an owner.
-func (m *Member) changes() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.changed == nil {
-		m.changed = make(chan struct{})
-	}
-	return m.changed
-}
-
-// change wakes the observers. The caller holds mu.
-func (m *Member) change() {
-	if m.changed != nil {
-		close(m.changed)
-		m.changed = nil
-	}
-}
-
-// own records that the work of a term begins.
-func (m *Member) own(t *Term) {
-	m.mu.Lock()
-	m.owned[t.Shard] = t
-	m.change()
-	m.mu.Unlock()
-}
-
-// disown records that the work of a term has returned.
-func (m *Member) disown(t *Term) {
-	m.mu.Lock()
-	if m.owned[t.Shard] == t {
-		delete(m.owned, t.Shard)
-		m.change()
-	}
-	m.mu.Unlock()
-}
-
-// noted records the plan in force, for Owner.
-func (m *Member) noted(p *group.Plan, owners []int) {
-	m.mu.Lock()
-	m.plan, m.owners = p, owners
-	m.change()
-	m.mu.Unlock()
-}
-
-func hostname() string {
-	host, _ := os.Hostname()
-	return host
 }

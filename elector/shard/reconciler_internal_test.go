@@ -2,11 +2,13 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 func TestNewest(t *testing.T) {
@@ -35,6 +37,38 @@ func TestNewest(t *testing.T) {
 	}
 }
 
+// A member counts where a majority of the nodes knows it: on one node alone it may be forged, or
+// be cut off from the others, where it could hold no lock.
+func TestRoll(t *testing.T) {
+	m := func(id, incarnation string, seq uint64) group.Member {
+		return group.Member{ID: id, Incarnation: incarnation, Seq: seq}
+	}
+	for _, c := range []struct {
+		name   string
+		byNode [][]group.Member
+		want   []group.Member
+	}{
+		{"none", [][]group.Member{nil, nil, nil}, nil},
+		{"on all nodes", [][]group.Member{{m("a", "1", 1)}, {m("a", "1", 1)}, {m("a", "1", 1)}}, []group.Member{m("a", "1", 1)}},
+		{"on a majority", [][]group.Member{{m("a", "1", 1)}, nil, {m("a", "1", 1)}}, []group.Member{m("a", "1", 1)}},
+		{"on a minority", [][]group.Member{{m("a", "1", 1)}, nil, nil}, nil},
+		{"two incarnations on one node each", [][]group.Member{{m("a", "1", 1)}, {m("a", "2", 1)}, nil}, nil},
+		{"the newest record", [][]group.Member{{m("a", "1", 7)}, {m("a", "1", 9)}, {m("a", "1", 8)}}, []group.Member{m("a", "1", 9)}},
+		{"in order", [][]group.Member{
+			{m("b", "2", 1), m("a", "3", 1), m("a", "1", 1)},
+			{m("a", "1", 1), m("b", "2", 1), m("a", "3", 1)},
+			nil,
+		}, []group.Member{m("a", "1", 1), m("a", "3", 1), m("b", "2", 1)}},
+	} {
+		same := func(x, y group.Member) bool {
+			return x.ID == y.ID && x.Incarnation == y.Incarnation && x.Seq == y.Seq
+		}
+		if got := living(c.byNode, 2); !slices.EqualFunc(got, c.want, same) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 // A member that gets no answers ends what campaigns, since the plan that would end it does not arrive, and
 // keeps what it owns: that ends by its lease.
 func TestSilenceEndsWhatCampaigns(t *testing.T) {
@@ -49,19 +83,74 @@ func TestSilenceEndsWhatCampaigns(t *testing.T) {
 	}
 	r := newReconciler(t.Context(), m, nil)
 	for s := range 2 {
-		if r.running[s], err = r.newCandidacy(s); err != nil {
+		if r.running[s], err = newCandidacy(r, s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.running[1].term = &Term{Shard: 1}
-	r.answered[0] = time.Now()
+	r.nodes[0].answered = time.Now()
 	if err := r.silence(); err != nil || r.running[0].ctx.Err() != nil {
 		t.Errorf("when a node has answered just now: %v, campaigning: %v", err, r.running[0].ctx.Err())
 	}
-	r.answered[0] = time.Now().Add(-time.Hour)
+	r.nodes[0].answered = time.Now().Add(-time.Hour)
 	if err := r.silence(); err == nil || r.running[0].ctx.Err() == nil || r.running[1].ctx.Err() != nil {
 		t.Errorf("after an hour without an answer: %v, campaigning: %v, the owned shard: %v", err, r.running[0].ctx.Err(), r.running[1].ctx.Err())
 	}
+}
+
+// A member joins, and ends, by what a majority of the nodes has; a minority may be behind, or forged.
+func TestSettingsOfAMajority(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		none, ours, other := group.Settings{}, m.cfg.settings(), group.NewSettings(12, m.cfg.Lease)
+		for _, tc := range []struct {
+			shown      []*group.Settings
+			joins, end bool
+		}{
+			{shown: []*group.Settings{&none, nil, nil}},
+			{shown: []*group.Settings{&none, &none, nil}, joins: true},
+			{shown: []*group.Settings{&ours, &none, &other}, joins: true},
+			{shown: []*group.Settings{&other, &none, nil}},
+			{shown: []*group.Settings{&other, &none, &other}, end: true},
+		} {
+			r := newReconciler(t.Context(), m, nil)
+			for i, s := range tc.shown {
+				r.nodes[i].settings = s
+			}
+			if r.judge(); r.joins != tc.joins || (r.failed != nil) != tc.end {
+				t.Errorf("%v: joins %v, ends %v", tc.shown, r.joins, r.failed)
+			}
+		}
+	})
+}
+
+// A term may begin to work for less than a lease after a majority has accepted beats, counted from
+// before they were sent.
+func TestAdmissionIsALease(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAdmission(t.Context(), m)
+		sent := a.clock.Now()
+		a.accepted(0, sent)
+		if a.holds() {
+			t.Error("one of three nodes admits it")
+		}
+		time.Sleep(m.cfg.Lease / 2)
+		a.accepted(2, sent)
+		if !a.holds() {
+			t.Error("two of three nodes do not admit it")
+		}
+		time.Sleep(m.cfg.Lease / 2)
+		if a.accepted(1, a.clock.Now()); a.holds() {
+			t.Error("it is admitted by nodes that may have forgotten the group since")
+		}
+	})
 }
 
 // BenchmarkEvents: what one shard's begin costs a member that begins to own so many at once.
@@ -80,14 +169,15 @@ func BenchmarkEvents(b *testing.B) {
 			for b.Loop() {
 				r := newReconciler(b.Context(), m, nil)
 				for s := range shards {
-					if r.running[s], err = r.newCandidacy(s); err != nil {
+					if r.running[s], err = newCandidacy(r, s); err != nil {
 						b.Fatal(err)
 					}
 				}
 				for s := range shards {
-					r.send(began{c: r.running[s], term: &Term{Shard: s}})
+					c := r.running[s]
+					c.report(func() { c.term = &Term{Shard: s} })
 				}
-				r.apply()
+				r.apply(<-r.inbox.waiting)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "us/shard")
 		})

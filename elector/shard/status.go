@@ -48,12 +48,6 @@ type MemberStatus struct {
 	Due         float64 `json:"due"`              // the shards that it should own, by weight
 }
 
-// Set is a set of shards in ascending order.
-type Set []int
-
-// String returns the set in a short, readable form: "0-3,7".
-func (s Set) String() string { return group.Set(s).String() }
-
 // readTimeout is the longest time that Read waits for one node.
 const readTimeout = 1500 * time.Millisecond
 
@@ -71,28 +65,35 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		return Status{}, fmt.Errorf("shard: %w", err)
 	}
 	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)
-	st := Status{Group: name}
-	answers := 0
+	st, majority := Status{Group: name}, nodes.Majority()
+	var lists [][]group.Member
+	var plans []*group.Plan
+	settings := map[group.Settings]int{}
 	for _, v := range views {
 		if v.Err != nil {
 			st.Problems = append(st.Problems, v.Err)
 			continue
 		}
-		answers++
+		lists, plans = append(lists, v.Members), append(plans, v.Plan)
+		settings[v.Settings]++
 	}
-	settings := settingsOf(views)
-	st.Shards, st.Lease = settings.Shards, settings.Lease
-	if answers < nodes.Majority() {
+	delete(settings, group.Settings{})
+	for s, n := range settings {
+		if best := group.NewSettings(st.Shards, st.Lease); n > settings[best] || n == settings[best] && s.Shards > best.Shards {
+			st.Shards, st.Lease = s.Shards, s.Lease()
+		}
+	}
+	if len(lists) < majority {
 		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
 	}
-	members := alive(views, nodes.Majority())
+	members := living(lists, majority)
 	if len(members) == 0 || st.Shards == 0 { // Shards is 0 if the settings were read just before the first member wrote them
 		return st, fmt.Errorf("%w: %s", ErrNoGroup, name)
 	}
 	if leader, err := el.Leader(ctx); err == nil {
 		st.Assigner = leader.Candidate
 	}
-	p := newest(plansOf(views), nodes.Majority())
+	p := newest(plans, majority)
 	if p != nil && p.Shards != st.Shards {
 		p = nil // of a former group with that name
 	}
@@ -100,60 +101,26 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	return st, nil
 }
 
-// settingsOf returns the settings that most nodes have; of equally many, those with more shards.
-func settingsOf(views []group.View) (best group.Settings) {
-	count := map[group.Settings]int{}
-	for _, v := range views {
-		if v.Err == nil && v.Settings != (group.Settings{}) {
-			count[v.Settings]++
-		}
-	}
-	for s, n := range count {
-		if n > count[best] || n == count[best] && s.Shards > best.Shards {
-			best = s
-		}
-	}
-	return best
-}
-
-func plansOf(views []group.View) []*group.Plan {
-	all := make([]*group.Plan, len(views))
-	for i, v := range views {
-		all[i] = v.Plan
-	}
-	return all
-}
-
-// alive returns the members that a majority of the nodes lists as alive, each with its newest
-// record, sorted by id.
-func alive(views []group.View, majority int) []group.Member {
-	roll := newRoll()
-	for _, v := range views {
-		roll.add(v.Members)
-	}
-	return roll.members(majority)
-}
-
 // describe fills in the status from the members' records and the plan.
 func (st *Status) describe(members []group.Member, p *group.Plan) {
-	planned := map[string]group.Set{}
-	next, gone := map[int]string{}, lost{}
+	planned := map[string]group.Set{} // by incarnation
+	next, gone := map[int]string{}, map[int]string{}
 	if p != nil {
 		for i, pm := range p.Members {
 			planned[pm.Incarnation] = p.Assigned[i]
+			ids := next
 			if !slices.ContainsFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation }) {
-				gone.add(pm.ID, p.Assigned[i])
-				continue
+				ids = gone // the plan still assigns shards to a dead member
 			}
 			for _, s := range p.Assigned[i] {
-				next[s] = pm.ID
+				ids[s] = pm.ID
 			}
 		}
 	}
-	owner, weights := map[int]string{}, 0.0
-	for _, m := range members {
+	owner, weights := map[int]int{}, 0.0
+	for i, m := range members {
 		for _, s := range m.Owned {
-			owner[s] = m.Incarnation
+			owner[s] = i
 		}
 		if !m.Closed {
 			weights += m.Weight
@@ -172,11 +139,44 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 		st.Members = append(st.Members, one)
 	}
 	for s := range st.Shards {
-		if owner[s] == "" {
+		if i, owned := owner[s]; !owned {
 			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], gone[s], members, p)})
-		} else if i := slices.IndexFunc(st.Members, func(m MemberStatus) bool { return m.Incarnation == owner[s] }); next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
+		} else if next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
 			st.Moving = append(st.Moving, s)
 		}
+	}
+}
+
+// Vacancy is a shard that no member reports as its own, and why that may be.
+type Vacancy struct {
+	Shard int    `json:"shard"`
+	Next  string `json:"next,omitempty"` // the member that should own it; empty: none
+	Why   string `json:"why"`
+}
+
+// whyUnowned returns why no member may report a shard as its own.
+func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
+	unable, closed := 0, 0
+	for _, m := range members {
+		if m.Closed {
+			closed++
+		} else if m.Unable.Has(shard) {
+			unable++
+		}
+	}
+	switch {
+	case p == nil:
+		return "there is no plan: no assigner leads"
+	case closed == len(members):
+		return "no member wants shards"
+	case closed+unable == len(members):
+		return "every member has failed at it lately"
+	case gone != "":
+		return gone + " lives no more, and the plan for the others is not made yet"
+	case next == "":
+		return "the plan assigns it to no member"
+	default:
+		return next + " does not own it yet: the lease of its last owner may still run"
 	}
 }
 

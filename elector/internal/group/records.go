@@ -18,34 +18,30 @@ const (
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )
 
-// Settings are what all members of a group must agree on.
+// Settings are what all members of a group must agree on. The zero value: the node knows no group.
 type Settings struct {
-	Shards int
-	Lease  time.Duration
+	Format  int   `json:"v"`
+	Shards  int   `json:"shards"`
+	LeaseMS int64 `json:"lease_ms"`
 }
+
+// NewSettings returns the settings of a group with so many shards.
+func NewSettings(shards int, lease time.Duration) Settings {
+	return Settings{Format: 1, Shards: shards, LeaseMS: lease.Milliseconds()}
+}
+
+// Lease returns the lease of each shard.
+func (f Settings) Lease() time.Duration { return time.Duration(f.LeaseMS) * time.Millisecond }
 
 func (f Settings) String() string {
-	return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease)
+	return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease())
 }
 
-type settingsJSON struct {
-	Version int   `json:"v"`
-	Shards  int   `json:"shards"`
-	LeaseMs int64 `json:"lease_ms"`
-}
-
-const settingsVersion = 1
-
-func (f Settings) encode() string {
-	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
-}
-
-func parseSettings(s string) (Settings, error) {
-	var j settingsJSON
-	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 || j.Shards < 1 || j.Shards > MaxShards {
+func parseSettings(s string) (f Settings, err error) {
+	if err := json.Unmarshal([]byte(s), &f); err != nil || f.Format < 1 || f.Shards < 1 || f.Shards > MaxShards {
 		return Settings{}, fmt.Errorf("holds %.100q, which no member wrote: delete it", s)
 	}
-	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
+	return f, nil
 }
 
 // Member is what a member publishes of itself.
@@ -65,7 +61,14 @@ type Member struct {
 	Seq         uint64         `json:"seq"`             // orders the records of a member
 }
 
-func (m Member) encode() string { return encode(m) }
+// Record is a Member, encoded as the nodes keep it.
+type Record struct {
+	Incarnation string
+	text        string
+}
+
+// Record encodes m, once for all beats with it.
+func (m Member) Record() Record { return Record{m.Incarnation, encode(m)} }
 
 func parseMember(s string) (m Member, err error) {
 	if len(s) > maxRecord {
@@ -93,6 +96,32 @@ func parseRecord(s string, now time.Time) (Member, bool) {
 	}
 	m, err := parseMember(text)
 	return m, err == nil
+}
+
+// Version orders the plans of a group: by the term of the assigner that made them, and within
+// a term by their sequence. The zero value is that of no plan.
+type Version struct{ Token, Seq uint64 }
+
+// After reports whether v is later than o.
+func (v Version) After(o Version) bool {
+	return v.Token > o.Token || v.Token == o.Token && v.Seq > o.Seq
+}
+
+func (v Version) String() string {
+	if v == (Version{}) {
+		return "" // as on a node without a plan
+	}
+	return fmt.Sprintf("%d.%d", v.Token, v.Seq)
+}
+
+func parseVersion(s string) Version {
+	token, seq, _ := strings.Cut(s, ".")
+	t, err := strconv.ParseUint(token, 10, 64)
+	n, err2 := strconv.ParseUint(seq, 10, 64)
+	if err != nil || err2 != nil {
+		return Version{}
+	}
+	return Version{Token: t, Seq: n}
 }
 
 // Plan is the assignment of the shards to the members.
@@ -139,8 +168,6 @@ func (p *Plan) byShard(sets []Set) []int {
 	}
 	return all
 }
-
-func (p *Plan) encode() string { return encode(p) }
 
 // parsePlan parses what a node keeps, "<version> <plan>". It returns nil if that is not a valid
 // plan: the assigner's next plan replaces it.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,9 +46,6 @@ type Store struct {
 	Changes                       string // the channel on which changes are announced
 	settingsKey, members, planKey string
 	fence                         string // key of the counter of an election with the group's name
-
-	plans   plans
-	records records
 }
 
 // NewStore does no I/O. A member counts as dead when ttl has passed since its last beat, and the
@@ -62,10 +60,8 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	}
 }
 
-// ElectionError reports that an election has the group's name.
-type ElectionError struct{}
-
-func (*ElectionError) Error() string { return "an election has the group's name" }
+// ErrElection is a node's answer to a beat when an election has the group's name.
+var ErrElection = errors.New("an election has the group's name")
 
 // Answer is a node's answer to a beat.
 type Answer struct {
@@ -74,22 +70,13 @@ type Answer struct {
 	Accepted bool     // the node counts the member as alive
 }
 
-// Record is a Member, encoded as the nodes keep it.
-type Record struct {
-	Incarnation string
-	text        string
-}
-
-// Record encodes m, once for all beats with it.
-func (m Member) Record() Record { return Record{m.Incarnation, m.encode()} }
-
-// Beat reports to a node that a member is alive, and the settings of its group, which a node that
-// is behind adopts. With zero settings Beat only queries the node's settings. have is the version of
-// the plan that the member has.
+// Beat reports to a node that a member is alive. A node without settings adopts the member's; one
+// with others does not accept the member. With zero settings Beat only queries the node's. have is
+// the version of the plan that the member has.
 func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Record, have Version) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
-		ours = settings.encode()
+		ours = encode(settings)
 	}
 	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
 		ours, self.Incarnation, self.text, s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
@@ -98,17 +85,17 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Reco
 	}
 	switch word(answer, 0) {
 	case "ok":
-		a.Accepted, a.Plan = true, s.plans.parse(word(answer, 2))
+		return Answer{Plan: parsePlan(word(answer, 1)), Settings: settings, Accepted: true}, nil
 	case "differs":
+		a.Settings, err = s.settings(node, word(answer, 1))
+		return a, err
 	case "none":
 		return a, nil
 	case "election":
-		return a, &ElectionError{}
+		return a, ErrElection
 	default:
 		return a, fmt.Errorf("unexpected answer %.200q", fmt.Sprint(answer...))
 	}
-	a.Settings, err = s.settings(node, word(answer, 1))
-	return a, err
 }
 
 // settings parses the settings of a node.
@@ -120,38 +107,29 @@ func (s *Store) settings(node int, text string) (Settings, error) {
 	return f, err
 }
 
-// Snapshot is what a node knows of a group.
-type Snapshot struct {
-	Plan    Version
-	Members []Member // those that are alive
-}
-
 // Look reads the members that are alive, and the version of the plan. It leaves out invalid records.
-func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
+func (s *Store) Look(ctx context.Context, node int) (all []Member, plan Version, err error) {
 	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey}, s.ttl.Milliseconds())
-	if err != nil {
-		return Snapshot{}, err
+	for i := 1; i+1 < len(answer); i += 2 {
+		if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
+			all = append(all, m)
+		}
 	}
-	return Snapshot{Plan: parseVersion(word(answer, 0)), Members: s.records.parse(node, answer[min(1, len(answer)):])}, nil
+	return all, parseVersion(word(answer, 0)), err
 }
 
-// Publish stores a plan on a node and announces it. If the node has a newer plan, Publish does not
-// replace it, and returns its version as newer; except that it replaces the plan of version
-// replaced even if that is newer.
-func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaced Version) (newer Version, err error) {
-	answer, err := s.run(ctx, node, publishScript, []string{s.planKey},
-		p.Version.Token, p.Version.Seq, p.encode(), s.keep.Milliseconds(), s.Changes, replaced.String())
-	if err == nil && word(answer, 0) == "newer" {
-		newer = parseVersion(word(answer, 1))
-	}
-	return newer, err
+// Publish stores a plan on a node and announces it, unless the node has a newer one. It replaces the
+// plan of version replaced even if that is newer.
+func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaced Version) error {
+	_, err := s.run(ctx, node, publishScript, []string{s.planKey},
+		p.Version.Token, p.Version.Seq, encode(p), s.keep.Milliseconds(), s.Changes, replaced.String())
+	return err
 }
 
 // Leave removes a member from a node.
 func (s *Store) Leave(ctx context.Context, node int, incarnation string) error {
-	return s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return leaveScript.Run(ctx, c, []string{s.members}, incarnation, s.Changes).Err()
-	})
+	_, err := s.run(ctx, node, leaveScript, []string{s.members}, incarnation, s.Changes)
+	return err
 }
 
 func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []string, args ...any) (answer []any, err error) {
@@ -173,20 +151,31 @@ type View struct {
 	Err      error
 }
 
+// Read reads what each node keeps of a group, and waits at most limit for each node. It needs
+// only the rights to read.
+func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit time.Duration) []View {
+	s := NewStore(nodes, prefix, name, 0, 0, limit)
+	views := make([]View, nodes.Len())
+	var all sync.WaitGroup
+	for node := range views {
+		all.Go(func() { views[node] = s.view(ctx, node) })
+	}
+	all.Wait()
+	return views
+}
+
 func (s *Store) view(ctx context.Context, node int) (v View) {
 	var settings, plan *redis.StringCmd
 	var members *redis.MapStringStringCmd
 	var now *redis.TimeCmd
 	v.Err = s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
 		p := c.Pipeline()
-		settings, plan = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey)
-		members, now = p.HGetAll(ctx, s.members), p.Time(ctx)
-		_, err := p.Exec(ctx)
-		for kind, cmds := range map[string][]redis.Cmder{"a string": {settings, plan}, "a hash": {members}} {
-			for _, cmd := range cmds {
-				if rediserr.WrongType(cmd.Err()) {
-					return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
-				}
+		settings, plan, members, now = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey), p.HGetAll(ctx, s.members), p.Time(ctx)
+		cmds, err := p.Exec(ctx)
+		for _, cmd := range cmds {
+			if rediserr.WrongType(cmd.Err()) {
+				kind := map[bool]string{true: "a hash", false: "a string"}[cmd == redis.Cmder(members)]
+				return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
 			}
 		}
 		if errors.Is(err, redis.Nil) { // a key does not exist

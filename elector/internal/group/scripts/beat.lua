@@ -3,7 +3,7 @@
 -- refused: they would own other things under the same names.
 -- KEYS settings members plan fence
 -- ARGV settings ('' to query them only) incarnation record ttl_ms keep_ms channel version of the plan that the member has
--- -> {'ok', settings, plan or ''}, {'differs', settings}, {'none'} or {'election'}
+-- -> {'ok', plan or ''}, {'differs', settings}, {'none'} or {'election'}
 local settings = redis.call('GET', KEYS[1])
 -- An election of the group's name: its candidates and ours would confuse people and keys.
 if not settings and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
@@ -23,4 +23,4 @@ redis.call('PEXPIRE', KEYS[3], ARGV[5])
 if record ~= ARGV[3] or tonumber(ends) < ms then redis.pcall('PUBLISH', ARGV[6], 'members') end
 local plan = redis.call('GET', KEYS[3]) or ''
 if string.match(plan, '^%S*') == ARGV[7] then plan = '' end
-return {'ok', ARGV[1], plan}
+return {'ok', plan}

@@ -2,4 +2,4 @@
 -- KEYS members
 -- ARGV incarnation channel
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then redis.pcall('PUBLISH', ARGV[2], 'members') end
-return 1
+return {'ok'}
