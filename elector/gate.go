@@ -18,7 +18,6 @@ var errGateBusy = failed(nil, "this gate serves another term already: use one ga
 type Gate struct {
 	mu      sync.Mutex
 	term    *Term          // set while Work is running and the term has not ended
-	opened  chan struct{}  // closed when Work gets the next term; nil: nobody waits for it
 	serving bool           // Work has not returned
 	running sync.WaitGroup // the functions that Do is running; grows only while term is set
 }
@@ -32,10 +31,6 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 		return errGateBusy
 	}
 	g.serving, g.term = true, term
-	if g.opened != nil {
-		close(g.opened)
-		g.opened = nil
-	}
 	g.mu.Unlock()
 
 	<-ctx.Done()
@@ -80,27 +75,4 @@ func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) e
 	unlink := context.AfterFunc(term.Context(), func() { cancel(term.Err()) })
 	defer unlink()
 	return f(ctx, term)
-}
-
-// alwaysOpen is what Opened returns during a term.
-var alwaysOpen = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// Opened returns a channel that is closed when Do runs functions: at once during a term, otherwise
-// when the next one begins. It is for callers that wait after an ErrNotLeader; each wait needs a
-// new channel. When the caller has received from it, that term may have ended already: only Do
-// decides. It does no I/O.
-func (g *Gate) Opened() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.term != nil && g.term.Valid() {
-		return alwaysOpen
-	}
-	if g.opened == nil {
-		g.opened = make(chan struct{})
-	}
-	return g.opened
 }

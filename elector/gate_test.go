@@ -160,34 +160,3 @@ func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 		}
 	})
 }
-
-// A caller that waits for its gate does not miss the term that begins between its questions, and none
-// spins on one that has ended.
-func TestGateOpened(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		isOpen := func(opened <-chan struct{}) bool {
-			select {
-			case <-opened:
-				return true
-			default:
-				return false
-			}
-		}
-		a, gate := gated(c, "a")
-		first := gate.Opened()
-		if isOpen(first) {
-			t.Error("open before the first term")
-		}
-		gateOpens(a)
-		if !isOpen(first) || !isOpen(gate.Opened()) {
-			t.Error("not open during a term")
-		}
-		c.Start("b")
-		time.Sleep(shortLease)
-		a.Term().Resign()
-		time.Sleep(tick)
-		if isOpen(gate.Opened()) {
-			t.Error("open after the term")
-		}
-	})
-}

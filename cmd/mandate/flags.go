@@ -110,7 +110,7 @@ type httpFlags struct {
 
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
-	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
+	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign, with the token that this `FILE` holds")
 }
 
 // checkNames records host names that cannot occur in a request.

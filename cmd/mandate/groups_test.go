@@ -151,7 +151,6 @@ func TestRunWithTheNameOfAnElection(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent || !strings.Contains(string(out), want) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	shell{t, url}.shows(exitPermanent, "serve --group orders --shards 4 --health-url http://127.0.0.1:1 --http 127.0.0.1:0", want)
 }
 
 // An election that has the name of a group is refused at the start, with what to do.

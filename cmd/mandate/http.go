@@ -11,7 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorprom"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // token checks the HTTP flags, and reads the token from its file.
@@ -29,12 +28,11 @@ func (a *app) token(ctx context.Context, o httpFlags) string {
 	return a.secret("--http-token-file", o.tokenFile)
 }
 
-// web is the HTTP server of a candidate, or of a member of a group.
+// web is the HTTP server of a candidate.
 type web struct {
 	app      *app
-	handler  *electorhttp.Handler   // of a candidate
-	metrics  *electorprom.Collector // of a candidate
-	group    *electorhttp.Group     // of a member of a group
+	handler  *electorhttp.Handler
+	metrics  *electorprom.Collector
 	listener net.Listener
 }
 
@@ -45,16 +43,11 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, promise tim
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
-	w := &web{app: a}
-	cfg := electorhttp.Config{Token: token, Promise: cmp.Or(promise, -1), Logger: a.log}
+	w := &web{app: a, metrics: electorprom.New(a.elector)}
 	var err error
-	if a.shardMember != nil {
-		w.group, err = electorhttp.NewGroup(a.shardMember, cfg)
-	} else {
-		w.metrics = electorprom.New(a.elector)
-		cfg.Metrics = w.metrics.Handler()
-		w.handler, err = electorhttp.New(a.elector, cfg)
-	}
+	w.handler, err = electorhttp.New(a.elector, electorhttp.Config{
+		Token: token, Promise: cmp.Or(promise, -1), Logger: a.log, Metrics: w.metrics.Handler(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +83,6 @@ func (w *web) untilPromisesLapse(work elector.Work) elector.Work {
 	return w.handler.Work(work)
 }
 
-// keepingShard does the same for the work of each shard and the promises of /shards.
-func (w *web) keepingShard(work shard.Work) shard.Work {
-	if w == nil {
-		return work
-	}
-	return w.group.Work(work)
-}
-
 // serveDuring serves HTTP while main runs, also during its shutdown: clients are then answered that this
 // candidate does not lead, and are not refused a connection. A failure of the server does not
 // affect the leadership.
@@ -107,14 +92,9 @@ func (w *web) serveDuring(main func() error) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	serve := func(ctx context.Context, l net.Listener) error { return w.handler.Serve(ctx, l) }
-	if w.group != nil {
-		serve = w.group.Serve
-	} else {
-		wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it is running already
-	}
+	wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it is running already
 	wg.Go(func() {
-		if err := serve(ctx, w.listener); err != nil {
+		if err := w.handler.Serve(ctx, w.listener); err != nil {
 			w.app.log.Error("http server stopped", "error", err)
 		}
 	})

@@ -172,7 +172,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ended := make(chan error, 1)
 	go func() {
 		if a.shardMember != nil {
-			ended <- a.runMember(ctx, during(&working, w.keepingShard(j.workOn)))
+			ended <- a.runMember(ctx, during(&working, j.workOn))
 		} else {
 			ended <- a.elector.Run(ctx, during(&working, w.untilPromisesLapse(j.work)))
 		}

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -22,29 +20,14 @@ all --health-url answer 2xx.
   GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for
                 how long the program may work, counted from before the request
   GET /events   every change, as server-sent events
-  GET /candidates, /status, /history, /live, /ready, /metrics
-  POST /stopped?worker=NAME&token=N   the program has stopped
-  POST /resign, /transfer?to=ID   with --http-token-file
+  GET /status, /live, /ready, /metrics
+  POST /resign  with --http-token-file
 
 The program works only while /leader answers 200, repeats the request within
 valid_for_ms, and stops if mandate does not answer. valid_for_ms is at most
 --grace: all promises lapse within --grace of the end of a term, and then the
-lock is released; or at once when the program reports that it has stopped (POST
-/stopped). mandate serve cannot stop the program by force; mandate run can.
-
-With --group NAME --shards N it is a member of a group, and reports which shards
-the program may work at, each for as long as is promised:
-  GET /shards   those that this member owns, with token and valid_for_ms of each
-  GET /shards/N 200 on the owner of shard N, 503 elsewhere; GET /owner?key=KEY
-  GET /events   those that it owns, again after every change
-  POST /stopped?worker=NAME&shard=N&token=T   the program has stopped at shard N
-A --health-url with {shard} in it is that of one shard, which alone goes
-elsewhere while it fails.
-
-With --forward ADDR --forward-to URL all replicas take the program's requests
-at ADDR, and the leader's program, at URL, answers them, with the header
-Mandate-Token. Requests wait while none leads. --advertise is where the other
-replicas reach ADDR.
+lock is released. mandate serve cannot stop the program by force; mandate run
+can.
 
 docs/http.md has the rules, and examples in curl and Python.
 
@@ -52,11 +35,9 @@ Exit codes
   0   ended by a signal, after the lock was released
   2   invalid flags or arguments
   8   ended by a signal; the lock was not released, because Redis was
-      unreachable until the lock had lapsed, or until a second signal; with
-      --group: the lock of a shard
+      unreachable until the lock had lapsed, or until a second signal
   69  permanent refusal by Redis (password, rights, key types), or the
-      election has the name of a group of shards, or of one of its shards,
-      or with --group: the group has the name of an election
+      election has the name of a group of shards, or of one of its shards
   1   anything else`
 
 const defaultHTTP = "127.0.0.1:7480"
@@ -65,7 +46,6 @@ type serveFlags struct {
 	campaignFlags // serve uses only some of them
 
 	healthURL []string
-	forward   forwardFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -75,19 +55,15 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Campaign on behalf of another process, report over HTTP",
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
-  curl -i http://127.0.0.1:7480/leader
-  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz \
-    --forward 10.0.0.7:8080 --forward-to http://127.0.0.1:8000`,
+  curl -i http://127.0.0.1:7480/leader`,
 		Args:              noNames(": the election is given with --election"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
+	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
 	a.completeElectionFlag(cmd)
-	a.groupFlags(cmd, &o.group)
-	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated. With --group {shard} stands for each shard's number")
-	a.forwardFlags(cmd, &o.forward)
+	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
@@ -109,38 +85,25 @@ func (a *app) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.promises, s.group = w.handler, w.group
-		if err := s.forward.listen(cmd.Context(), a.elector, w.handler); err != nil {
-			_ = w.listener.Close()
-			return err
-		}
-		return w.serveDuring(func() error {
-			return s.forward.serveDuring(func() error { return a.runSidecar(cmd.Context(), s) })
-		})
+		s.promises = w.handler
+		return w.serveDuring(func() error { return a.runSidecar(cmd.Context(), s) })
 	}
 	return cmd
 }
 
 // runSidecar campaigns until a signal. After a second signal it does not wait until the promises
-// have lapsed: it leaves the lock to lapse, which is later, and cuts off the forwarded requests.
+// have lapsed: it leaves the lock to lapse, which is later.
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	force, end := a.onSignals(stop, "exits without waiting for the release of the lock")
 	defer end()
 	ended := make(chan error, 1)
-	go func() {
-		if s.group != nil {
-			ended <- a.runMember(ctx, s.workOn)
-		} else {
-			ended <- a.elector.Run(ctx, s.ofElection())
-		}
-	}()
+	go func() { ended <- a.elector.Run(ctx, s.work) }()
 	select {
 	case err := <-ended:
 		return err
 	case <-force:
-		s.forward.abort()
 		return awaitForced(ended)
 	}
 }
@@ -148,7 +111,9 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 // sidecar turns the flags into a sidecar.
 func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	f := cmd.Flags()
-	grouped := a.ofGroup(f, &o.campaignFlags)
+	if o.election == "" {
+		a.problem("--election is missing: give the name that all candidates of this election share")
+	}
 	if o.http.addr == "" {
 		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
 	}
@@ -159,109 +124,51 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
-	if !grouped {
-		a.warm(f, &o.warm, &cfg, "warm-url", health.HTTP)
-	}
-	whole, ofShard := o.healthURL, []string(nil)
-	if grouped {
-		whole, ofShard = nil, nil
-		for _, url := range o.healthURL {
-			if strings.Contains(url, shardPlace) {
-				ofShard = append(ofShard, url)
-			} else {
-				whole = append(whole, url)
-			}
-		}
-	}
+	a.warm(f, &o.warm, &cfg, "warm-url", health.HTTP)
 	if len(o.healthURL) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
-	cfg.Probe = a.healthURLs(whole)
-	var work func(shard int) health.Probe
-	if a.healthURLs(ofShardNumber(ofShard, 0)) != nil {
-		work = func(shard int) health.Probe {
-			probe, _ := healthURLs(ofShardNumber(ofShard, shard)) // the URLs of shard 0 were checked above
-			return probe
-		}
-		cfg.WorkProbeSettings = cfg.ProbeSettings
-		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
-	}
-	o.forward.advertise = o.advertise
-	forward := a.forwards(cmd, &o.forward)
+	cfg.Probe = a.healthURLs(o.healthURL)
 	token := a.token(cmd.Context(), o.http)
-	if err := a.campaigner(&o.campaignFlags, cfg, work); err != nil {
+	if err := a.candidate(cfg); err != nil {
 		return nil, err
 	}
-	return &sidecar{forward: forward, grace: grace, httpToken: token, log: a.log.With(o.attr())}, nil
+	return &sidecar{grace: grace, httpToken: token, log: a.log.With("election", o.election)}, nil
 }
 
 // healthURLs combines the URLs into one probe, or returns nil if there are none. It records what is
 // wrong with them.
 func (a *app) healthURLs(urls []string) health.Probe {
-	probe, problems := healthURLs(urls)
-	for _, problem := range problems {
-		a.problem("--health-url: %s", problem)
-	}
-	return probe
-}
-
-func healthURLs(urls []string) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	for _, url := range urls {
 		p, err := health.HTTP(url)
 		if err != nil {
-			problems = append(problems, targetProblem(err))
+			a.problem("--health-url: %s", targetProblem(err))
 			continue
 		}
 		probes = append(probes, health.Named("health-url", p))
 	}
 	if len(probes) == 0 {
-		return nil, problems
+		return nil
 	}
-	return health.All(probes...), problems
+	return health.All(probes...)
 }
 
 // sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
 // neither observe nor stop.
 type sidecar struct {
-	promises  *electorhttp.Handler // of a candidate
-	group     *electorhttp.Group   // of a member of a group
-	forward   *forwarding          // nil without --forward
+	promises  *electorhttp.Handler
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
 }
 
-// ofElection returns the work of a candidate. With --forward the program works on requests: the
-// lease is held until they are answered, and until the promises of /leader have lapsed.
-func (s *sidecar) ofElection() elector.Work {
-	if s.forward != nil {
-		return s.promises.Work(s.forward.gate.Work)
-	}
-	return s.work
-}
-
 // work returns when the program may no longer work: every promise of /leader has lapsed and the
-// grace is over, or the program has reported that it has stopped. The lease is held until then.
+// grace is over. The lease is held until then.
 func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
 	s.promises.Promise(term)
 	<-ctx.Done()
-	s.drain(ctx, s.log.With("token", term.Token()), func() bool { return s.promises.Lapse(term, s.grace) })
+	s.log.Info("program must stop", "token", term.Token(), "grace", s.grace, "reason", context.Cause(ctx).Error())
+	s.promises.Lapse(term, s.grace)
 	return nil
-}
-
-// workOn does the same for a shard and the promises of /shards about it.
-func (s *sidecar) workOn(ctx context.Context, term *shard.Term) error {
-	s.group.Promise(term)
-	<-ctx.Done()
-	s.drain(ctx, s.log.With("shard", term.Shard, "token", term.Token()), func() bool { return s.group.Lapse(term, s.grace) })
-	return nil
-}
-
-func (s *sidecar) drain(ctx context.Context, log *slog.Logger, lapse func() bool) {
-	log.Info("program must stop", "grace", s.grace, "reason", context.Cause(ctx).Error())
-	began := time.Now()
-	if stopped := lapse(); stopped {
-		log.Info("program has stopped", "after", time.Since(began).Round(time.Millisecond))
-	}
 }

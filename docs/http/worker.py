@@ -10,7 +10,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import uuid
 
 args = argparse.ArgumentParser()
 args.add_argument("--mandate", default="http://127.0.0.1:7480")
@@ -18,7 +17,6 @@ args.add_argument("--port", type=int, default=8000)
 args = args.parse_args()
 
 STEP = 0.2  # seconds that a step of the work takes at most
-name = uuid.uuid4().hex  # a secret between mandate and this worker
 progress = time.monotonic()  # of the work, or of waiting for it
 
 
@@ -40,10 +38,10 @@ class Health(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def request(path, method="GET"):
+def request(path):
     """The answer to a request; None if it is not 200 or does not arrive."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(args.mandate + path, method=method), timeout=1) as answer:
+        with urllib.request.urlopen(args.mandate + path, timeout=1) as answer:
             return json.load(answer)
     except (urllib.error.URLError, OSError, ValueError):
         return None
@@ -52,7 +50,7 @@ def request(path, method="GET"):
 def leadership():
     """The token, and until when this worker may work; (None, 0) if this replica does not lead."""
     sent = now()  # before the request: the promise counts from here
-    answer = request("/leader?worker=" + name)
+    answer = request("/leader")
     if answer is None:
         return None, 0
     return answer["token"], sent + answer["valid_for_ms"] / 1000
@@ -64,20 +62,11 @@ def work(token):
     time.sleep(STEP * 0.9)
 
 
-def stopped(token):
-    """Lets the next leader start at once instead of when the promise lapses."""
-    request(f"/stopped?worker={name}&token={token}", "POST")
-
-
 server = http.server.ThreadingHTTPServer(("127.0.0.1", args.port), Health)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-served = None  # the token that we worked with
 while True:
     token, until = leadership()
     progress = time.monotonic()
-    if served and token != served:
-        stopped(served)
-    served = token
     if token and now() + STEP <= until:
         work(token)
     else:

@@ -1,7 +1,9 @@
 package electorhttp
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,14 +26,14 @@ type Leadership struct {
 
 // leader serves GET /leader. It never blocks: load balancers poll it every second.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
-	worker, most, err := h.cfg.promiseRequest(r)
+	most, err := h.requested(r)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	if term := h.elector.Term(); term != nil {
 		l := h.leadership(term)
-		valid, ok := h.promise(term, worker, most)
+		valid, ok := h.promise(term, most)
 		l.ValidFor = valid.Milliseconds()
 		// Check once more, just before the answer is sent.
 		if now := h.elector.Term(); ok && now != nil && now.Token() == l.Token {
@@ -50,7 +52,7 @@ func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election().Name(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
-	} else if last := h.journal.leader(); last != nil && last.Incarnation != h.elector.Incarnation() && !h.elector.Stats().LeaderUnknown {
+	} else if last := h.elected.Load(); last != nil && last.Incarnation != h.elector.Incarnation() && !h.elector.Stats().LeaderUnknown {
 		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
 	}
 	return l
@@ -81,25 +83,6 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
-	n := 20
-	if s := r.URL.Query().Get("n"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil || n < 1 || n > 500 {
-			refuse(w, http.StatusBadRequest, "n must be a number from 1 to 500")
-			return
-		}
-	}
-	h.query(w, r, func(ctx context.Context) {
-		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
-		if err != nil {
-			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
-			return
-		}
-		reply(w, http.StatusOK, past)
-	})
-}
-
 // query runs f, which queries Redis. At most maxQueries run at a time, however many requests come.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.Context)) {
 	limit := time.Now().Add(queryTimeout)
@@ -120,32 +103,59 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
-// unhealthySince returns since when the candidate's probe fails; zero: it does not fail.
-func (h *Handler) unhealthySince() time.Time {
-	if probe := h.elector.Stats().Probe; probe != nil && !probe.Healthy {
-		return probe.Since
-	}
-	return time.Time{}
+func live(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]bool{"live": true})
 }
 
-// readiness serves GET /ready. check does no I/O.
-func readiness(check func() error, unhealthySince func() time.Time) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			reply(w, http.StatusServiceUnavailable, failure{Error: err.Error(), UnhealthySince: unhealthySince()})
-			return
-		}
+// ready serves GET /ready. It does no I/O.
+func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
+	err := h.elector.Check()
+	if err == nil {
 		reply(w, http.StatusOK, map[string]bool{"ready": true})
+		return
 	}
+	no := failure{Error: err.Error()}
+	if probe := h.elector.Stats().Probe; probe != nil && !probe.Healthy {
+		no.UnhealthySince = probe.Since
+	}
+	reply(w, http.StatusServiceUnavailable, no)
 }
 
-func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
-	h.query(w, r, func(ctx context.Context) {
-		all, err := h.elector.Election().Candidates(ctx)
-		if err != nil {
-			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
+// resign serves POST /resign: this candidate steps down, and resign waits until it has. Without force
+// it refuses if no other candidate could be elected, unless that can't be found out (a node hangs, a
+// right is missing).
+func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
+	if h.bearer == nil {
+		refuse(w, http.StatusForbidden, "%s is not enabled here: configure a token", r.URL.Path)
+		return
+	}
+	if h.bearer.Check(w, r) != http.StatusOK {
+		refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
+		return
+	}
+	term := h.elector.Term()
+	if term == nil {
+		refuse(w, http.StatusConflict, "%s does not lead", h.elector.ID())
+		return
+	}
+	force, err := strconv.ParseBool(cmp.Or(r.URL.Query().Get("force"), "false"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "force is %.100q: send true or false", r.URL.Query().Get("force"))
+		return
+	}
+	wait := 2*h.elector.Lease() + writeTimeout // the work may take a lease to stop, by default
+	extendWriteDeadline(http.NewResponseController(w), wait+writeTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	if !force {
+		if _, err := h.elector.Election().Successors(ctx); errors.Is(err, elector.ErrRefused) {
+			refuse(w, http.StatusConflict, "%s, or send force=true", elector.Problem(err))
 			return
 		}
-		reply(w, http.StatusOK, append([]elector.CandidateStatus{}, all...))
-	})
+	}
+	if err := h.elector.Resign(ctx); err != nil {
+		refuse(w, http.StatusAccepted, "stepping down, its work has not stopped yet")
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"resigned": true, "candidate": h.elector.ID(), "token": term.Token()})
 }

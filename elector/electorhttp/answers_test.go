@@ -84,9 +84,6 @@ func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
 		if code := ask(h, http.MethodGet, "/status").Code; code != http.StatusBadGateway {
 			t.Errorf("status of a Redis that is away: %d", code)
 		}
-		if code := ask(h, http.MethodGet, "/history").Code; code != http.StatusBadGateway {
-			t.Errorf("history of a Redis that is away: %d", code)
-		}
 		if code := ask(h, http.MethodGet, "/ready").Code; code != http.StatusServiceUnavailable {
 			t.Errorf("ready without a Redis: %d", code)
 		}
@@ -135,12 +132,8 @@ func TestQueries(t *testing.T) {
 		if w := ask(h, http.MethodGet, "/status"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &st) != nil || st.Leader == nil || st.Leader.Candidate != "a" {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
-		var past elector.Timeline
-		if w := ask(h, http.MethodGet, "/history?n=3"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &past) != nil || len(past.Terms) != 1 || !past.Terms[0].Current || len(past.Availability) != 1 {
-			t.Errorf("history %d: %s", w.Code, w.Body)
-		}
 		for path, want := range map[string]int{
-			"/history?n=0": 400, "/history?n=x": 400, "/history?n=501": 400, "/nosuch": 404, "/ready": 200, "/live": 200, "/metrics": 200,
+			"/nosuch": 404, "/ready": 200, "/live": 200, "/metrics": 200,
 		} {
 			if w := ask(h, http.MethodGet, path); w.Code != want {
 				t.Errorf("GET %s: %d, want %d", path, w.Code, want)
@@ -205,7 +198,7 @@ func TestResign(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e := s.candidate("a")
-		for _, cfg := range []electorhttp.Config{{Token: "fifteen bytes.."}, {Heartbeat: -1}, {MaxStreams: -1}, {Hosts: []string{"me.example", "me.example:80"}}, {Hosts: []string{""}}} {
+		for _, cfg := range []electorhttp.Config{{Token: "fifteen bytes.."}, {Hosts: []string{"me.example", "me.example:80"}}, {Hosts: []string{""}}} {
 			if _, err := electorhttp.New(e, cfg); err == nil {
 				t.Errorf("%+v was accepted", cfg)
 			}
@@ -225,44 +218,6 @@ func TestNewRefuses(t *testing.T) {
 	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
 		t.Errorf("without a host it listens on %s", l.Addr())
 	}
-}
-
-// Any candidate can be asked to have the leadership moved.
-func TestTransfer(t *testing.T) {
-	const token = "a long and random secret"
-	auth := []string{"Authorization", "Bearer " + token}
-	bubble(t, func(t *testing.T, s *stage) {
-		a, ha := s.start("a", electorhttp.Config{Token: token})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		b, hb := s.start("b", electorhttp.Config{Token: token})
-		time.Sleep(lease)
-		var all []elector.CandidateStatus
-		if w := ask(ha, http.MethodGet, "/candidates"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &all) != nil || len(all) != 2 || all[0].ID != "a" {
-			t.Errorf("candidates %d: %s", w.Code, w.Body)
-		}
-		for path, want := range map[string]int{"/transfer": 400, "/transfer?to=": 400, "/transfer?to=nobody": 409, "/transfer?to=a": 409} {
-			if w := ask(hb, http.MethodPost, path, auth...); w.Code != want {
-				t.Errorf("POST %s: %d %s, want %d", path, w.Code, w.Body, want)
-			}
-		}
-		if w := ask(hb, http.MethodPost, "/transfer?to=b"); w.Code != http.StatusUnauthorized || !a.IsLeader() {
-			t.Errorf("without the token: %d", w.Code)
-		}
-		w := ask(hb, http.MethodPost, "/transfer?to=b", auth...)
-		var moved electorhttp.Transferred
-		if json.Unmarshal(w.Body.Bytes(), &moved) != nil || w.Code != http.StatusOK || moved.From != "a" || moved.To != "b" || !b.IsLeader() ||
-			moved.Token != b.Term().Token() {
-			t.Errorf("transfer %d: %s", w.Code, w.Body)
-		}
-		s.redis.CutOff("b")
-		time.Sleep(lease)
-		if w := ask(hb, http.MethodPost, "/transfer?to=a", auth...); w.Code != http.StatusBadGateway {
-			t.Errorf("without Redis: %d %s", w.Code, w.Body)
-		}
-		if w := ask(hb, http.MethodGet, "/candidates"); w.Code != http.StatusBadGateway {
-			t.Errorf("candidates without Redis: %d %s", w.Code, w.Body)
-		}
-	})
 }
 
 // Who wants metrics hands them over; who does not, does not link them.

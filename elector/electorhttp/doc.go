@@ -6,16 +6,12 @@
 //	err = h.Serve(ctx, listener) // until ctx ends; or mount h, and call h.Run
 //
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
-//	POST /stopped  a worker reports that it has stopped (?worker=, &token=)
 //	GET  /status   what every Redis node reports
-//	GET  /history  the last terms (?n=, 20 by default)
-//	GET  /candidates  the candidates (all of them are queried)
-//	GET  /events   every change, as server-sent events
+//	GET  /events   the state, then every change, as server-sent events
 //	GET  /live     200 as long as this process answers
 //	GET  /ready    200 when this candidate can campaign
 //	GET  /metrics  what Config.Metrics serves
 //	POST /resign   this candidate steps down; only with Config.Token
-//	POST /transfer?to=ID  the leader hands over; only with Config.Token
 //
 // All GETs may be HEADs.
 //
@@ -35,15 +31,13 @@
 //
 //	err = e.Run(ctx, h.Work(work))
 //
-// However the term ends, the lock is then not released before all promises have
-// lapsed: at most Config.Promise later, and sooner when the workers give their
-// promises back (GET /leader?worker=NAME, POST /stopped). With Campaign,
-// call Promise when the term begins, and Lapse before Term.Resign. Without Work or
-// Promise nothing is promised, and valid_for_ms is 0. A promise never reaches beyond
-// the term's deadline, so it also holds when this process is killed. HEAD, and
-// GET with valid_for_ms=0, request no promise; use them for load balancers. Serve
-// until Run has returned, so that workers are answered 503, and can give their
-// promises back, while the term ends.
+// However the term ends, the lock is then not released before the last promise has
+// lapsed: at most Config.Promise later. With Campaign, call Promise when the term
+// begins, and Lapse before Term.Resign. Without Work or Promise nothing is promised,
+// and valid_for_ms is 0. A promise never reaches beyond the term's deadline, so it also
+// holds when this process is killed. HEAD, and GET with valid_for_ms=0, request no
+// promise; use them for load balancers. Serve until Run has returned, so that workers
+// are answered 503 while the term ends.
 //
 // docs/http.md has the rules for the worker.
 //
@@ -51,10 +45,8 @@
 //
 // A stream begins with the current state (elected or vacant), and continues with the
 // events of package elector, with their JSON as data and their kind as the event's
-// name. A client that reconnects with Last-Event-ID gets the events that it missed, up
-// to 256, preceded by "skipped" with the number of those that are no longer kept.
-// Comments are sent in quiet times, so that a client can distinguish a quiet stream
-// from a broken one.
+// name. A client that reconnects begins with the current state again. Comments are sent in
+// quiet times, so that a client can distinguish a quiet stream from a broken one.
 //
 // The stopping event of this candidate is sent the moment its term ends. Events only
 // inform: none of them permits a client to work.
@@ -62,11 +54,6 @@
 // # A service in front of the leader
 //
 // [Handler.Forward] lets every replica of a service take requests, and the leader
-// execute them: followers pass requests on, requests wait while the leader changes,
-// and no load balancer needs to know which replica leads.
-//
-// # Shards
-//
-// A [Group] serves a member of a group of shards: which shards it owns, with a token
-// and a promise for each.
+// execute them: followers pass requests on, and no load balancer needs to know which
+// replica leads.
 package electorhttp

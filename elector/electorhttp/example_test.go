@@ -12,7 +12,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorprom"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // A worker that takes part, and tells who leads on a port of its own.
@@ -96,39 +95,4 @@ func ExampleHandler_Forward() {
 	}
 	time.Sleep(time.Second) // the others learn who leads now
 	server.Shutdown(context.Background())
-}
-
-// A program in any language works at the shards that GET /shards of its replica lists.
-func ExampleGroup() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	q, err := elector.Open("redis://127.0.0.1:6379")
-	if err != nil {
-		slog.Error("redis", "error", err)
-		return
-	}
-	defer q.Close()
-	m, err := shard.New(q, shard.Config{Group: "invoices", Shards: 64})
-	if err != nil {
-		slog.Error("configuration", "error", err)
-		return
-	}
-	g, err := electorhttp.NewGroup(m, electorhttp.Config{})
-	if err != nil {
-		slog.Error("configuration", "error", err)
-		return
-	}
-	listener, err := electorhttp.Listen(ctx, ":8080") // on the loopback interface
-	if err != nil {
-		slog.Error("listening", "error", err)
-		return
-	}
-	go g.Serve(context.WithoutCancel(ctx), listener) // until the end of the program: workers give their promises back
-	err = m.Run(ctx, g.Work(func(ctx context.Context, term *shard.Term) error {
-		<-ctx.Done() // the program works, not this process
-		return nil
-	}))
-	if err != nil {
-		slog.Error("group", "error", err)
-	}
 }

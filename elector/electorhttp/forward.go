@@ -6,14 +6,39 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
-	"slices"
+	"net/url"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
+
+// Headers between replicas, for the app, and on its answers. What a client sends in them is replaced.
+const (
+	tokenHeader     = "Mandate-Token"     // of the term that serves the request: to the app, and on its answers
+	leaderHeader    = "Mandate-Leader"    // on the app's answers: the candidate that served the request
+	forwardedHeader = "Mandate-Forwarded" // the candidate that forwarded the request: it is forwarded once
+)
+
+// ForwardConfig configures Handler.Forward. The zero value of a field means its default.
+type ForwardConfig struct {
+	// Finish is how long a request under way may continue after a planned end of the term
+	// (Reason.Wanted), before its context ends. It delays the next leader, and must be shorter than
+	// Config.DrainTimeout of the candidate, during which the lease is kept. If the lease can't be
+	// kept, the context ends a StopMargin before the lease does. After any other end of the term the
+	// context ends at once. Default a quarter of the lease; negative: none.
+	Finish time.Duration
+	// Transport carries requests to the other replicas. Default: a transport without a proxy that
+	// dials for at most a second and waits for an answer for as long as the client does. If it does
+	// not report to net/http/httptrace, each failed request counts as sent.
+	Transport http.RoundTripper
+}
 
 // Forward returns a handler that takes requests for app on every replica, while only the leader's app
 // executes them: a follower passes requests on to the leader. The Advertise of each replica must be
@@ -23,173 +48,166 @@ import (
 //   - The leader serves a request under the gate: the lock is not released before the app has
 //     answered. The app gets the term's token in the header Mandate-Token, and must have the
 //     resource that it writes to compare the token, as any work must. The gate's Work must be the
-//     work of e.Run.
-//   - While no candidate leads, requests are held (ForwardConfig.Hold) and then sent to the
-//     next leader. A request that the leader refused because its term had ended was not executed.
-//     It is held too, whatever its method.
-//   - When the leader is gone before it has answered, the request is sent again if its method is
-//     idempotent (RFC 9110, 9.2.2) or it has a header Idempotency-Key. Otherwise the client gets
-//     502, because it is not known whether the request was executed.
+//     work of e.Run. The app's answers have the headers Mandate-Leader and Mandate-Token.
+//   - 503 with Retry-After: no leader executed the request, because none is known or reached, or its
+//     term has just ended. The client, or the load balancer, may send it again, whatever its method.
+//   - 502: the leader was gone before it had answered, so it is not known whether the request was
+//     executed. Forward never sends a request to a second leader.
 //   - Requests are forwarded once, so there are no loops. Hop-by-hop headers are removed,
 //     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they
 //     end with the term.
 //
 // Forward needs Handler.Run, which follows the leader. It trusts the other replicas: anyone who can
-// write to Redis can name an address to send requests to. A write time-out of the server should be
-// longer than Hold. At a shutdown, continue to serve for a second after e.Run has returned, until the
-// other replicas know the new leader. Forward returns an error if the gate or the app is missing, or
-// a limit is negative.
+// write to Redis can name an address to send requests to. It returns an error if the gate or the app
+// is missing.
 func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfig) (http.Handler, error) {
 	if gate == nil || app == nil {
 		return nil, errors.New("electorhttp: Forward needs a gate and an app")
 	}
-	if cfg.MaxHeld < 0 || cfg.MaxBody < 0 {
-		return nil, errors.New("electorhttp: MaxHeld and MaxBody must not be negative")
+	cfg.Finish = cmp.Or(cfg.Finish, h.elector.Lease()/4)
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 2 * time.Second, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		}
 	}
-	lease := h.elector.Lease()
-	cfg.Hold = cmp.Or(cfg.Hold, lease+2*time.Second)
-	cfg.MaxHeld = cmp.Or(cfg.MaxHeld, 1024)
-	cfg.MaxBody = cmp.Or(cfg.MaxBody, 64<<10)
-	cfg.Finish = cmp.Or(cfg.Finish, lease/4)
-	cfg.Transport = orDefault(cfg.Transport)
-	f := &forwarder{h: h, gate: gate, app: app, cfg: cfg, held: make(chan struct{}, cfg.MaxHeld)}
-	f.proxy = &httputil.ReverseProxy{
-		Transport: cfg.Transport, Rewrite: rewrite, ErrorHandler: broken,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
-	}
-	return f, nil
+	return &forwarder{h: h, gate: gate, app: app, cfg: cfg}, nil
+}
+
+// forwarder serves an app on every replica. The app of the leader answers.
+type forwarder struct {
+	h    *Handler
+	gate *elector.Gate
+	app  http.Handler
+	cfg  ForwardConfig
 }
 
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := f.take(r)
-	for {
-		led := f.h.journal.changes() // before the attempt, so that no change in between is missed
-		opened := f.gate.Opened()
-		err := f.attempt(w, p)
-		if err == nil {
-			return
-		}
-		if !p.again(err) || !f.wait(p, err, led, opened) {
-			f.fail(w, p, err)
-			return
-		}
-	}
-}
-
-func (f *forwarder) take(r *http.Request) *pending {
-	p := &pending{in: r, limit: time.Now().Add(f.cfg.Hold)}
-	if r.Header.Get(forwardedHeader) == "" {
-		return p
-	}
-	p.forwarded = true
-	p.believed, _ = strconv.ParseUint(r.Header.Get(tokenHeader), 10, 64)
-	if ms, err := strconv.ParseInt(r.Header.Get(heldHeader), 10, 32); err == nil && ms >= 0 {
-		p.limit = time.Now().Add(min(f.cfg.Hold, time.Duration(ms)*time.Millisecond))
-	}
-	return p
-}
-
-// attempt tries once to get an answer, from this replica's app or from the leader's.
-func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
-	if slices.Contains(p.in.Header[passedHeader], f.passed()) {
-		return errLoop
-	}
-	if p.replayable() { // the term may end while the request is served here
-		if err := p.keep(f.cfg.MaxBody); err != nil {
-			return err
-		}
-	}
-	err := f.gate.Do(p.in.Context(), func(ctx context.Context, term *elector.Term) error {
-		return f.local(ctx, w, p, term)
+	err := f.gate.Do(r.Context(), func(ctx context.Context, term *elector.Term) error {
+		f.local(ctx, w, r, term)
+		return nil
 	})
-	if !errors.Is(err, elector.ErrNotLeader) {
-		return err
+	if err == nil {
+		return
 	}
-	if p.forwarded {
-		if f.h.journal.over(p.believed) {
-			return errRefused
-		}
-		return errNoLeader // the other replica may know earlier than this one that this one leads
+	if r.Header.Get(forwardedHeader) != "" {
+		unavailable(w, "%s does not lead", f.h.elector.ID())
+		return
 	}
-	l := f.h.leadership(nil)
-	if l.Leader == "" {
-		return errNoLeader
-	}
-	target, err := leaderURL(l)
+	target, err := leaderURL(f.h.leadership(nil))
 	if err != nil {
-		return err
+		unavailable(w, "%v", err)
+		return
 	}
-	if l.Address == f.h.elector.Advertise() && l.Leader != f.h.elector.ID() {
-		return fmt.Errorf("the leader %s advertises %s, as this replica does: give each its own address (Config.Advertise, --advertise)", l.Leader, l.Address)
-	}
-	if err := p.keep(f.cfg.MaxBody); err != nil {
-		return err
-	}
-	return f.remote(w, p, target, l)
+	f.remote(w, r, target)
 }
 
-// retryEvery is the pause before another attempt to reach a leader, or its program, unless a change of
-// the leader ends it. The pause doubles each time that the request was sent and not answered.
-const retryEvery = 50 * time.Millisecond
-
-// wait holds the request until there may be a leader for it. False: the request can't wait, or has
-// waited for long enough.
-func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) bool {
-	left := time.Until(p.limit)
-	if left <= 0 {
-		return false
-	}
-	select {
-	case f.held <- struct{}{}:
-		defer func() { <-f.held }()
-	default:
-		p.crowded = true
-		return false
-	}
-	var retry <-chan time.Time
-	if !errors.Is(err, errNoLeader) {
-		retry = time.After(retryEvery << min(p.lost, 8))
-	}
-	var program *programError
-	if errors.As(err, &program) {
-		opened = nil // this replica leads already, so opened is closed
-	}
-	limit := time.NewTimer(left)
-	defer limit.Stop()
-	select {
-	case <-led:
-	case <-opened:
-	case <-retry:
-	case <-p.in.Context().Done():
-		return false
-	case <-limit.C:
-		return false
-	}
-	return true
-}
-
-// fail answers a request with an error, because no leader has answered it.
-func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
+// unavailable answers a request that no app has received.
+func unavailable(w http.ResponseWriter, format string, args ...any) {
 	w.Header().Set("Cache-Control", "no-store")
-	if errors.Is(err, errLoop) {
-		refuse(w, http.StatusLoopDetected, "the request was not executed: %v", err)
-		return
-	}
-	if p.unknown {
-		refuse(w, http.StatusBadGateway, "no answer came from the leader, so it is not known whether the request was executed: %v", err)
-		return
-	}
-	var body *bodyError
-	if errors.As(err, &body) {
-		refuse(w, http.StatusBadRequest, "the request was not executed: %v", err)
-		return
-	}
-	if p.forwarded {
-		w.Header().Set(notLeaderHeader, f.h.elector.ID())
-	}
 	w.Header().Set("Retry-After", "1")
-	if p.crowded {
-		err = fmt.Errorf("%w, and %d requests wait already", err, f.cfg.MaxHeld)
+	refuse(w, http.StatusServiceUnavailable, "the request was not executed: "+format, args...)
+}
+
+// local lets this replica's app answer under the term.
+func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.Request, term *elector.Term) {
+	// The gate's context ends with the term, but a request under way may finish after a planned end.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(in.Context(), func() { cancel(context.Cause(in.Context())) })()
+	defer context.AfterFunc(term.Context(), func() {
+		f.finish(ctx, term)
+		cancel(term.Err())
+	})()
+	token := strconv.FormatUint(term.Token(), 10)
+	r := in.Clone(ctx)
+	r.Header.Del(forwardedHeader)
+	r.Header.Set(tokenHeader, token)
+	w.Header().Set(leaderHeader, f.h.elector.ID())
+	w.Header().Set(tokenHeader, token)
+	f.app.ServeHTTP(w, r)
+}
+
+// finish blocks after a planned end of the term while a request may continue: for Finish, but no longer
+// than the lease is kept. If renewals fail, another candidate may lead before Finish has passed.
+func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
+	var ended *elector.Ended
+	if !errors.As(term.Err(), &ended) || !ended.Reason.Wanted() {
+		return
 	}
-	refuse(w, http.StatusServiceUnavailable, "the request was not executed: %v", err)
+	for limit := time.Now().Add(f.cfg.Finish); ; {
+		left := min(time.Until(limit), term.Kept(), f.h.elector.Lease()/16)
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
+}
+
+// remote lets the leader answer, on another replica.
+func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.URL) {
+	var traced, sent atomic.Bool // without a trace nothing proves that the request was not sent
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GetConn:      func(string) { traced.Store(true) },
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	proxy := &httputil.ReverseProxy{
+		Transport: f.cfg.Transport,
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.SetURL(target)
+			continueForwarded(pr)
+			pr.Out.Header.Set(forwardedHeader, f.h.elector.ID())
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if traced.Load() && !sent.Load() {
+				unavailable(w, "the leader can't be reached at %s: %v", target.Redacted(), err)
+				return
+			}
+			refuse(w, http.StatusBadGateway, "no answer came from the leader at %s, so it is not known whether the request was executed: %v", target.Redacted(), err)
+		},
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// continueForwarded keeps the Host, continues X-Forwarded-For, and keeps X-Forwarded-Host and
+// X-Forwarded-Proto if a load balancer has set them.
+func continueForwarded(pr *httputil.ProxyRequest) {
+	head := pr.Out.Header
+	pr.Out.Host = pr.In.Host
+	chain := pr.In.Header["X-Forwarded-For"]
+	head["X-Forwarded-For"] = chain
+	pr.SetXForwarded()
+	if head["X-Forwarded-For"] == nil && chain != nil { // the client has no IP address, as on a Unix socket
+		head["X-Forwarded-For"] = chain
+	}
+	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if was := pr.In.Header[name]; was != nil {
+			head[name] = was
+		}
+	}
+}
+
+// leaderURL returns the URL of the leader's Forward handler.
+func leaderURL(l Leadership) (*url.URL, error) {
+	if l.Leader == "" {
+		return nil, errors.New("no candidate leads")
+	}
+	if l.Address == "" {
+		return nil, fmt.Errorf("the leader %s advertises no address: give each candidate the URL at which the others reach it (Config.Advertise)", l.Leader)
+	}
+	address := l.Address
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the leader %s advertises %q, which is no URL such as http://10.0.0.7:8080 (Config.Advertise)", l.Leader, l.Address)
+	}
+	return u, nil
 }

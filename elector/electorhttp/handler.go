@@ -1,8 +1,12 @@
 package electorhttp
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -12,10 +16,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
-// Config configures a Handler or a Group. The zero value of a field means its default.
+// Config configures a Handler. The zero value of a field means its default.
 type Config struct {
-	// Token enables POST /resign and /transfer for anyone who sends it as a bearer
-	// token. At least 16 bytes. Default: both are refused.
+	// Token enables POST /resign for anyone who sends it as a bearer token. At least 16
+	// bytes. Default: it is refused.
 	Token string
 	// Hosts are the host names under which the Handler is reached, in addition to
 	// localhost and IP addresses. All other names are refused, because a web site can
@@ -36,12 +40,6 @@ type Config struct {
 	Health http.Handler
 	// Metrics serves /metrics. Default: 404.
 	Metrics http.Handler
-	// Heartbeat is how often a comment is sent on a quiet stream of events.
-	// Default: a quarter of the lease, at most 10 s.
-	Heartbeat time.Duration
-	// MaxStreams is how many streams of events are served at a time; further ones are
-	// refused with 503. Default 64.
-	MaxStreams int
 }
 
 // minToken is the shortest token in bytes, so that tokens can't be guessed.
@@ -53,23 +51,66 @@ const (
 	readTimeout  = 10 * time.Second // for a request
 	queryTimeout = 4 * time.Second  // for a query of Redis
 	maxQueries   = 8                // requests that query Redis at a time
+	maxStreams   = 64               // streams of events at a time
 	maxBody      = 1 << 10
 	maxHeader    = 16 << 10
 )
 
-// Handler serves an Elector over HTTP. Safe for concurrent use. /leader, /status and
-// /history work without Run; /events, and the name of a leader elsewhere, need Run.
+// Handler serves an Elector over HTTP. Safe for concurrent use. /leader and /status work
+// without Run; /events, and the name of a leader elsewhere, need Run.
 type Handler struct {
 	elector *elector.Elector
 	cfg     Config
 	mux     *http.ServeMux
-	journal *journal
-	running atomic.Bool
 	streams chan struct{}
 	queries chan struct{}
 
-	bearer   *webguard.Bearer         // nil: there is no token
-	promised atomic.Pointer[promises] // of the newest term for which Promise was called
+	bearer   *webguard.Bearer // nil: there is no token
+	running  atomic.Pointer[context.Context]
+	elected  atomic.Pointer[elector.Event] // of the leader, as Run was last told; nil: none
+	promised atomic.Pointer[promises]      // of the newest term for which Promise was called
+}
+
+// New makes a Handler. It does no I/O.
+func New(e *elector.Elector, cfg Config) (*Handler, error) {
+	if e == nil {
+		return nil, errors.New("electorhttp: the elector is nil")
+	}
+	var problems []error
+	if cfg.Token != "" && len(cfg.Token) < minToken {
+		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken))
+	}
+	for _, name := range cfg.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
+	h := &Handler{
+		elector: e, cfg: cfg, mux: http.NewServeMux(),
+		streams: make(chan struct{}, maxStreams), queries: make(chan struct{}, maxQueries),
+	}
+	if cfg.Token != "" {
+		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
+	}
+	h.mux.HandleFunc("GET /leader", h.leader)
+	h.mux.HandleFunc("GET /status", h.status)
+	h.mux.HandleFunc("GET /events", h.events)
+	h.mux.HandleFunc("POST /resign", h.resign)
+	if cfg.Health != nil {
+		h.mux.Handle("/live", cfg.Health)
+		h.mux.Handle("/ready", cfg.Health)
+	} else {
+		h.mux.HandleFunc("GET /live", live)
+		h.mux.HandleFunc("GET /ready", h.ready)
+	}
+	if cfg.Metrics != nil {
+		h.mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	return h, nil
 }
 
 // ServeHTTP answers a request. Bodies are read up to 1 KiB.
@@ -77,36 +118,67 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, len(h.cfg.Hosts) > 0)
 }
 
+// serve refuses foreign host names if namesMatter, and limits the body.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) {
-	if h.cfg.admit(w, r, namesMatter) {
-		h.mux.ServeHTTP(w, r)
-	}
-}
-
-// admit refuses foreign host names, and limits the body. It reports whether the request may be served.
-func (c *Config) admit(w http.ResponseWriter, r *http.Request, namesMatter bool) bool {
 	// Browsers always send a Host header; some health checks of load balancers send none.
-	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, c.Hosts) {
+	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, h.cfg.Hosts) {
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts")
-		return false
+		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	return true
+	h.mux.ServeHTTP(w, r)
 }
 
 // Run follows the election until ctx ends; then it returns, and all streams of
 // events end. It returns an error only if the Handler runs already.
 func (h *Handler) Run(ctx context.Context) error {
-	if !h.running.CompareAndSwap(false, true) {
+	if !h.running.CompareAndSwap(nil, &ctx) {
 		return errors.New("electorhttp: the handler is running already")
 	}
-	defer h.running.Store(false)
-	h.journal.open()
-	defer h.journal.close()
+	defer h.running.Store(nil)
+	defer h.elected.Store(nil) // the end of that term would not be noticed
 	for ev := range h.elector.Election().Observe(ctx) {
-		h.journal.add(ev)
+		h.follow(ev)
 	}
 	return nil
+}
+
+// follow remembers who leads. The newest event is right, even if its token is lower.
+func (h *Handler) follow(ev elector.Event) {
+	switch ev.Kind { //nolint:exhaustive // the others do not change who leads
+	case elector.EventElected:
+		h.elected.Store(&ev)
+	case elector.EventAddress:
+		if last := h.elected.Load(); last != nil && last.Token == ev.Token {
+			now := *last // a copy: requests may still hold the old event
+			now.Advertise = ev.Advertise
+			h.elected.Store(&now)
+		}
+	case elector.EventReleased, elector.EventVacant:
+		h.elected.Store(nil)
+	}
+}
+
+// failure is the body of an answer with an error.
+type failure struct {
+	Error          string    `json:"error"`
+	UnhealthySince time.Time `json:"unhealthy_since,omitzero"` // of GET /ready
+}
+
+func refuse(w http.ResponseWriter, code int, format string, args ...any) {
+	reply(w, code, failure{Error: fmt.Sprintf(format, args...)})
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)              // keep addresses readable, without \u0026; safe because the content type is JSON
+	if err := e.Encode(v); err != nil { // strings, numbers and times
+		panic("electorhttp: an answer that can't be encoded: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(body.Bytes()) // the client may be gone
 }

@@ -4,43 +4,180 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/health"
 )
+
+// pair is a leader whose answers a worker relies on, and the candidate that leads
+// after it.
+type pair struct {
+	t         *testing.T
+	a, b      *elector.Elector
+	ha        *electorhttp.Handler
+	stop      context.CancelFunc // shuts a down
+	finish    chan error         // ends a's work
+	mu        sync.Mutex
+	unhealthy error
+}
+
+func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
+	t.Helper()
+	p := &pair{t: t, finish: make(chan error)}
+	var err error
+	p.a, err = elector.New(s.redis.Quorum("a"), elector.Config{
+		Election: "e", ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler), ProbeSettings: health.Settings{Failures: 1},
+		RestartDelay: lease, // b shall lead after it
+		Probe: health.Func(func(context.Context) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.unhealthy
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ha, err = electorhttp.New(p.a, cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = p.a.Run(ctx, p.ha.Work(func(ctx context.Context, _ *elector.Term) error {
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-p.finish:
+				return err
+			}
+		}))
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	until(t, "a leads", 2*lease, p.a.IsLeader)
+	p.b, _ = s.start("b", electorhttp.Config{})
+	time.Sleep(lease)
+	return p
+}
+
+// ask is a request of a worker, and until when it may work.
+func (p *pair) ask(query string) (code int, l electorhttp.Leadership, until time.Time) {
+	p.t.Helper()
+	asked := time.Now()
+	w := ask(p.ha, http.MethodGet, "/leader"+query)
+	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
+		p.t.Fatal(err)
+	}
+	return w.Code, l, asked.Add(time.Duration(l.ValidFor) * time.Millisecond)
+}
+
+// next waits until b leads.
+func (p *pair) next() time.Time {
+	p.t.Helper()
+	until(p.t, "b leads", 2*lease, p.b.IsLeader)
+	return p.b.Term().Since()
+}
+
+var plannedEnds = map[string]func(*pair){
+	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
+	"shut down": func(p *pair) { p.stop() },
+	"unhealthy": func(p *pair) { p.mu.Lock(); p.unhealthy = errors.New("disk full"); p.mu.Unlock() },
+	"finished":  func(p *pair) { p.finish <- nil },
+	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
+	"transfer":  func(p *pair) { go func() { _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
+}
 
 // Whoever was told 200 may work for valid_for_ms, also when the term ends in
 // between; the next leader starts after that, and soon.
 func TestNoLeaderBeforeThePromiseHasLapsed(t *testing.T) {
 	for name, end := range plannedEnds {
 		t.Run(name, func(t *testing.T) {
-			for _, query := range []string{"", "?worker=worker-1234"} {
-				bubble(t, func(t *testing.T, s *stage) {
-					p := startPair(t, s, electorhttp.Config{})
-					code, l, lapses := p.ask(query)
-					if code != http.StatusOK || l.ValidFor != (lease/5).Milliseconds() {
-						t.Fatalf("%d, %+v", code, l)
-					}
-					end(p)
-					until(t, "a answers 503", lease/5, func() bool {
-						code, l, _ := p.ask("?valid_for_ms=0")
-						return code == http.StatusServiceUnavailable && l.ValidFor == 0
-					})
-					late := p.next().Sub(lapses)
-					if late < 0 {
-						t.Errorf("b leads %v before the permission of a's worker has lapsed", -late)
-					}
-					if late > 200*time.Millisecond {
-						t.Errorf("b leads only %v after it", late)
-					}
+			bubble(t, func(t *testing.T, s *stage) {
+				p := startPair(t, s, electorhttp.Config{})
+				code, l, lapses := p.ask("")
+				if code != http.StatusOK || l.ValidFor != (lease/5).Milliseconds() {
+					t.Fatalf("%d, %+v", code, l)
+				}
+				p.ask("?valid_for_ms=100") // a shorter one later changes nothing
+				end(p)
+				until(t, "a answers 503", lease/5, func() bool {
+					code, l, _ := p.ask("?valid_for_ms=0")
+					return code == http.StatusServiceUnavailable && l.ValidFor == 0
 				})
-			}
+				late := p.next().Sub(lapses)
+				if late < 0 {
+					t.Errorf("b leads %v before the permission of a's worker has lapsed", -late)
+				}
+				if late > 200*time.Millisecond {
+					t.Errorf("b leads only %v after it", late)
+				}
+			})
 		})
 	}
+}
+
+// Load balancers request no promise, so nothing waits for them. HEAD can't name a time.
+func TestLoadBalancersArePromisedNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		p := startPair(t, s, electorhttp.Config{})
+		if code, l, _ := p.ask("?valid_for_ms=0"); code != http.StatusOK || l.ValidFor != 0 {
+			t.Errorf("%d %+v", code, l)
+		}
+		if w := ask(p.ha, http.MethodHead, "/leader"); w.Code != http.StatusOK {
+			t.Error(w.Code)
+		}
+		began := time.Now()
+		p.stop()
+		if took := p.next().Sub(began); took > 200*time.Millisecond {
+			t.Errorf("b leads only after %v", took)
+		}
+	})
+}
+
+// Campaign: the same with Promise and Lapse. The grace is for workers that nothing was promised to.
+func TestPromiseAndLapse(t *testing.T) {
+	const grace = time.Second
+	for name, tc := range map[string]struct {
+		promise bool
+		query   string
+		want    time.Duration
+	}{
+		"a longer promise":  {true, "", lease / 5},
+		"a shorter promise": {true, "?valid_for_ms=500", grace},
+		"no promise":        {false, "", grace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				e, h, term := s.campaign("a")
+				if tc.promise {
+					h.Promise(term)
+				}
+				began := time.Now()
+				ask(h, http.MethodGet, "/leader"+tc.query)
+				_ = e.Resign(canceled()) // requests it only
+				<-term.Done()
+				h.Lapse(term, grace)
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("after %v, want %v", took, tc.want)
+				}
+				if err := term.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // Many ask at any time around the end: not one answer reaches beyond it.
@@ -56,7 +193,7 @@ func TestNoPromiseSlipsThrough(t *testing.T) {
 				for i := range 5 {
 					wg.Go(func() {
 						for ; asking.Err() == nil; time.Sleep(time.Duration(3+i) * 100 * time.Microsecond) {
-							code, _, until := p.ask(fmt.Sprintf("?worker=worker-%d", 1000+i))
+							code, _, until := p.ask("")
 							mu.Lock()
 							if code == http.StatusOK && until.After(last) {
 								last = until
@@ -78,113 +215,21 @@ func TestNoPromiseSlipsThrough(t *testing.T) {
 	}
 }
 
-// A worker that reports that it has stopped is not waited for; others are.
-func TestStoppedWorkersAreNotWaitedFor(t *testing.T) {
-	const one, two = "worker-one", "worker-two"
-	for name, tc := range map[string]struct {
-		asked   []string // queries before the end
-		stopped []string // who reports
-		at      time.Duration
-	}{
-		"the only one":          {[]string{"?worker=" + one}, []string{one}, 0},
-		"both":                  {[]string{"?worker=" + one, "?worker=" + two}, []string{one, two}, 0},
-		"one of two":            {[]string{"?worker=" + one, "?worker=" + two}, []string{one}, lease / 5},
-		"one, and a nameless":   {[]string{"?worker=" + one, ""}, []string{one}, lease / 5},
-		"nobody":                {[]string{"?worker=" + one}, nil, lease / 5},
-		"one with a short one":  {[]string{"?worker=" + one + "&valid_for_ms=500"}, nil, 500 * time.Millisecond},
-		"only load balancers":   {[]string{"?valid_for_ms=0"}, nil, 0},
-		"somebody else's name":  {[]string{"?worker=" + one}, []string{two}, lease / 5},
-		"the answer was lost":   {[]string{"?worker=" + one}, []string{one, one, one}, 0},
-		"a shorter one later":   {[]string{"", "?valid_for_ms=100"}, nil, lease / 5},
-		"and by the same":       {[]string{"?worker=" + one, "?worker=" + one + "&valid_for_ms=100"}, nil, lease / 5},
-		"asked for more than L": {[]string{"?valid_for_ms=99999"}, nil, lease / 5},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *stage) {
-				p := startPair(t, s, electorhttp.Config{})
-				token := p.a.Term().Token()
-				for _, query := range tc.asked {
-					if code, l, _ := p.ask(query); code != http.StatusOK || l.Token != token {
-						t.Fatalf("%d, %+v", code, l)
-					}
-				}
-				began := time.Now()
-				p.stop()
-				time.Sleep(10 * time.Millisecond)
-				for _, who := range tc.stopped {
-					p.stopped(who, token)
-				}
-				if took := p.next().Sub(began); took < tc.at || took > tc.at+200*time.Millisecond {
-					t.Errorf("b leads after %v, want %v", took, tc.at)
-				}
-			})
-		})
-	}
-}
-
-func TestStoppedIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		const who = "worker-1234"
-		p := startPair(t, s, electorhttp.Config{})
-		token := p.a.Term().Token()
-		if code := p.stopped(who, token); code != http.StatusConflict {
-			t.Errorf("while the term holds, nothing promised: %d", code)
-		}
-		_, _, until := p.ask("?worker=" + who)
-		if code := p.stopped(who, token); code != http.StatusConflict {
-			t.Errorf("while the term holds: %d", code)
-		}
-		p.stop()
-		time.Sleep(time.Millisecond)
-		for path, want := range map[string]int{
-			"/stopped": 400, "/stopped?worker=" + who: 400, fmt.Sprintf("/stopped?token=%d", token): 400, "/stopped?worker=" + who + "&token=x": 400,
-			fmt.Sprintf("/stopped?worker=short&token=%d", token): 400, fmt.Sprintf("/stopped?worker=worker%%0a1234&token=%d", token): 400,
-			fmt.Sprintf("/stopped?worker=%s&token=%d", who, token+1): 409, fmt.Sprintf("/stopped?worker=%s&token=%d", who, token-1): 409,
-			fmt.Sprintf("/stopped?worker=worker-5678&token=%d", token): 404,
-		} {
-			if w := ask(p.ha, http.MethodPost, path); w.Code != want {
-				t.Errorf("POST %s: %d %s, want %d", path, w.Code, w.Body, want)
-			}
-		}
-		if at := p.next(); at.Before(until) {
-			t.Errorf("b leads %v before the permission has lapsed", until.Sub(at))
-		}
-		if code := p.stopped(who, token); code != http.StatusOK { // late, and no harm
-			t.Errorf("afterwards: %d", code)
-		}
-	})
-}
-
 // What a request may ask for, and what it gets.
 func TestRequestedPromise(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		p := startPair(t, s, electorhttp.Config{Promise: time.Second})
 		for query, want := range map[string]int64{
-			"": 1000, "?valid_for_ms=": 1000, "?valid_for_ms=250": 250, "?valid_for_ms=0": 0, "?valid_for_ms=5000": 1000, "?worker=worker-1234": 1000,
+			"": 1000, "?valid_for_ms=": 1000, "?valid_for_ms=250": 250, "?valid_for_ms=0": 0, "?valid_for_ms=5000": 1000,
 		} {
 			if code, l, _ := p.ask(query); code != http.StatusOK || l.ValidFor != want {
 				t.Errorf("%q: %d, %d ms, want %d", query, code, l.ValidFor, want)
 			}
 		}
-		for _, query := range []string{"?valid_for_ms=-1", "?valid_for_ms=1s", "?valid_for_ms=9999999999", "?worker=", "?worker=short", "?worker=a%20worker%00"} {
+		for _, query := range []string{"?valid_for_ms=-1", "?valid_for_ms=1s", "?valid_for_ms=9999999999"} {
 			if w := ask(p.ha, http.MethodGet, "/leader"+query); w.Code != http.StatusBadRequest {
 				t.Errorf("%q: %d %s", query, w.Code, w.Body)
 			}
-		}
-	})
-}
-
-// HEAD can't name a time, so it promises none.
-func TestHeadPromisesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		p := startPair(t, s, electorhttp.Config{})
-		if w := ask(p.ha, http.MethodHead, "/leader"); w.Code != http.StatusOK {
-			t.Fatal(w.Code)
-		}
-		began := time.Now()
-		p.stop()
-		if took := p.next().Sub(began); took > 200*time.Millisecond {
-			t.Errorf("b leads only after %v", took)
 		}
 	})
 }

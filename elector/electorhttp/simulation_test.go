@@ -23,10 +23,8 @@ import (
 // player is a candidate whose clocks step, and a worker that obeys docs/http.md to
 // the letter.
 type player struct {
-	id     string
-	warp   *clocks.Warp
-	worker string // its name; empty: it has none
-
+	id    string
+	warp  *clocks.Warp
 	mu    sync.Mutex
 	e     *elector.Elector
 	h     *electorhttp.Handler
@@ -84,31 +82,22 @@ func (f *field) work(ctx context.Context, p *player, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	for ctx.Err() == nil {
 		p.mu.Lock()
-		h, until, token := p.h, p.until, p.token
+		h := p.h
 		p.mu.Unlock()
 		if h == nil {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		asked, query := time.Now(), ""
-		if p.worker != "" {
-			query = "?worker=" + p.worker
-		}
-		w := ask(h, http.MethodGet, "/leader"+query)
+		asked := time.Now()
+		w := ask(h, http.MethodGet, "/leader")
 		var l electorhttp.Leadership
 		if json.Unmarshal(w.Body.Bytes(), &l) != nil {
 			panic(w.Body.String())
 		}
-		switch valid := time.Duration(l.ValidFor) * time.Millisecond; {
-		case w.Code == http.StatusOK && valid > 0:
+		if valid := time.Duration(l.ValidFor) * time.Millisecond; w.Code == http.StatusOK && valid > 0 {
 			f.may(p, l.Token, asked.Add(valid+f.beyond))
 			time.Sleep(time.Duration(rnd.Float64() * 1.2 * float64(valid)))
-		case p.worker != "" && token != 0 && time.Now().Before(until) && f.beyond == 0 && rnd.IntN(2) == 0:
-			p.mu.Lock()
-			p.until = time.Now() // first it stops
-			p.mu.Unlock()
-			ask(h, http.MethodPost, fmt.Sprintf("/stopped?worker=%s&token=%d", p.worker, token))
-		default:
+		} else {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
@@ -167,8 +156,8 @@ func simulate(t *testing.T, seed uint64, lasts, beyond time.Duration) (f *field)
 		f = &field{t: t, redis: r, rnd: rand.New(rand.NewPCG(seed, 1)), beyond: beyond, terms: map[uint64]bool{}}
 		ctx, cancel := context.WithTimeout(context.Background(), lasts)
 		var all sync.WaitGroup
-		for n, worker := range []string{"", "worker-one", "worker-two"} {
-			f.players = append(f.players, &player{id: string(rune('a' + n)), warp: &clocks.Warp{}, worker: worker})
+		for n := range 3 {
+			f.players = append(f.players, &player{id: string(rune('a' + n)), warp: &clocks.Warp{}})
 		}
 		for n, p := range f.players {
 			all.Go(func() { f.live(ctx, p, seed+uint64(n)) })
@@ -188,7 +177,7 @@ func simulate(t *testing.T, seed uint64, lasts, beyond time.Duration) (f *field)
 func TestPromisesInTheSimulation(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv("MANDATE_PROMISE_SEEDS"))
 	if err != nil {
-		seeds = 5
+		seeds = 3
 	}
 	terms := 0
 	for seed := range uint64(seeds) {
