@@ -45,12 +45,11 @@ type candidate struct {
 	subscribers subscribers
 	counters    *counters
 
-	advertise    atomic.Pointer[string]           // Config.Advertise, until SetAdvertise
-	term         atomic.Pointer[Term]             // the newest term, also an ended one
-	leader       atomic.Pointer[Leader]           // who held the lock when the nodes last answered; nil: no candidate did
-	outdated     atomic.Pointer[protocol.Highest] // the newer version that has led, so that this candidate refuses to; nil: none
-	unsubscribed atomic.Bool                      // logged that releases are not received
-	unrecorded   atomic.Bool                      // logged that a node does not record events in its history
+	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
+	term         atomic.Pointer[Term]   // the newest term, also an ended one
+	leader       atomic.Pointer[Leader] // who held the lock when the nodes last answered; nil: no candidate did
+	unsubscribed atomic.Bool            // logged that releases are not received
+	unrecorded   atomic.Bool            // logged that a node does not record events in its history
 
 	mu         sync.Mutex // of all below
 	role       Role

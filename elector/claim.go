@@ -40,12 +40,6 @@ func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally
 		token, tally = m.voter.Claim(ctx, hint, markers)
 		m.memory.learn(tally)
 	}
-	m.noteVersion(token, tally)
-	if token == 0 && tally.Judged() { // lost only because this candidate had not seen the highest version, which it may follow
-		token, tally = m.voter.Claim(ctx, hint, nil)
-		m.memory.learn(tally)
-		m.noteVersion(token, tally)
-	}
 	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(protocol.SameServer) == 0
 	if tally.Answered() {
@@ -282,29 +276,4 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 		m.memory.differs = ""
 	}
 	return no
-}
-
-// noteVersion records what a claim has shown of the versions that have led.
-func (m *machine) noteVersion(token uint64, t quorum.Tally) {
-	if m.cfg.guarded() == "" {
-		return
-	}
-	if foreign := t.ForeignVersion(); foreign != m.memory.foreignVersion {
-		if m.memory.foreignVersion = foreign; foreign != "" {
-			m.log.Error("highest version is unreadable, any version may lead", "key", m.keys.Version, "value", foreign)
-		}
-	}
-	highest, outdated := t.Outdated()
-	before := m.outdated.Load()
-	switch {
-	case outdated && token == 0:
-		if m.outdated.Store(&highest); before == nil || before.Version != highest.Version {
-			m.log.Warn("a newer version has led, refusing to lead", "version", m.cfg.Version, "highest_version", highest.Version)
-			m.peers.RoleChanged()
-		}
-	case before != nil && (token != 0 || t.Answered()):
-		m.outdated.Store(nil)
-		m.log.Info("allowed to lead again", "version", m.cfg.Version)
-		m.peers.RoleChanged()
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/semver"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -44,17 +43,9 @@ type Config struct {
 	// Version is the version of the program. Operators see it, and SuccessionPriority and
 	// SuccessionSeniority use it: of equal candidates the one with the newer version, by Semantic
 	// Versioning, leads next, so that a deploy moves the leadership once. A version that is not
-	// semantic counts as older than no other. SuccessionRace and SuccessionRotation ignore it:
-	// the next leader may be of an old version, unless NoDowngrade prevents that. Default: the
-	// version that the build recorded for the main module, if any.
+	// semantic counts as older than no other. SuccessionRace and SuccessionRotation ignore it.
+	// Default: the version that the build recorded for the main module, if any.
 	Version string
-	// NoDowngrade keeps this candidate from leading once a candidate with a newer Version, and
-	// with NoDowngrade too, has led: after a deploy an old replica must not run against data that
-	// the new version has written. The highest version that has led is kept in Redis, and outlives
-	// all candidates. An older candidate follows, logs why, and reports the newer version as
-	// CandidateStatus.Outdated, until Election.AllowOlder. A candidate without a semantic version,
-	// or without NoDowngrade, never refuses to lead, and its version is not kept.
-	NoDowngrade bool
 
 	// Lease is how long leadership lasts without a renewal: a leader that dies without
 	// releasing the lock is replaced after this time. At least 50 ms. Default 10 s. All
@@ -175,18 +166,6 @@ func defaultID() string {
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
-
-// guarded returns the version below which no candidate may lead once this one has led; empty: any may.
-func (c Config) guarded() string {
-	if !c.NoDowngrade || !semver.Valid(c.Version) {
-		return ""
-	}
-	return c.Version
-}
-
-// SemanticVersion reports whether version is a semantic version, with or without a v in front, so
-// that it can be compared with others.
-func SemanticVersion(version string) bool { return semver.Valid(version) }
 
 // MaxStopMargin returns the longest StopMargin that the lease has room for, with this
 // RenewEvery: two renewals must fit in before the work is cancelled. It is zero when New

@@ -54,7 +54,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
 	e.advertise.Store(&e.cfg.Advertise) // a pointer into cfg would keep all of that allocated
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
-		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Version: cfg.guarded(), Advertise: e.address,
+		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
@@ -176,8 +176,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 // TryCampaign is Campaign without the wait for another leader: it claims once, and
 // returns ErrNotLeader when another candidate leads, and when the election is paused or can't
 // have a leader yet. It blocks for two round trips, each
-// for the time of a request at most; for up to three more at the first election, after a newer
-// version has led, and when nodes granted different tokens; and before that until Config.Probe has
+// for the time of a request at most; for up to three more at the first election and when nodes granted different tokens; and before that until Config.Probe has
 // its first result. An unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
 func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).tryCampaign)

@@ -28,18 +28,15 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// Operator actions are recorded in the history, and returned as pauses and versions (Timeline).
+// Operator actions are recorded in the history, and returned as pauses (Timeline).
 const (
 	eventPaused  EventKind = "paused"  // no new leader is wanted
 	eventResumed EventKind = "resumed" // the pause has been ended
-
-	eventOlderAllowed EventKind = "older-allowed" // older versions may lead again, see AllowOlder
-	eventOlderRefused EventKind = "older-refused" // that has been ended
 )
 
 // byOperator reports whether k is an operator action on an election, which belongs to no term.
 func (k EventKind) byOperator() bool {
-	return k == eventPaused || k == eventResumed || k == eventOlderAllowed || k == eventOlderRefused
+	return k == eventPaused || k == eventResumed
 }
 
 // Event is one change of an election. Anyone who has access to Redis can write events: one
@@ -71,11 +68,8 @@ type Event struct {
 	Vacant time.Duration `json:"-"`
 
 	// On operator actions, in the history only: who acted, and for how long a pause is.
-	By string `json:"by,omitempty"`
-	// On older-allowed: the highest version that had led, and the lowest that may lead again.
-	Highest string        `json:"highest,omitempty"`
-	Lowest  string        `json:"lowest,omitempty"`
-	For     time.Duration `json:"-"`
+	By  string        `json:"by,omitempty"`
+	For time.Duration `json:"-"`
 }
 
 const eventVersion = 1

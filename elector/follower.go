@@ -106,7 +106,7 @@ func (f *follower) take(t quorum.Tally) {
 // state machine.
 func (f *follower) learn(t quorum.Tally) {
 	f.expected = t.Answers[0]
-	if !f.showsSameLeader(t) || !f.m.calm() || f.m.memory.differs != "" || f.m.outdated.Load() != nil {
+	if !f.showsSameLeader(t) || !f.m.calm() || f.m.memory.differs != "" {
 		f.expected = protocol.Answer{}
 	}
 }
@@ -114,7 +114,7 @@ func (f *follower) learn(t quorum.Tally) {
 // showsSameLeader reports whether the votes show only the leader that the state machine's last claim met.
 func (f *follower) showsSameLeader(t quorum.Tally) bool {
 	return !slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
-		return a.Status != protocol.Held || a.Holder != f.expected.Holder || a.Highest != f.expected.Highest || a.Outdated
+		return a.Status != protocol.Held || a.Holder != f.expected.Holder
 	})
 }
 

@@ -60,7 +60,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	if st.Paused {
 		return Handover{}, refusedByPause(st)
 	}
-	all, err := el.electable(ctx, st)
+	all, err := el.electable(ctx)
 	if err != nil {
 		return Handover{}, err
 	}

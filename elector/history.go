@@ -92,7 +92,6 @@ type past struct {
 	known  bool // it is known who leads
 	terms  []TermRecord
 	pauses []PauseRecord
-	asked  []VersionRecord // operators' decisions about versions
 }
 
 // covers reports whether enough was read: the last n terms with their begins, or, unless since is
@@ -130,7 +129,7 @@ func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (
 // overlapping terms.
 func pastOf(st Status, known bool, byNode [][]registry.Entry, found map[termID][]uint64, now time.Time) past {
 	events := eventsOf(byNode, st, found)
-	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now), asked: versionsOf(events)}
+	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now)}
 	for i := range p.terms {
 		p.terms[i].Overlaps = found[p.terms[i].id]
 	}

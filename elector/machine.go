@@ -156,7 +156,6 @@ type memory struct {
 	answered         bool        // a majority has answered a claim before
 	twinLogged       bool        // logged that another process has this candidate's id
 	abstentionLogged bool        // logged that nodes abstain
-	foreignVersion   string      // the unreadable value of the version key that was logged; empty: none
 	configLogged     bool        // logged the configuration
 
 	differs     string      // the attempt that was last seen to vote with other nodes

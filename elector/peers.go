@@ -7,7 +7,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // self is the candidate as package peers sees it: a peers.Self.
@@ -26,7 +25,7 @@ func newPeers(c *candidate) *peers.Peers {
 func (s self) Info() peers.Candidate {
 	c, role := s.c, s.c.currentRole()
 	info := peers.Candidate{
-		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version, NoDowngrade: c.cfg.guarded() != "",
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
 		Role: string(role), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
@@ -40,12 +39,9 @@ func (s self) Info() peers.Candidate {
 		}
 		info.Nodes = append(info.Nodes, n)
 	}
-	err := cmp.Or(c.check(), c.tooOld())
+	err := c.check()
 	if role == RoleIdle { // it is about to campaign
 		err = c.probes.failing()
-	}
-	if no := c.outdated.Load(); no != nil {
-		info.Outdated = no.Version
 	}
 	if err != nil {
 		info.Detail = Problem(err)
@@ -78,12 +74,7 @@ func (s self) Warm(ctx context.Context, limit time.Duration) error {
 	return s.c.warming.run(ctx, min(limit, MaxLease), s.c.cfg.Warm, s.c.log)
 }
 
-func (s self) Yieldable(ctx context.Context, to peers.Candidate) error {
-	if err := s.c.tooOldNext(ctx, to); err != nil {
-		return err
-	}
-	return s.c.handoverBlocked(ctx)
-}
+func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(ctx) }
 
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
@@ -91,31 +82,4 @@ func (s self) ReadPause(ctx context.Context) {
 	if st, err := s.c.election.look(ctx); err == nil {
 		s.c.setPaused(st.pauseNote)
 	}
-}
-
-// tooOld returns why this candidate refuses to lead because of its version; nil: it does not.
-func (c *candidate) tooOld() error {
-	no := c.outdated.Load()
-	if no == nil {
-		return nil
-	}
-	return tooOld(c.cfg.Version, no.Version)
-}
-
-// tooOldNext returns why another candidate would refuse to lead after this one's term because of its
-// version; nil: it would not. Such a candidate learns that from its next claim only: until then it
-// still says that it could lead. tooOldNext queries the nodes, since an operator may have allowed
-// the older version.
-func (c *candidate) tooOldNext(ctx context.Context, next peers.Candidate) error {
-	order, known := semver.Compare(next.Version, c.cfg.guarded())
-	if !known || order >= 0 || !next.NoDowngrade {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.timing.CallTimeout())
-	defer cancel()
-	st, err := c.election.look(ctx)
-	if err != nil {
-		return err
-	}
-	return st.tooOld(next.Version)
 }

@@ -26,9 +26,6 @@ type CandidateStatus struct {
 	// Unable is set when the candidate is not healthy for a reason other than its probes: Redis
 	// refuses its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
-	// Outdated is the newer version that has led, because of which the candidate refuses to lead
-	// (Config.NoDowngrade). Unable is then set, too.
-	Outdated string `json:"outdated,omitempty"`
 	// Succession is the candidate's Config.Succession, or "race" for SuccessionRace. Empty: not known.
 	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
@@ -41,8 +38,6 @@ type CandidateStatus struct {
 	Lease      time.Duration `json:"-"` // as configured; zero: not known
 	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
-
-	noDowngrade bool // it refuses to lead after a newer version
 }
 
 // VotingNode is a Redis node in a candidate's list.
@@ -86,8 +81,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
-		Unable: c.Unable, Outdated: c.Outdated, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
-		noDowngrade: c.NoDowngrade,
+		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

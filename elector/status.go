@@ -8,7 +8,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
-	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // Status is what the nodes know of an election at one moment.
@@ -25,13 +24,6 @@ type Status struct {
 	PauseSince  time.Time     `json:"pause_since,omitzero"`
 	PauseLeft   time.Duration `json:"-"`
 	Nodes       []NodeStatus  `json:"nodes"`
-	// Version is the highest version that has led, as a majority of the nodes keeps it for
-	// candidates with Config.NoDowngrade; empty: there is none. AllowOlder is the lowest version
-	// that an operator allows to lead again ("any" for all), and Allowed says who that was and why.
-	Version      string    `json:"version,omitempty"`
-	AllowOlder   string    `json:"allow_older,omitempty"`
-	Allowed      string    `json:"allowed,omitempty"`
-	AllowedSince time.Time `json:"allowed_since,omitzero"`
 	// Blocked is set when the lock key holds a value that no candidate wrote, on so many nodes
 	// that no majority is left. No leader can be elected until an operator removes these values.
 	Blocked string `json:"blocked,omitempty"`
@@ -131,7 +123,6 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	if len(views)-foreign >= majority {
 		st.Blocked = ""
 	}
-	st.noteVersions(views, majority)
 	st.Conflict = protocol.Conflict(holders)
 	if in, ok := protocol.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
@@ -146,20 +137,6 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	return st, errs
 }
 
-// tooOld returns why a candidate of that version would refuse to lead next, if it refuses downgrades;
-// nil: it would not.
-func (st *Status) tooOld(version string) error {
-	if ok, _ := protocol.Admits(protocol.Highest{Version: st.Version, Allow: st.AllowOlder}.Encode(), version); ok {
-		return nil
-	}
-	return tooOld(version, st.Version)
-}
-
-// tooOld is why a candidate of that version refuses to lead.
-func tooOld(version, highest string) error {
-	return failed(nil, "%s has led, this candidate is %s: refusing to lead", highest, version)
-}
-
 // leftOf returns for how long a majority of the nodes still holds the leader's lock.
 func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
 	var all []time.Duration
@@ -170,26 +147,4 @@ func leftOf(in protocol.Holder, views []registry.View, majority int) time.Durati
 	}
 	slices.Sort(all)
 	return all[len(all)-majority]
-}
-
-// noteVersions sets Version to the highest version below which a majority of the nodes refuses
-// candidates. The nodes may keep different versions, since a claim that was not granted by a
-// majority. An operator's permission for older versions counts where a majority keeps it.
-func (st *Status) noteVersions(views []registry.View, majority int) {
-	count, versions := map[string]int{}, []string{}
-	for _, v := range views {
-		h, ok := protocol.ParseHighest(v.Version)
-		if !ok {
-			continue
-		}
-		versions = append(versions, h.Version)
-		if count[v.Version]++; count[v.Version] == majority && h.Allow != "" {
-			st.AllowOlder, st.Allowed, st.AllowedSince = h.Allow, protocol.PauseNote{By: h.By, Reason: h.Reason}.String(), h.Since
-		}
-	}
-	if len(versions) < majority {
-		return
-	}
-	slices.SortFunc(versions, func(a, b string) int { order, _ := semver.Compare(b, a); return order })
-	st.Version = versions[majority-1]
 }

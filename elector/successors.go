@@ -34,7 +34,7 @@ func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	case st.Paused:
 		return nil, refusedByPause(st)
 	}
-	all, err := el.electable(ctx, st)
+	all, err := el.electable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,28 +92,14 @@ func (c CandidateStatus) unable() string {
 
 // electable calls the roll, and meanwhile tries whether the nodes would let any candidate take the
 // lock. The error is ErrRefused when no majority would: then the leader must not release the lock.
-// A candidate that is too old to lead after the leader in st may not know that yet: electable
-// corrects its answer.
-func (el *Election) electable(ctx context.Context, st Status) ([]CandidateStatus, error) {
+func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
 	all, err := el.Candidates(ctx)
 	if full := <-tried; err == nil {
 		err = full
 	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		c := &all[i]
-		if !c.noDowngrade || c.Outdated != "" || c.Role == RoleLeading {
-			continue
-		}
-		if err := st.tooOld(c.Version); err != nil {
-			c.Outdated, c.Healthy, c.Unable, c.Detail = st.Version, false, true, Problem(err)
-		}
-	}
-	return all, nil
+	return all, err
 }
 
 // takesLock tries, with a write, whether a majority of the nodes would let a candidate take the

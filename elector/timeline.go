@@ -15,10 +15,9 @@ import (
 // the nodes have recorded, which elections have no leader now, and for how long each had one.
 // Election.Timeline and Quorum.Timeline return no nil lists.
 type Timeline struct {
-	Terms     []TermRecord    `json:"terms"`     // newest first
-	Pauses    []PauseRecord   `json:"pauses"`    // newest first
-	Versions  []VersionRecord `json:"versions"`  // newest first
-	Vacancies []Vacancy       `json:"vacancies"` // elections that no candidate leads now, the newest first
+	Terms     []TermRecord  `json:"terms"`     // newest first
+	Pauses    []PauseRecord `json:"pauses"`    // newest first
+	Vacancies []Vacancy     `json:"vacancies"` // elections that no candidate leads now, the newest first
 	// Availability is one summary per election with a recorded term, by name.
 	Availability []Availability `json:"availability"`
 }
@@ -42,7 +41,6 @@ const pauseEntries = 20
 // filled returns t with empty lists in place of nil ones, for JSON.
 func (t Timeline) filled() Timeline {
 	t.Terms, t.Pauses = append([]TermRecord{}, t.Terms...), append([]PauseRecord{}, t.Pauses...)
-	t.Versions = append([]VersionRecord{}, t.Versions...)
 	t.Vacancies, t.Availability = append([]Vacancy{}, t.Vacancies...), append([]Availability{}, t.Availability...)
 	return t
 }
@@ -72,11 +70,6 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 	for _, pause := range p.pauses {
 		if pause.Until.IsZero() || pause.Until.After(from) {
 			t.Pauses = append(t.Pauses, pause)
-		}
-	}
-	for _, v := range p.asked {
-		if v.At.After(from) {
-			t.Versions = append(t.Versions, v)
 		}
 	}
 	return t
@@ -175,7 +168,6 @@ func pastOfMany(name string, keys protocol.Keys, nodes []registry.Past, majority
 
 func (t *Timeline) add(one Timeline) {
 	t.Terms, t.Pauses = append(t.Terms, one.Terms...), append(t.Pauses, one.Pauses...)
-	t.Versions = append(t.Versions, one.Versions...)
 	t.Vacancies, t.Availability = append(t.Vacancies, one.Vacancies...), append(t.Availability, one.Availability...)
 }
 
@@ -184,7 +176,6 @@ func (t *Timeline) add(one Timeline) {
 func (t *Timeline) sort() {
 	slices.SortStableFunc(t.Terms, func(a, b TermRecord) int { return b.Began().Compare(a.Began()) })
 	slices.SortStableFunc(t.Pauses, func(a, b PauseRecord) int { return b.From.Compare(a.From) })
-	slices.SortStableFunc(t.Versions, func(a, b VersionRecord) int { return b.At.Compare(a.At) })
 	slices.SortStableFunc(t.Vacancies, func(a, b Vacancy) int { return b.began().Compare(a.began()) })
 	slices.SortStableFunc(t.Availability, func(a, b Availability) int { return cmp.Compare(a.Election, b.Election) })
 }

@@ -27,7 +27,7 @@ func (c *crash) deploy(version, n int) deployed {
 	c.t.Helper()
 	r := deployed{id: fmt.Sprintf("v%d-%d", version, n)}
 	r.cmd = c.start("run", "--log-level", "error", "--election", "e", "--id", r.id, "--lease", "5s", "--succession", "seniority",
-		"--work-version", fmt.Sprintf("1.%d.0", version), "--no-downgrade", "--", "sleep", "1000")
+		"--work-version", fmt.Sprintf("1.%d.0", version), "--", "sleep", "1000")
 	if err := poll(func() error {
 		all, err := c.election.Candidates(context.Background())
 		if err != nil {

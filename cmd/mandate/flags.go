@@ -67,7 +67,6 @@ type successionFlags struct {
 	maxTerm  time.Duration
 	noLead   bool
 	version  string // of the work
-	guarded  bool
 }
 
 const race = "race"
@@ -83,17 +82,13 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
 	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
 	f.StringVar(&o.version, "work-version", "", "`VERSION` of the work: the newer one leads next with --succession seniority, or priority (env MANDATE_WORK_VERSION; default that of mandate)")
-	f.BoolVar(&o.guarded, "no-downgrade", false, "refuse to lead once a newer version with this flag has led, until mandate allow-older; needs a semantic --work-version")
 	f.BoolVar(&o.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 }
 
 func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	cfg.Priority, cfg.MaxTerm, cfg.Observer = o.priority, o.maxTerm, o.noLead
 	cfg.Version = cmp.Or(o.version, os.Getenv("MANDATE_WORK_VERSION"), buildVersion())
-	cfg.NoDowngrade = o.guarded
 	switch {
-	case o.guarded && !elector.SemanticVersion(cfg.Version):
-		a.problem("--no-downgrade with the version %q, which cannot be compared: give a semantic --work-version, such as v1.4.2", cfg.Version)
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
 	case o.priority != 0 && o.kind != string(elector.SuccessionPriority):

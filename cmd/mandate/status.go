@@ -82,9 +82,6 @@ func (a *app) printStatus(r *report, f format) error {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
 	fields = append(fields, output.Field{Name: "candidates", Text: r.candidates()})
-	if version := versionText(st); version != "" {
-		fields = append(fields, output.Field{Name: "version", Text: version})
-	}
 	if r.last != nil && (fields[0].Name == "problem" || !r.justEnded(now)) { // else it is in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
@@ -102,19 +99,6 @@ func (a *app) printStatus(r *report, f format) error {
 
 func serious(f doctor.Finding) bool {
 	return f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail
-}
-
-// versionText returns the highest version that has led, and whether operators allow older ones;
-// empty: no candidate uses --no-downgrade.
-func versionText(st elector.Status) string {
-	switch st.AllowOlder {
-	case "":
-		return st.Version
-	case elector.AnyVersion:
-		return st.Version + "; older ones may lead again (" + st.Allowed + ")"
-	default:
-		return st.Version + "; older ones may lead again from " + st.AllowOlder + " on (" + st.Allowed + ")"
-	}
 }
 
 // statusFields are the fields of the leader and its term. unknown: neither a node nor a candidate

@@ -53,9 +53,6 @@ func timelineTable(t elector.Timeline, h historyFlags) *output.Table {
 	for _, p := range t.Pauses {
 		entries = append(entries, pauseEntry(p))
 	}
-	for _, v := range t.Versions {
-		entries = append(entries, versionEntry(v))
-	}
 	slices.SortStableFunc(entries, func(a, b timelineRow) int { return b.at.Compare(a.at) })
 	var vacant, last []timelineRow
 	for _, v := range t.Vacancies {
@@ -152,25 +149,6 @@ func vacancyEntry(v elector.Vacancy) timelineRow {
 	return e
 }
 
-func versionEntry(v elector.VersionRecord) timelineRow {
-	e := timelineRow{at: v.At, color: output.Dim, election: v.Election, token: "-", leader: "-", from: v.At, lasted: "-", end: "versions"}
-	text := "older versions than " + v.Highest + " refused again"
-	if v.Lowest != "" {
-		text = "older versions than " + v.Highest + " allowed"
-		if v.Lowest != elector.AnyVersion {
-			text += " from " + v.Lowest + " on"
-		}
-	}
-	if v.By != "" {
-		text += " by " + v.By
-	}
-	if v.Reason != "" {
-		text += ": " + v.Reason
-	}
-	e.notes = []note{{output.Dim, text}}
-	return e
-}
-
 func pauseEntry(p elector.PauseRecord) timelineRow {
 	e := timelineRow{at: p.From, color: output.Dim, election: p.Election, token: "-", leader: "-", from: p.From, until: p.Until, lasted: "-", end: "pause"}
 	if !p.Until.IsZero() {
@@ -223,7 +201,7 @@ func termEnd(term elector.TermRecord) string {
 	case term.Reason == "" && term.Detail == endUnreported:
 		return "unreported"
 	}
-	return output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20)
+	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
 }
 
 // overlapping lists only the first tokens: forged entries could name any number of them.

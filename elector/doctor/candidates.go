@@ -153,7 +153,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	observers := len(all)
 	all = campaigning(all)
 	observers -= len(all)
-	able, resting, outdated := 0, 0, 0
+	able, resting := 0, 0
 	var why []string
 	for _, c := range all {
 		switch {
@@ -162,9 +162,6 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 		case c.RestFor > 0: // normal after each step-down
 			resting++
 			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
-		case c.Outdated != "":
-			outdated++
-			why = append(why, c.ID+": "+c.Detail)
 		case c.Detail != "":
 			why = append(why, c.ID+": "+c.Detail)
 		default:
@@ -183,9 +180,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	}
 	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
 	switch {
-	case able == 0 && outdated > 0 && resting+outdated == len(all):
-		level, advice = LevelFail, e.command("allow-older", name)+", or start a newer one"
-	case able+resting == len(all), able > 1 && able+resting+outdated == len(all): // as in every deploy
+	case able+resting == len(all):
 		level, advice = LevelOK, ""
 	case able == 0:
 		level = LevelFail

@@ -19,7 +19,6 @@ func (e *examination) held(r *Report) {
 		e.lock(&e.facts[i])
 	}
 	e.holders(r.Candidates)
-	e.highest()
 	if r.CandidatesErr == nil {
 		e.sameHere(r.Candidates)
 	}
@@ -37,7 +36,6 @@ func (e *examination) election(r *Report) {
 	}
 	e.leader(name, r)
 	e.pause(name, r.Status)
-	e.older(name, r.Status)
 	e.candidates(r)
 	if r.CandidatesErr == nil {
 		e.refusals(r)
@@ -135,29 +133,6 @@ func (e *examination) pause(name string, st elector.Status) {
 		e.add("", "pause", LevelWarn, e.command("resume", name)+", or give it an end: "+e.command("pause", name, "--for", "1h"), "the election is paused without an end (%s)", st.Pause)
 	default:
 		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(st.PauseLeft), st.Pause)
-	}
-}
-
-// older reports an operator's permission for a rollback. It is as easily forgotten as a pause, and
-// stays in force until a version leads that is not the highest.
-func (e *examination) older(name string, st elector.Status) {
-	if st.AllowOlder == "" {
-		return
-	}
-	from := ""
-	if st.AllowOlder != elector.AnyVersion {
-		from = " from " + st.AllowOlder + " on"
-	}
-	e.add("", "older", LevelWarn, "start the older version, or end it: "+e.command("refuse-older", name), "versions older than %s may lead again%s (%s)", st.Version, from, st.Allowed)
-}
-
-// highest reports a value in the version's key that neither a candidate nor an operator wrote.
-func (e *examination) highest() {
-	for _, f := range e.facts {
-		if _, ok := protocol.ParseHighest(f.View.Version); f.View.Version != "" && !ok {
-			e.add(f.Node, "version", LevelWarn, "find out what writes there; the next leader with NoDowngrade replaces it",
-				"the highest version that has led is not known: its key holds %s", protocol.Quoted(f.View.Version))
-		}
 	}
 }
 

@@ -16,7 +16,6 @@ type Candidate struct {
 	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
-	NoDowngrade bool   `json:"no_downgrade,omitempty"` // it refuses to lead after a newer version
 	Host        string `json:"host,omitempty"`
 	Role        string `json:"role"`
 	Token       uint64 `json:"token,omitempty"` // of the term that it leads
@@ -28,7 +27,6 @@ type Candidate struct {
 	RunningFor time.Duration `json:"running_ns"`
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
 	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	Outdated   string        `json:"outdated,omitempty"`    // the newer version that has led, so that it does not campaign
 	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // left of its cool-down
 	RestWhy    string        `json:"rest_reason,omitempty"` // how the term ended that caused its cool-down
 	PID        int           `json:"pid,omitempty"`         // on Host
@@ -158,7 +156,6 @@ func (c *Candidate) bound() {
 	c.Detail, c.RestWhy, c.PID = protocol.Clip(c.Detail, protocol.MaxDetail), protocol.Clip(c.RestWhy, protocol.MaxDetail), max(0, c.PID)
 	c.ID, c.Incarnation = protocol.Clip(c.ID, protocol.MaxName), protocol.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = protocol.Clip(c.Advertise, protocol.MaxAdvertise), protocol.Clip(c.Version, protocol.MaxAdvertise)
-	c.Outdated = protocol.Clip(c.Outdated, protocol.MaxAdvertise)
 	c.Host, c.Role = protocol.Clip(c.Host, protocol.MaxAdvertise), protocol.Clip(c.Role, 64)
 	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
 	for i, n := range c.Nodes {

@@ -7,7 +7,7 @@ import (
 
 // confirmPause reads from Redis whether the election is paused, if a report is still to be
 // confirmed: at most once per RetryEvery, however many messages arrive. A candidate that waits
-// for the end of a pause, or that must not lead because its version is outdated, claims again.
+// for the end of a pause claims again.
 func (p *Peers) confirmPause(ctx context.Context) {
 	d := &p.pauses
 	if !d.open {
@@ -21,7 +21,7 @@ func (p *Peers) confirmPause(ctx context.Context) {
 		return
 	}
 	*d = pauseCheck{read: time.Now()}
-	if p.c.Self.IsPaused() || p.c.Self.Info().Outdated != "" {
+	if p.c.Self.IsPaused() {
 		select {
 		case p.pauseEnded <- struct{}{}:
 		default:

@@ -26,9 +26,9 @@ type Self interface {
 	// Warm makes the candidate ready to lead, and blocks until it is: for limit at most, if the
 	// candidate's function obeys its context.
 	Warm(ctx context.Context, limit time.Duration) error
-	// Yieldable queries Redis, and returns why the candidate to could not be elected after a
+	// Yieldable queries Redis, and returns why no other candidate could be elected after a
 	// handover that no operator requested; nil if it could. It blocks for two calls to the nodes.
-	Yieldable(ctx context.Context, to Candidate) error
+	Yieldable(ctx context.Context) error
 	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
 	// ReadPause reads from Redis whether the election is paused.

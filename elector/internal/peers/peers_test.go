@@ -63,9 +63,9 @@ func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
 }
 func (s *fakeSelf) Warm(context.Context, time.Duration) error { return nil }
 
-func (s *fakeSelf) Yieldable(context.Context, Candidate) error { return s.full }
-func (s *fakeSelf) IsPaused() bool                             { return s.paused }
-func (s *fakeSelf) ReadPause(context.Context)                  { s.pauseReads++ }
+func (s *fakeSelf) Yieldable(context.Context) error { return s.full }
+func (s *fakeSelf) IsPaused() bool                  { return s.paused }
+func (s *fakeSelf) ReadPause(context.Context)       { s.pauseReads++ }
 
 func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, protocol.KeysOf("mandate", "orders")

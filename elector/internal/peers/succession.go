@@ -54,7 +54,7 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 	if !slices.Equal(first, p.Heirs()) {
 		p.heirs.Store(&first)
 	}
-	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx, higher.Candidate) == nil {
+	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}
 }

@@ -14,22 +14,21 @@ type Status string
 
 // The answers of the scripts; Unknown stands for no answer.
 const (
-	Unknown      Status = "unknown" // no answer (yet), or an error
-	Won          Status = "won"
-	SameServer   Status = "same" // the node already holds this very claim: one server, two addresses
-	Held         Status = "held"
-	Paused       Status = "paused"
-	Reserved     Status = "kept"  // for the heir of the last leader, for a short time
-	NewerVersion Status = "newer" // a version has led that the sender has yet to judge, or is older than
-	Abstains     Status = "new"   // the node is new or lost its data: it does not vote for one lease
-	Renewed      Status = "mine"
-	Planted      Status = "planted" // the node had lost the lock, and it was put back: no vote
-	NoLock       Status = "gone"
-	Taken        Status = "taken"
-	Raised       Status = "raised"
-	Released     Status = "released"
-	Recorded     Status = "recorded"
-	Identified   Status = "met" // the node was queried only for its identity
+	Unknown    Status = "unknown" // no answer (yet), or an error
+	Won        Status = "won"
+	SameServer Status = "same" // the node already holds this very claim: one server, two addresses
+	Held       Status = "held"
+	Paused     Status = "paused"
+	Reserved   Status = "kept" // for the heir of the last leader, for a short time
+	Abstains   Status = "new"  // the node is new or lost its data: it does not vote for one lease
+	Renewed    Status = "mine"
+	Planted    Status = "planted" // the node had lost the lock, and it was put back: no vote
+	NoLock     Status = "gone"
+	Taken      Status = "taken"
+	Raised     Status = "raised"
+	Released   Status = "released"
+	Recorded   Status = "recorded"
+	Identified Status = "met" // the node was queried only for its identity
 )
 
 // failed is what a script answers in place of a Status if it could not do its work for an election.
@@ -53,8 +52,6 @@ type Answer struct {
 	Subscribers int           // subscribers of the events channel; -1: not known
 	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
-	Highest     string        // of a lost claim: the value of the version's key
-	Outdated    bool          // Highest forbids the sender to lead
 	Settled     bool          // ID has been known for so long that no lock value names an earlier one
 	Err         error
 }
@@ -62,7 +59,9 @@ type Answer struct {
 // parseAnswer parses what a script returned for one election; args are the script's arguments for it.
 func parseAnswer(v any, args []any) Answer {
 	if v == int64(AsShown) && len(args) == renewArity {
-		return confirmed(args)
+		if counter, ok := args[RenewCounter].(uint64); ok { // not a claim, which has as many arguments
+			return confirmed(counter, args[RenewShown])
+		}
 	}
 	fields, ok := v.([]any)
 	if !ok || len(fields) < 2 {
@@ -95,17 +94,13 @@ func parseAnswer(v any, args []any) Answer {
 	if len(fields) > 7 {
 		a.ID = ParseIdentity(fields[7])
 	}
-	if len(fields) > 8 {
-		a.Highest, _ = fields[8].(string)
-	}
 	return a
 }
 
 // confirmed returns the answer that AsShown stands for: all is as the renewal's arguments show it.
-func confirmed(args []any) Answer {
-	a := Answer{Status: Renewed, Waiters: -1, Subscribers: -1}
-	a.Fence, _ = args[RenewCounter].(uint64)
-	a.ID, _ = args[RenewShown].(string)
+func confirmed(counter uint64, identity any) Answer {
+	a := Answer{Status: Renewed, Fence: counter, Waiters: -1, Subscribers: -1}
+	a.ID, _ = identity.(string)
 	return a
 }
 

@@ -25,11 +25,11 @@ func TestRepliesThatAreNone(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	// A short answer is one to a renewal alone, and says what that has shown.
-	renewal := RenewArgs("a/A/1", "A", 1, 10*time.Second, 7, 9, Heir{}, "OFFERE", "", "ABCDEF")
+	renewal := RenewArgs("a/A/1", "A", 1, 10*time.Second, 7, 9, Heir{}, "OFFERE", "ABCDEF")
 	if a := parseAnswer(int64(AsShown), renewal); a != (Answer{Status: Renewed, Fence: 9, Waiters: -1, Subscribers: -1, ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
-	claim := ClaimArgs("a/A/1", "A", 1, 10*time.Second, 7, "", KeysOf("mandate", "orders"), "OFFERE", "", "")
+	claim := ClaimArgs("a/A/1", "A", 1, 10*time.Second, 7, "", KeysOf("mandate", "orders"), "OFFERE")
 	for _, none := range []Answer{parseAnswer(int64(AsShown), claim), parseAnswer(int64(AsShown), nil), parseAnswer(int64(1), renewal)} {
 		if none.Status != Unknown || none.Err == nil {
 			t.Errorf("%+v", none)

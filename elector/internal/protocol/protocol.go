@@ -13,13 +13,13 @@ import (
 // Keys holds the names of all keys and channels of an election. The braces in them
 // make Redis Cluster put them all into one slot.
 type Keys struct {
-	Lock, Fence, New, Pause, Heir, ID, Version, History string // keys
-	Events, Wake, Ask, Roll                             string // channels
+	Lock, Fence, New, Pause, Heir, ID, History string // keys
+	Events, Wake, Ask, Roll                    string // channels
 }
 
 // KeysOf returns the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
-	names := [...]string{LockKey, FenceKey, "new", "next", PauseKey, "id", "version", "history", "events", "wake", "ask", RollName}
+	names := [...]string{LockKey, FenceKey, "new", "next", PauseKey, "id", "history", "events", "wake", "ask", RollName}
 	p := prefix + OpenTag + election + CloseTag
 	all := p + strings.Join(names[:], p)
 	var k [len(names)]string // next to each other in memory, the keys of a renewal first
@@ -27,8 +27,8 @@ func KeysOf(prefix, election string) Keys {
 		k[i], all = all[:len(p)+len(name)], all[len(p)+len(name):]
 	}
 	return Keys{
-		Lock: k[0], Fence: k[1], New: k[2], Heir: k[3], Pause: k[4], ID: k[5], Version: k[6],
-		History: k[7], Events: k[8], Wake: k[9], Ask: k[10], Roll: k[11],
+		Lock: k[0], Fence: k[1], New: k[2], Heir: k[3], Pause: k[4], ID: k[5],
+		History: k[6], Events: k[7], Wake: k[8], Ask: k[9], Roll: k[10],
 	}
 }
 
@@ -61,12 +61,12 @@ func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
 // ClaimKeys returns the keys of ClaimScript, in its order.
 func (k Keys) ClaimKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.Version}
+	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID}
 }
 
 // RenewKeys returns the keys of RenewScript, in its order.
 func (k Keys) RenewKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID, k.Version}
+	return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID}
 }
 
 // RaiseKeys returns the keys of RaiseScript, in its order.
@@ -80,7 +80,7 @@ func (k Keys) AnnounceKeys() []string { return []string{k.History} }
 
 // ForgetKeys returns the keys of ForgetScript: all keys of an election, the lock first.
 func (k Keys) ForgetKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History, k.Version}
+	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History}
 }
 
 // FrontRow is how many followers subscribe to the wake channel of a node. Redis
@@ -111,13 +111,6 @@ const (
 	elected  = "elected "
 )
 
-// allowed begins the value of the version's key with which an operator lets older versions lead;
-// renewals do not overwrite it. A value longer than maxHighest is not ours, and ignored.
-const (
-	allowed    = "{"
-	maxHighest = 4096
-)
-
 // AsShown is the renewal script's answer when it has renewed the lease and there is nothing to report:
 // the node's counter and identity are those in the request. A process with thousands of elections
 // gets hardly any other answer. The number is one that another server is unlikely to answer, and Go
@@ -125,7 +118,7 @@ const (
 const AsShown = 201
 
 // scriptFacts declares the constants that the scripts share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, ALLOWED, MAX_HIGHEST, AS_SHOWN = %q, %q, %q, %d, %d\n", reserved, released, allowed, maxHighest, AsShown)
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, AS_SHOWN = %q, %q, %d\n", reserved, released, AsShown)
 
 // WakeMessage is a message on the wake channel.
 type WakeMessage struct {

@@ -56,8 +56,8 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 	} {
 		report := AnnounceArgs([]byte("{}"), &k.Events, &k, new(string))
 		args := map[Script][]any{
-			ScriptClaim:   ClaimArgs(value, "i", 3, time.Second, 5, "", k, "id", "v1.0.0", "v2.0.0"),
-			ScriptRenew:   RenewArgs(value, "i", 3, time.Second, 5, 4, Heir{}, "id", "v2.0.0", ""),
+			ScriptClaim:   ClaimArgs(value, "i", 3, time.Second, 5, "", k, "id"),
+			ScriptRenew:   RenewArgs(value, "i", 3, time.Second, 5, 4, Heir{}, "id", ""),
 			ScriptRaise:   RaiseArgs("i", 3, 5),
 			ScriptRelease: ReleaseArgs("i", 3, time.Second, 5, k, value, Heir{}, 4, false),
 

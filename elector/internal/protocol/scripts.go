@@ -35,9 +35,9 @@ var (
 	rightsLua string
 
 	// ClaimScript takes the lock if it can be taken, and grants a token.
-	ClaimScript = newElectionScript(claimLua, "", 6, 7, claimArity)
+	ClaimScript = newElectionScript(claimLua, "", 6, 6, claimArity)
 	// RenewScript prolongs the lock of a term.
-	RenewScript = newElectionScript(renewLua, quickLua, 6, 7, renewArity)
+	RenewScript = newElectionScript(renewLua, quickLua, 6, 6, renewArity)
 	// RaiseScript raises the tokens of a claim to the highest one.
 	RaiseScript = newElectionScript(raiseLua, "", 2, 2, 3)
 	// ReleaseScript deletes the lock, and notifies the front row.
@@ -101,14 +101,12 @@ const (
 	ClaimSeq      = 2
 	ClaimHint     = 4
 	ClaimIdentity = 9
-	ClaimShown    = 10
-	ClaimVersion  = 11
-	claimArity    = 12
+	claimArity    = 10
 	RenewToken    = 4
 	RenewCounter  = 5
 	RenewIdentity = 8
-	RenewShown    = 10
-	renewArity    = 11
+	RenewShown    = 9
+	renewArity    = 10
 	MaxArity      = max(claimArity, renewArity)
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: of a failed attempt, whose release notifies no candidate
@@ -116,16 +114,16 @@ const (
 )
 
 // ClaimArgs returns the arguments of ClaimScript, in its order.
-func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, shown, version string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity, shown, version}
+func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity}
 }
 
 // RaiseArgs returns the arguments of RaiseScript, in its order.
 func RaiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
 
 // RenewArgs returns the arguments of RenewScript, in its order.
-func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, version, shown string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, version, shown}
+func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, shown string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, shown}
 }
 
 // AnnounceArgs returns the arguments of AnnounceScript, in its order. Some are pointers to strings,

@@ -252,7 +252,7 @@ func (p *polls) run(node int, s protocol.ElectionScript, keys []string, args ...
 func (p *polls) lateRenewal(node int, b *booth, token uint64) protocol.Answer {
 	k := p.keys
 	return p.run(node, protocol.RenewScript, k.RenewKeys(),
-		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, protocol.NewIdentity(), b.cfg.Version, "")
+		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, protocol.NewIdentity(), "")
 }
 
 // onScript calls f before a node runs a script.

@@ -20,11 +20,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		shown, version := v.queues[node].versions(v.cfg.Version)
-		a := v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(), v.whileAlive(seq,
-			protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity(), shown, version)))
-		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
-		return a
+		return v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(), v.whileAlive(seq,
+			protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity())))
 	})
 	v.ignoreUnresponsive(r)
 	granted := v.poll(ctx, r, value)
@@ -46,18 +43,15 @@ func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 		}
 	}
 	seq, value := v.newAttempt()
-	args := protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "", "", "")
+	args := protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "")
 	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.ClaimKeys(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
 	v.nodes.start(e, time.Now(), ended)
 	return true
 }
 
-// claims is the kind of the broadcasts of StartClaim. The identity that is offered to a node and the
-// versions differ by node.
+// claims is the kind of the broadcasts of StartClaim. The identity that is offered differs by node.
 var claims = broadcastKind{script: protocol.ClaimScript, yes: protocol.Won, usual: protocol.Held, claims: true, fill: func(p *posted, args []any) {
-	q := p.v.queues[p.node]
-	args[protocol.ClaimIdentity] = q.show().offer
-	args[protocol.ClaimShown], args[protocol.ClaimVersion] = q.versions(p.v.cfg.Version)
+	args[protocol.ClaimIdentity] = p.v.queues[p.node].show().offer
 }}
 
 // Decide decides a claim by its votes, as Claim does, and gives back what a lost attempt was granted.

@@ -22,7 +22,6 @@ type nodeQueue struct {
 	shown        shown  // the arguments of renewals that describe the node
 	rival        *rival // the other candidate that held the lock at the last renewal; nil: none
 	gone         bool   // at the last renewal the lock was free, and the counter higher than ours
-	highest      string // the value of the version's key at the last lost claim
 	abandoned    uint64 // the highest seq whose grant must be given back; 0: none
 }
 
@@ -131,34 +130,6 @@ func (q *nodeQueue) forget() {
 	q.mu.Lock()
 	q.counter, q.rival, q.gone = 0, nil, false
 	q.mu.Unlock()
-}
-
-// versions returns what a claim of a candidate of that version names: the value of the version's
-// key that the node has shown, if the candidate may lead after it, and the value to store once
-// the candidate leads.
-func (q *nodeQueue) versions(version string) (shown, next string) {
-	if version == "" {
-		return "", ""
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if ok, next := protocol.Admits(q.highest, version); ok {
-		return q.highest, next
-	}
-	return "", version
-}
-
-// judge records the version's key in the answer to a lost claim. It reports whether a candidate of
-// that version must not lead.
-func (q *nodeQueue) judge(a protocol.Answer, version string) bool {
-	if version == "" || a.Status == protocol.Unknown || a.Status == protocol.Won {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.highest = a.Highest
-	ok, _ := protocol.Admits(a.Highest, version)
-	return !ok
 }
 
 // abandon records that the grants of attempts up to seq must be given back. It

@@ -99,7 +99,7 @@ func (p *posted) send() {
 			defer v.background.end()
 			ctx, cancel := conns.Until(context.Background(), p.left)
 			defer cancel()
-			p.round.record(p.node, p.judged(v.callLate(ctx, p.node, p.script, p.broadcast.keys, p.Args)))
+			p.round.record(p.node, v.callLate(ctx, p.node, p.script, p.broadcast.keys, p.Args))
 		}()
 		return
 	}
@@ -134,15 +134,7 @@ func (p *posted) Done(o transport.Outcome) {
 
 func (p *posted) end(o transport.Outcome) {
 	defer p.v.background.end()
-	p.round.record(p.node, p.judged(p.v.answered(p.node, o, time.Since(p.round.started) < p.left)))
-}
-
-// judged sets Outdated in the answer to a claim, by this candidate's version.
-func (p *posted) judged(a protocol.Answer) protocol.Answer {
-	if p.claims {
-		a.Outdated = p.v.queues[p.node].judge(a, p.v.cfg.Version)
-	}
-	return a
+	p.round.record(p.node, p.v.answered(p.node, o, time.Since(p.round.started) < p.left))
 }
 
 // CallEnded takes the end of the call.

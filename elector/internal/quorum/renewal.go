@@ -24,7 +24,7 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir protocol.Hei
 	if of := &v.term; of.args == nil || of.token != token || of.heir != heir {
 		v.term = renewed{
 			token: token, heir: heir, keys: v.cfg.Keys.RenewKeys(),
-			args: protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", v.cfg.Version, ""),
+			args: protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", ""),
 		}
 	}
 	v.nodes.start(broadcast{broadcastKind: &renewals, v: v, keys: v.term.keys, same: v.term.args, left: left, fit: fit}, began, ended)

@@ -111,7 +111,7 @@ func TestShortWayBesideFollowers(t *testing.T) {
 		a.Renew(testLease, token, protocol.Heir{}, fit)
 		for first, short := range map[string]bool{"incb": true, "!incb": false} {
 			_ = p.redis[0].Set(p.keys.Heir, first)
-			args := protocol.RenewArgs(p.get(0, p.keys.Lock), "inca", a.Attempt(), testLease, token, token, protocol.Heir{}, "OTHER1", "", p.get(0, p.keys.ID))
+			args := protocol.RenewArgs(p.get(0, p.keys.Lock), "inca", a.Attempt(), testLease, token, token, protocol.Heir{}, "OTHER1", p.get(0, p.keys.ID))
 			v, err := protocol.RenewScript.Run(t.Context(), p.own[0], p.keys.RenewKeys(), args...).Slice()
 			if err != nil || (v[0] == int64(protocol.AsShown)) != short {
 				t.Errorf("%s goes first: %v, %v", first, v, err)
@@ -132,7 +132,7 @@ func TestShortWayCopiesTheToken(t *testing.T) {
 		lock := p.get(0, p.keys.Lock)
 		_ = p.redis[0].Set(p.keys.Fence, "9")
 		_ = p.redis[0].Set(p.keys.ID, "NODEID")
-		args := protocol.RenewArgs(lock, "inca", a.Attempt(), testLease, token, 9, protocol.Heir{}, "OTHER1", "", "NODEID")
+		args := protocol.RenewArgs(lock, "inca", a.Attempt(), testLease, token, 9, protocol.Heir{}, "OTHER1", "NODEID")
 		if got := p.run(0, protocol.RenewScript, p.keys.RenewKeys(), args...); got.Status != protocol.Renewed || got.Fence != token {
 			t.Errorf("%+v", got)
 		}

@@ -44,46 +44,6 @@ func (t Tally) Majority(statuses ...protocol.Status) bool {
 // Answered reports whether a majority has answered, with whatever answer.
 func (t Tally) Answered() bool { return len(t.Answers)-t.Count(protocol.Unknown) >= t.nodes.Majority() }
 
-// Judged reports whether a claim was lost only because the candidate had not been shown the highest
-// version, after which it may lead: it can claim again, and name that version.
-func (t Tally) Judged() bool {
-	open := t.Count(protocol.Won)
-	for _, a := range t.Answers {
-		if a.Status == protocol.NewerVersion && !a.Outdated {
-			open++
-		}
-	}
-	return t.Count(protocol.NewerVersion) > 0 && open >= t.nodes.Majority()
-}
-
-// Outdated reports whether nodes refuse the sender for its version, and the others that answered are
-// no majority. The value is the one that most of the refusing nodes keep.
-func (t Tally) Outdated() (highest protocol.Highest, ok bool) {
-	count, most := map[string]int{}, ""
-	n := 0
-	for _, a := range t.Answers {
-		if !a.Outdated {
-			continue
-		}
-		n++
-		if count[a.Highest]++; count[a.Highest] > count[most] {
-			most = a.Highest
-		}
-	}
-	highest, _ = protocol.ParseHighest(most)
-	return highest, n > 0 && n+t.Count(protocol.Unknown) > len(t.Answers)-t.nodes.Majority()
-}
-
-// ForeignVersion returns the value of a node's version key, quoted, if no candidate wrote it; else "".
-func (t Tally) ForeignVersion() string {
-	for _, a := range t.Answers {
-		if _, ok := protocol.ParseHighest(a.Highest); a.Highest != "" && !ok {
-			return protocol.Quoted(a.Highest)
-		}
-	}
-	return ""
-}
-
 // Written reports whether a renewal wrote its lock value to a majority. A node that refuses the new
 // value may still renew the lease.
 func (t Tally) Written() bool {

@@ -14,7 +14,6 @@ type VoterConfig struct {
 	Keys        protocol.Keys
 	Candidate   string
 	Incarnation string
-	Version     string        // semantic: no node elects it once a newer one has led; empty: any may lead
 	Advertise   func() string // this candidate's address; called for each claim and renewal
 	Lease       time.Duration
 	CallTimeout time.Duration // bounds one request to one node

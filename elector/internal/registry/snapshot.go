@@ -30,7 +30,6 @@ type View struct {
 	Pause     string        // the note of the pause
 	PauseLeft time.Duration // 0: the pause has no end
 	Next      string        // the incarnation that goes first after a release, or a Reservation
-	Version   string        // the value of the version's key: see protocol.ParseHighest
 	ID        string        // the node's identity; empty: it has none yet
 	RTT       time.Duration
 }
@@ -49,10 +48,10 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 		p := n.Client().Pipeline()
 		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
 		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
-		fence, next, id, version := get(k.Fence), get(k.Heir), get(k.ID), get(k.Version)
+		fence, next, id := get(k.Fence), get(k.Heir), get(k.ID)
 		newLeft := p.PTTL(ctx, k.New)
 		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
-		if err := execute(ctx, p, before, lock, version); err != nil {
+		if err := execute(ctx, p, before, lock); err != nil {
 			return View{}, err
 		}
 		if before.Val() != lock.Val() {
@@ -61,7 +60,7 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 		v := View{
 			Holder: lock.Val(), Foreign: foreignLock(lock), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
 			Paused: pause.Val() != "", Pause: pause.Val(), PauseLeft: positive(pauseLeft),
-			ID: protocol.ParseIdentity(id.Val()), Version: text(version),
+			ID: protocol.ParseIdentity(id.Val()),
 		}
 		if v.Foreign != "" {
 			v.Holder = "" // it must never be mistaken for a candidate
@@ -75,14 +74,6 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 		return v, nil
 	}
 	return View{}, fmt.Errorf("the lock changed hands during each of %d reads", snapshotTries)
-}
-
-// text returns the value of a key, or a description if it is of another type than a string.
-func text(key *redis.StringCmd) string {
-	if otherType(key.Err()) {
-		return anotherType
-	}
-	return key.Val()
 }
 
 const anotherType = "a value of another type than a string"

@@ -44,7 +44,6 @@ type decision struct {
 
 	notices        notices
 	inRow          bool // in the front row
-	outdated       bool // a newer version has led, so this candidate does not join the front row
 	backoff        time.Duration
 	at             time.Time // when to claim, if no message comes
 	localFollowers neighbours
@@ -76,7 +75,6 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 	d.rtt = t.RTT
 	in, _ := protocol.HolderOf(t.Holders(), d.majority())
 	holder := in.Attempt
-	_, d.outdated = t.Outdated()
 	if d.woken && holder != "" && holder == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
@@ -103,7 +101,7 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 	case !ok: // too few nodes answered: try again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
-	case left == 0 || holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion) == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
 	default:

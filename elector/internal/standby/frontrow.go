@@ -21,11 +21,6 @@ const (
 // front row, and at a release the others would wait for a candidate that was not notified.
 func (d *decision) changeRow() change {
 	switch {
-	case d.outdated:
-		if d.inRow {
-			return leave
-		}
-		return stay
 	case !d.inRow && (d.namedNext || d.waiters < protocol.FrontRow):
 		return join
 	case d.inRow && !d.namedNext && d.waiters > protocol.FrontRow && upTo(time.Duration(d.waiters)) >= protocol.FrontRow:

@@ -19,7 +19,7 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	for _, a := range t.Answers {
 		switch a.Status {
 		case protocol.Unknown, protocol.SameServer:
-		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion:
+		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved:
 			if a.Left < 0 { // it does not expire
 				a.Left = noExpiry
 			}

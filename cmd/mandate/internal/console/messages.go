@@ -29,9 +29,6 @@ type (
 		Paused      bool    `json:"paused"`
 		Pause       string  `json:"pause,omitempty"`
 		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
-		Version     string  `json:"version,omitempty"`       // the highest that has led, if candidates refuse to downgrade
-		AllowOlder  string  `json:"allow_older,omitempty"`   // the lowest that an operator allows to lead again; any: all
-		Allowed     string  `json:"allowed,omitempty"`       // by whom and why
 		Blocked     string  `json:"blocked,omitempty"`       // why no candidate can lead
 		Conflict    string  `json:"conflict,omitempty"`      // why two candidates may lead
 		Nodes       []node  `json:"nodes"`
@@ -71,9 +68,8 @@ type (
 		Host           string `json:"host,omitempty"`
 		Role           string `json:"role"`
 		Healthy        bool   `json:"healthy"`
-		Able           bool   `json:"able"`               // it leads, or could be elected now
-		Unable         bool   `json:"unable,omitempty"`   // it is not healthy, but not because of its probes
-		Outdated       string `json:"outdated,omitempty"` // the newer version that has led, because of which it refuses to lead
+		Able           bool   `json:"able"`             // it leads, or could be elected now
+		Unable         bool   `json:"unable,omitempty"` // it is not healthy, but not because of its probes
 		RestMS         int64  `json:"rest_ms,omitempty"`
 		RestReason     string `json:"rest_reason,omitempty"`
 		Detail         string `json:"detail,omitempty"`
@@ -140,7 +136,6 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: problemText(err),
 		Paused: st.Paused, Pause: bounded(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
 		Blocked: bounded(st.Blocked), Conflict: bounded(st.Conflict),
-		Version: bounded(st.Version), AllowOlder: bounded(st.AllowOlder), Allowed: bounded(st.Allowed),
 	}
 	for _, n := range st.Nodes {
 		why := n.Error
@@ -163,7 +158,7 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 func candidateOf(c elector.CandidateStatus, unresponsive time.Duration) candidate {
 	return candidate{
 		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
-		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable, Outdated: bounded(c.Outdated),
+		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable,
 		RestMS: c.RestFor.Milliseconds(), RestReason: bounded(c.RestReason), Detail: bounded(c.Detail), Priority: c.Priority,
 		RunningMS: c.RunningFor.Milliseconds(), UnresponsiveMS: unresponsive.Milliseconds(),
 	}

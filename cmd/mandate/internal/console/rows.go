@@ -30,9 +30,8 @@ type (
 		Token    uint64 `json:"token,omitempty"`
 		Lease    int    `json:"lease"` // remaining lease, in tenths
 		Paused   bool   `json:"paused,omitempty"`
-		Older    bool   `json:"older,omitempty"` // an operator allows older versions to lead again
-		Able     int    `json:"able"`            // candidates that lead or could be elected
-		Of       int    `json:"of"`              // candidates; -1: unknown
+		Able     int    `json:"able"` // candidates that lead or could be elected
+		Of       int    `json:"of"`   // candidates; -1: unknown
 		Degraded bool   `json:"degraded,omitempty"`
 		AsOfMS   int64  `json:"as_of,omitempty"` // when it was read last, if it could not be read since
 		Error    string `json:"error,omitempty"` // why it could not be read
@@ -136,7 +135,7 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 	for _, c := range all {
 		if c.Role != elector.RoleObserving { // observers never campaign
 			n.of++
-			if !c.Healthy && c.Outdated == "" { // candidates of an older version exist in every deploy
+			if !c.Healthy {
 				unable++
 			} else if c.RestFor > 0 { // candidates rest after each step-down
 				resting++
@@ -155,7 +154,7 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 
 // rowOf returns the row of an election from everything that is known of it.
 func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, sight vacancy.Sight, now time.Time) row {
-	r := row{Election: election, Paused: st.Paused, Older: st.AllowOlder != "", Able: n.able, Of: n.of, Degraded: n.degraded}
+	r := row{Election: election, Paused: st.Paused, Able: n.able, Of: n.of, Degraded: n.degraded}
 	if !n.read {
 		r.Able, r.Of = 0, -1
 	}

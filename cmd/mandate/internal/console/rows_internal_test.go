@@ -51,21 +51,19 @@ func TestAbandonedIsVacantForADay(t *testing.T) {
 	}
 }
 
-// An election is degraded when a candidate could not take over, but not in every deploy and after
+// An election is degraded when a candidate could not take over, but not after
 // every step-down.
 func TestRowsThatAreDegraded(t *testing.T) {
 	leads := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading}
 	well := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
-	ill, rests, older := well, well, well
+	ill, rests := well, well
 	ill.Healthy, rests.RestFor = false, time.Second
-	older.Healthy, older.Outdated = false, "2.0.0"
 	for name, test := range map[string]struct {
 		roll []elector.CandidateStatus
 		want bool
 	}{
 		"well": {[]elector.CandidateStatus{leads, well}, false}, "alone": {[]elector.CandidateStatus{leads}, false},
 		"ill": {[]elector.CandidateStatus{leads, well, ill}, true}, "rests": {[]elector.CandidateStatus{leads, rests}, false},
-		"a deploy": {[]elector.CandidateStatus{leads, well, older}, false}, "older only": {[]elector.CandidateStatus{leads, older}, true},
 	} {
 		if got := countOf(test.roll, "1").degraded; got != test.want {
 			t.Errorf("%s: degraded is %v", name, got)

@@ -1,9 +1,8 @@
 -- claim: take the lock if it can be taken, and grant a token; otherwise report
 -- everything that a follower needs to know to wait. One round trip.
--- KEYS lock fence new pause heir id version
+-- KEYS lock fence new pause heir id
 -- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
---      highest version that it was shown and may follow, what is to be there once it leads ('': it keeps none)
--- -> {status, token or fence, holder, ms left, waiters, subscribers, note, identity, highest version}
+-- -> {status, token or fence, holder, ms left, waiters, subscribers, note, identity}
 local id = identity(6, ARGV[10])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 if mine == 'same' then return {'same', stored, got[1], 0, 0, 0, '', id} end
@@ -35,11 +34,6 @@ if kept and stale(5) then
   kept = false
 end
 
--- The highest version that has led. If the candidate was not shown that version yet, the candidate
--- has to judge it first: this script can't compare versions.
-local highest = ARGV[12] ~= '' and highestIn(7) or ''
-local follows = highest == '' or highest == ARGV[11] or highest == ARGV[12]
-
 local status, note, left = 'won', '', 0
 if mine == 'other' or mine == 'newer' then
   status, left = 'held', redis.call('PTTL', KEYS[1])
@@ -56,8 +50,6 @@ elseif got[3] and got[3] ~= ARGV[6] then
   status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
 elseif kept then
   status, left = 'kept', redis.call('PTTL', KEYS[5])
-elseif not follows then
-  status, left = 'newer', -1
 end
 
 if status == 'won' then
@@ -78,7 +70,6 @@ if status == 'won' then
   end
   redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. token, 'PX', ARGV[4])
   redis.call('SET', KEYS[2], token)
-  if highest ~= ARGV[12] then redis.pcall('SET', KEYS[7], ARGV[12]) end
   if got[3] then redis.call('DEL', KEYS[3]) end
   if got[5] == ARGV[2] or heir == ARGV[2] then redis.call('DEL', KEYS[5]) end
   return {'won', token, '', 0, 0, 0, '', id}
@@ -92,10 +83,10 @@ if not subs.err then waiters, subscribers = tonumber(subs[2]), tonumber(subs[4])
 -- decides. The stored follower gets the note even if the row is full by now: at a release
 -- the row waits for it, so it must not have left the row.
 local named = got[5] == ARGV[2] or not got[5] and waiters < tonumber(ARGV[9])
-if status == 'held' and follows and mine == 'other' and named then
+if status == 'held' and mine == 'other' and named then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
   note = 'next'
 elseif status == 'held' and heir == ARGV[2] then
   note = 'next'
 end
-return {status, stored, got[1] or '', left, waiters, subscribers, note, id, highest}
+return {status, stored, got[1] or '', left, waiters, subscribers, note, id}

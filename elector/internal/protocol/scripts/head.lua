@@ -1,7 +1,6 @@
 -- Every election script that reads keys starts with this, after the constants of scriptFacts in Go.
 -- It reads all keys first, so that a key of another type is named in an error instead of failing
 -- somewhere in the middle, and so that nothing is written before everything was read.
--- The version's key, the last one, is not read here: a wrong value there must not cost a lease.
 local got = {}
 for i = 1, KEYS_READ do
   local r = redis.pcall('GET', KEYS[i])
@@ -41,13 +40,6 @@ local function identity(i, offer)
     if type(r) == 'table' and r.err then got[i] = '' end
   end
   return got[i]
-end
-
--- highestIn returns the value of the version's key; '' if there is none, or it can't be ours.
-local function highestIn(i)
-  local v = redis.pcall('GET', KEYS[i])
-  if type(v) ~= 'string' or #v > MAX_HIGHEST then return '' end
-  return v
 end
 
 -- reservedFor returns the incarnation for which this value of the heir's key reserves

@@ -13,8 +13,7 @@ quick = function(k, a)
     if type(first) ~= 'string' or string.sub(first, 1, #RESERVED) == RESERVED then return end
   end
   if call('GET', KEYS[k + 5]) then return end
-  if ARGV[a + 11] == '' or call('GET', KEYS[k + 6]) ~= ARGV[a + 11] then return end
-  if ARGV[a + 10] ~= '' and call('GET', KEYS[k + 7]) ~= ARGV[a + 10] then return end
+  if ARGV[a + 10] == '' or call('GET', KEYS[k + 6]) ~= ARGV[a + 10] then return end
   if call('PEXPIRE', KEYS[k + 1], ARGV[a + 4]) ~= 1 then return end
   if keep and call('PEXPIRE', KEYS[k + 4], ARGV[a + 4] + ARGV[a + 8]) ~= 1 then return end
   return AS_SHOWN

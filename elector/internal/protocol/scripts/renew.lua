@@ -1,8 +1,8 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again if the node lost them (a plant is no vote in its round).
--- KEYS lock fence new heir pause id version
+-- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
---      version that leads ('': it keeps none) shown (the identity that the sender knows; its counter is the other one)
+--      shown (the identity that the sender knows; its counter is the other one)
 -- -> AS_SHOWN (quick.lua), or {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
 -- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
@@ -15,13 +15,6 @@ local function keep()
     redis.call('DEL', KEYS[4])
   end
 end
--- The version of the leader becomes the highest, even if a claim that was lost left another one. An
--- operator's value stays.
-local function lead()
-  if ARGV[10] == '' then return end
-  local highest = highestIn(7)
-  if highest ~= ARGV[10] and string.sub(highest, 1, #ALLOWED) ~= ALLOWED then redis.pcall('SET', KEYS[7], ARGV[10]) end
-end
 local token, counter = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
   -- The lease first: a full memory refuses new values, and must not cost the lease. (Redis lets
@@ -33,7 +26,6 @@ if mine == 'same' or mine == 'older' then
     redis.call('SET', KEYS[2], stored)
   end
   keep()
-  lead()
   local refused = set and set.err
   return {'mine', stored, refused and got[1] or '', got[5] or '', id}
 end
@@ -46,5 +38,4 @@ if fence < token then stored = ARGV[5] end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], stored)
 keep()
-lead()
 return {'planted', stored, '', got[2] and '' or 'forgot', id}

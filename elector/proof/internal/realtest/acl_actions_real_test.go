@@ -24,27 +24,26 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 		roll  = "&mandate:{orders}:roll"
 	)
 	for right, want := range map[string]stepDowns{
-		"%R~mandate:*":         {transfer: reads, resign: reads},
-		"+get":                 {transfer: reads, resign: reads},
-		"+pttl":                {transfer: "+pttl %R~mandate:{orders}:lock", resign: "+pttl %R~mandate:{orders}:lock"},
-		"&mandate:{*}:ask":     {transfer: "+publish " + ask, resign: "+publish " + ask},
-		"&mandate:{*}:ask:*":   {transfer: "+subscribe " + ask + ":", resign: "+subscribe " + ask + ":"},
-		"&mandate:{*}:roll":    {transfer: "+publish " + roll},
-		"&mandate:{*}:roll:*":  {transfer: "+subscribe " + roll + ":"},
-		"+publish":             {transfer: "+publish " + roll, resign: "+publish " + ask},
-		"+subscribe":           {transfer: "+subscribe " + roll + ":", resign: "+subscribe " + ask + ":"},
-		"+pubsub|numsub":       {used: true, rollCall: rollCall},
-		"&mandate:{*}:events":  {used: true}, // the change is seen at the next look
-		"+xrevrange":           {used: true, gapless: true},
-		"+unsubscribe":         {used: true}, // the refusal costs the connection
-		"~mandate:{*}:pause":   {},           // pause and resume need these
-		"~mandate:{*}:check":   {used: true}, // whether the nodes take writes is then not known
-		"+set":                 {used: true},
-		"+del":                 {},
-		"~mandate:{*}:version": {}, // allow-older and refuse-older
-		"+scan":                {}, // ls, and the completion of names
-		"+pubsub|channels":     {}, // the same
-		"+ping":                {}, // half a minute of silence
+		"%R~mandate:*":        {transfer: reads, resign: reads},
+		"+get":                {transfer: reads, resign: reads},
+		"+pttl":               {transfer: "+pttl %R~mandate:{orders}:lock", resign: "+pttl %R~mandate:{orders}:lock"},
+		"&mandate:{*}:ask":    {transfer: "+publish " + ask, resign: "+publish " + ask},
+		"&mandate:{*}:ask:*":  {transfer: "+subscribe " + ask + ":", resign: "+subscribe " + ask + ":"},
+		"&mandate:{*}:roll":   {transfer: "+publish " + roll},
+		"&mandate:{*}:roll:*": {transfer: "+subscribe " + roll + ":"},
+		"+publish":            {transfer: "+publish " + roll, resign: "+publish " + ask},
+		"+subscribe":          {transfer: "+subscribe " + roll + ":", resign: "+subscribe " + ask + ":"},
+		"+pubsub|numsub":      {used: true, rollCall: rollCall},
+		"&mandate:{*}:events": {used: true}, // the change is seen at the next look
+		"+xrevrange":          {used: true, gapless: true},
+		"+unsubscribe":        {used: true}, // the refusal costs the connection
+		"~mandate:{*}:pause":  {},           // pause and resume need these
+		"~mandate:{*}:check":  {used: true}, // whether the nodes take writes is then not known
+		"+set":                {used: true},
+		"+del":                {},
+		"+scan":               {}, // ls, and the completion of names
+		"+pubsub|channels":    {}, // the same
+		"+ping":               {}, // half a minute of silence
 		// The record of a pause.
 		"(+xadd %W~mandate:{*}:history)": {},
 	} {

@@ -24,7 +24,7 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	el := newElectorate(t)
 	for _, id := range []string{"a", "b"} {
-		el.join(id, as(t, candidates, s), func(cfg *elector.Config) { cfg.Version, cfg.NoDowngrade = "v1.0.0", true })
+		el.join(id, as(t, candidates, s))
 	}
 	q := as(t, operator, s)
 	leads, _ := el.next(0, el.lease+slack)
@@ -46,9 +46,6 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
 		complain("no resumption", err)
-	}
-	if err := electionOf(q, "orders").AllowOlder(t.Context(), elector.AnyVersion, "a test"); err != nil {
-		complain("no older version", err)
 	}
 	return complaints
 }
@@ -92,27 +89,26 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 	none := []string{"no roll call", "no transfer", "no resignation"}
 	moves := []string{"no transfer", "no resignation"}
 	misses := map[string][]string{
-		"%R~mandate:*":         append(moves, "no older version"),
-		"+get":                 append(moves, "no older version"),
-		"+pttl":                append(moves, "no older version"),
-		"~mandate:{*}:pause":   {"no pause", "no resumption"},
-		"~mandate:{*}:version": {"no older version"},
-		"+set":                 {"no pause", "no older version"},
-		"+del":                 {"no resumption"},
-		"&mandate:{*}:ask":     moves,
-		"&mandate:{*}:ask:*":   moves,
-		"&mandate:{*}:roll":    {"no roll call", "no transfer"},
-		"&mandate:{*}:roll:*":  {"no roll call", "no transfer"},
-		"+publish":             none,
-		"+subscribe":           none,
-		"&mandate:{*}:events":  nil, // the gap of a handover is not known
-		"+pubsub|numsub":       nil, // a roll call waits for its limit
-		"~mandate:{*}:check":   nil, // status finds with it whether the nodes take writes
-		"+unsubscribe":         nil,
-		"+xrevrange":           nil, // the reader's, as are these
-		"+scan":                nil,
-		"+pubsub|channels":     nil,
-		"+ping":                nil,
+		"%R~mandate:*":        append(moves, "no older version"),
+		"+get":                append(moves, "no older version"),
+		"+pttl":               append(moves, "no older version"),
+		"~mandate:{*}:pause":  {"no pause", "no resumption"},
+		"+set":                {"no pause", "no older version"},
+		"+del":                {"no resumption"},
+		"&mandate:{*}:ask":    moves,
+		"&mandate:{*}:ask:*":  moves,
+		"&mandate:{*}:roll":   {"no roll call", "no transfer"},
+		"&mandate:{*}:roll:*": {"no roll call", "no transfer"},
+		"+publish":            none,
+		"+subscribe":          none,
+		"&mandate:{*}:events": nil, // the gap of a handover is not known
+		"+pubsub|numsub":      nil, // a roll call waits for its limit
+		"~mandate:{*}:check":  nil, // status finds with it whether the nodes take writes
+		"+unsubscribe":        nil,
+		"+xrevrange":          nil, // the reader's, as are these
+		"+scan":               nil,
+		"+pubsub|channels":    nil,
+		"+ping":               nil,
 		// A pause is as good without its record.
 		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
 	}

@@ -1,5 +1,5 @@
 // One election on the page.
-import { allowance, healthOf, heir, refused } from './candidates.js';
+import { healthOf, heir } from './candidates.js';
 import { Timeline, bad } from './timeline.js';
 import { atMost, attr, el, foreign, moment, span, text, whole } from './text.js';
 
@@ -93,7 +93,7 @@ export class Card {
     this.status = s;
     this.freeze();
     const known = s.as_of ? `as of ${moment(s.as_of)}` : s.error ? 'not known' : s.leader ? '' : 'no leader';
-    const label = [known, s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : '', s.allow_older ? 'older allowed' : ''].filter(Boolean).join(', ');
+    const label = [known, s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !label;
     text(this.badge, label);
@@ -112,8 +112,6 @@ export class Card {
     if (s.error && !this.unreadable) all.push(el('span', 'bad', foreign(s.error), '. '));
     if (s.blocked) all.push(el('span', 'bad', 'No candidate can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
-    if (s.allow_older) all.push(...allowance(s));
-    if (!s.leader && !s.error && refused(this.candidates)) all.push(el('span', 'bad', 'Every candidate is older than ', foreign(s.version || 'one'), ', which has led. Start a newer one, or use mandate allow-older. '));
     if (!s.paused) return all;
     const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
     return [...all, `Paused ${until}, no new leader will be elected: `, foreign(s.pause ?? '')];
@@ -137,7 +135,6 @@ export class Card {
     const missing = r.candidates.length - answered.length;
     const well = missing === 0 && answered.every((c) => c.healthy);
     this.drawVersion();
-    if (this.status) this.condition.replaceChildren(...this.conditions(this.status)); // who is refused stands there
     text(this.fact.candidates, r.error ? 'not known' : `${able}/${answered.length} can lead${missing ? `, ${missing} unresponsive` : ''}`);
     this.fact.candidates.className = r.error || (well && able) ? 'num' : 'num unhealthy';
     this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c, r.now_ms)));

@@ -45,7 +45,7 @@ export class Row extends Item {
     const label = labels(r);
     this.badge.hidden = !label;
     text(this.badge, label);
-    this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' || (['led', 'degraded'].includes(this.group) && r.older) ? 'warn' : 'bad'}`;
+    this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' ? 'warn' : 'bad'}`;
     this.badge.title = label;
     text(this.leader, r.leader ?? '');
     this.leader.title = r.leader ?? '';
@@ -111,7 +111,7 @@ function groupOf(r) {
 
 function labels(r) {
   const state = { vacant: r.of === 0 ? 'no candidates' : r.able === 0 && r.of > 0 ? 'no leader, none able' : 'no leader', none: 'no leader', abandoned: 'abandoned', unknown: 'not known', paused: '', led: '' }[r.state];
-  return [r.problem, state, r.paused ? 'paused' : '', r.older ? 'older allowed' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
+  return [r.problem, state, r.paused ? 'paused' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
 }
 
 function brief(ms) {
