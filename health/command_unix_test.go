@@ -99,20 +99,3 @@ func running(pid int) bool {
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	return fields[0] != "Z" || fields[1] == strconv.Itoa(os.Getpid())
 }
-
-func TestCommandThatLeavesABackgroundProcessIsNotWaitedFor(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	t.Cleanup(func() {
-		b, _ := os.ReadFile(file)
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
-	from := time.Now()
-	if err := Command("sh", "-c", `sleep 100 & echo $! >"$0"; exit 0`, file).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(from); took > 50*time.Second {
-		t.Errorf("took %s", took)
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -93,35 +92,6 @@ func TestAllNamesTheOneThatHangsAndDoesNotPileUp(t *testing.T) {
 	})
 }
 
-func TestAllSharedByTwoCallersIsNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := All(Named("slow", Func(func(ctx context.Context) error {
-			select {
-			case <-time.After(500 * time.Millisecond):
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})))
-		// The first caller goes away in the middle; the others must still get an answer.
-		first, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		var wg sync.WaitGroup
-		wg.Go(func() { wantMessage(t, p.Check(first), "slow: no answer within 100ms") })
-		synctest.Wait()
-		for range 3 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if err := p.Check(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
 func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := newHang()
@@ -154,18 +124,6 @@ func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
 			t.Errorf("after it came back: %v", err)
 		}
 	})
-}
-
-func TestFromCheckMessages(t *testing.T) {
-	wantMessage(t, FromCheck(func() error { return errors.New("disk full") }).Check(t.Context()), "disk full")
-	wantMessage(t, FromCheck(func() error { panic(42) }).Check(t.Context()), "panic: 42")
-	wantMessage(t, FromCheck(func() error { runtime.Goexit(); return nil }).Check(t.Context()), "Goexit")
-	wantMessage(t, FromCheck(nil).Check(t.Context()), "nil")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := FromCheck(func() error { return nil }).Check(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("ended ctx: %v", err)
-	}
 }
 
 func TestDefiniteIsSeenThroughNamedAndAll(t *testing.T) {
@@ -210,25 +168,6 @@ func TestHeartbeatStallsAtItsBound(t *testing.T) {
 	})
 }
 
-func TestHeartbeatUnarmedNamesWhereItBelongs(t *testing.T) {
-	h := NewHeartbeat(time.Second)
-	h.Beat() // a beat doesn't arm
-	wantMessage(t, h.Check(t.Context()), "work probe", "elector.Config.WorkProbe")
-	h.Arm()
-	if err := h.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	h.Disarm()
-	wantMessage(t, h.Check(t.Context()), "not armed")
-}
-
-func TestHeartbeatWithoutABoundNeverPasses(t *testing.T) {
-	for _, h := range []*Heartbeat{NewHeartbeat(0), NewHeartbeat(-time.Second), {}} {
-		h.Arm()
-		wantMessage(t, h.Check(t.Context()), "bound above zero")
-	}
-}
-
 func TestArmPassesThroughNamedAndAll(t *testing.T) {
 	h := NewHeartbeat(time.Minute)
 	p := Named("work", All(Func(pass), Named("beat", h), nil))
@@ -239,13 +178,6 @@ func TestArmPassesThroughNamedAndAll(t *testing.T) {
 	disarm(p)
 	wantMessage(t, h.Check(t.Context()), "not armed")
 	disarm(Named("plain", Func(pass))) // has nothing to disarm
-}
-
-func TestBeatAllocatesNothing(t *testing.T) {
-	h := NewHeartbeat(time.Second)
-	if n := testing.AllocsPerRun(1000, h.Beat); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
 }
 
 func BenchmarkBeat(b *testing.B) {

@@ -63,18 +63,6 @@ func TestHTTPProbe(t *testing.T) {
 	}
 }
 
-func TestHTTPProbeOfAClosedPort(t *testing.T) {
-	p, err := HTTP("http://user:secret@" + freePort(t) + "/x?token=secret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = p.Check(t.Context())
-	wantMessage(t, err, "refused")
-	if strings.Contains(fmt.Sprint(err), "secret") {
-		t.Errorf("the secret is in the words: %v", err)
-	}
-}
-
 // What can't be parsed is not quoted when it may hold a password.
 func TestBadURLsKeepTheirPassword(t *testing.T) {
 	for _, u := range []string{

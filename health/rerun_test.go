@@ -85,20 +85,6 @@ func TestEachRunStartsAnew(t *testing.T) {
 	}
 }
 
-// The grace belongs to the term that it was for.
-func TestGraceEndsWithItsRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := new(switchable)
-		r := newRunner(t, p, Settings{StartGrace: time.Hour, Failures: 1})
-		stop := start(t, r, r.RunArmed)
-		_ = stop()
-		start(t, r, r.Run)
-		wantHealthy(t, r, "at first")
-		p.set(errors.New("db: refused"))
-		fallsAfter(t, r, time.Second)
-	})
-}
-
 // Failures count from the end of the grace, and the age as well: neither earlier, which
 // would make the grace worthless, nor later, which would leave a leader that does nothing
 // in place for longer than its settings say.

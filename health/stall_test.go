@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -94,50 +93,6 @@ func TestFreshnessTripsEvenWhenTheLoopIsStuck(t *testing.T) {
 	})
 }
 
-// Words that are out of date send the person on call to the wrong place.
-func TestAfterAFallByAgeTheNewestMessageCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Func(pass), Settings{Failures: 2, Successes: 2, MaxAge: 4 * time.Second})
-		grewOld := func() {
-			r.mu.Lock()
-			r.reset()
-			r.mu.Unlock()
-			r.record(time.Now(), time.Now(), nil) // and the loop hangs from here on
-			time.Sleep(5 * time.Second)
-			wantUnhealthy(t, r, "no answer for 5s (bound 4s)")
-		}
-		defer r.finish()
-		grewOld()
-		r.record(time.Now(), time.Now(), nil)
-		wantUnhealthy(t, r, "recovering, 1 of 2 successes", "no answer for 4s")
-		grewOld()
-		for range 2 {
-			wantUnhealthy(t, r, "(bound 4s)")
-			r.record(time.Now(), time.Now(), errors.New("disk full"))
-		}
-		if err := r.Status().Err; err.Error() != "disk full" {
-			t.Errorf("after as many failures as it takes: %v", err)
-		}
-	})
-}
-
-// A machine that slept wakes the loop before the timer: the answer that comes now is
-// the first after a fall, and not one more in a row of successes.
-func TestAnswerAfterTheBoundComesAfterAFall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Func(pass), Settings{Successes: 2})
-		r.mu.Lock()
-		r.reset()
-		r.mu.Unlock()
-		defer r.finish()
-		r.record(time.Now(), time.Now(), nil)
-		r.expire.Stop()
-		time.Sleep(time.Hour)
-		r.record(time.Now(), time.Now(), nil)
-		wantUnhealthy(t, r, "recovering, 1 of 2 successes")
-	})
-}
-
 func TestPanickingProbeCountsAsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Named("db", Func(func(context.Context) error { panic("nil map") })), Settings{})
@@ -182,29 +137,6 @@ func TestStalledHeartbeatTripsAtItsBoundNotAtTheInterval(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestHeartbeatBetweenIntervalsChecksNoOtherProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := new(switchable)
-		other.set(errors.New("down"))
-		h := NewHeartbeat(100 * time.Millisecond)
-		r := newRunner(t, All(other, h), Settings{})
-		start(t, r, r.RunArmed)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 50 {
-				time.Sleep(50 * time.Millisecond)
-				h.Beat()
-			}
-		}()
-		fallsAfter(t, r, 2*time.Second) // three failures of the other, one per interval
-		defer func() { <-done }()
-		if got := other.calls.Load(); got != 3 {
-			t.Errorf("asked %d times", got)
-		}
-	})
 }
 
 func TestFailuresWithinTheStartGraceDoNotCount(t *testing.T) {

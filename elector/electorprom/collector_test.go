@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -244,26 +242,4 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 			t.Errorf("after its term: %v", v)
 		}
 	})
-}
-
-// A reason that is added to the elector has its series from the start, too.
-func TestAllReasonsHaveSeries(t *testing.T) {
-	e := candidate(t, "a", unreachable(t), nil)
-	series := scrape(t, electorprom.New(e))
-	b, err := os.ReadFile("../errors.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := regexp.MustCompile(`Reason\w+ +Reason = "(\w+)"`).FindAllStringSubmatch(string(b), -1)
-	if len(all) < 9 {
-		t.Fatalf("%d reasons found", len(all))
-	}
-	for _, m := range all {
-		if m[1] == string(elector.ReasonVanished) || m[1] == string(elector.ReasonCrashed) {
-			continue // only the history, or a supervisor, reports it: no process sees its own death
-		}
-		if _, ok := series["mandate_step_downs_total{"+m[1]+"}"]; !ok {
-			t.Errorf("no series for the reason %s", m[1])
-		}
-	}
 }

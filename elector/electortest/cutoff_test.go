@@ -44,19 +44,3 @@ func TestCutOff(t *testing.T) {
 		}
 	})
 }
-
-// Regression: the end of a cut closed connections that had carried nothing meanwhile, so that
-// the next request of a host failed at random.
-func TestIdleConnectionsOutliveACut(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		client := r.Client("a")
-		for range 2 {
-			if err := client.Ping(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
-			heal := r.CutOff("a")
-			electortest.Advance(time.Second)
-			heal()
-		}
-	})
-}

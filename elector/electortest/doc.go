@@ -14,8 +14,7 @@
 //		})
 //	}
 //
-// For shards: [NewShardTerm] returns a term, [Redis.Join] starts other members, which can leave,
-// be killed or hang, and [Redis.Settle] waits until all shards are owned.
+// [NewTerm] and [NewShardTerm] return a term for a test of a work function alone.
 //
 // [Test] runs on virtual time: an hour passes in a moment, and the same test
 // takes the same steps on any machine. [Start] starts the same Redis on the real

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -90,20 +89,6 @@ func TestLeadMakesTheChosenOneLead(t *testing.T) {
 	})
 }
 
-func TestOthersAreFreeAfterLead(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		a, b := start(t, r, "a"), start(t, r, "b")
-		r.Lead(a)
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		electortest.Advance(time.Second)
-		if !b.IsLeader() {
-			t.Error("b did not follow a")
-		}
-	})
-}
-
 func TestTakeLease(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		e := start(t, r, "a")
@@ -178,19 +163,6 @@ func TestElectionsApart(t *testing.T) {
 	})
 }
 
-func TestStartOnTheRealClock(t *testing.T) {
-	r := electortest.Start(t)
-	short := func(c *elector.Config) { c.Lease = 500 * time.Millisecond }
-	a, b := start(t, r, "a", short), start(t, r, "b", short)
-	r.Lead(a)
-	r.Lead(b)
-	r.TakeLease(b)
-	if b.IsLeader() {
-		t.Error("b still leads")
-	}
-	r.Lead(a)
-}
-
 // misused is a test that notes how it failed.
 type misused struct {
 	testing.TB
@@ -228,26 +200,4 @@ func TestMisuseIsReported(t *testing.T) {
 			t.Errorf("Lead reported %q", message)
 		}
 	})
-}
-
-func TestNotLinkedIntoPrograms(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "github.com/mandate-dev/mandate/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The package itself is listed as one of "...", so look who imports it.
-	if !strings.Contains(string(out), "mandate/elector/electortest") {
-		t.Fatal("go list does not name electortest")
-	}
-	// With all that they import in turn; a helper of tests may, as no program imports that one.
-	out, err = exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, "github.com/mandate-dev/mandate/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		who, deps, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.Contains(deps, "mandate/elector/electortest") && !strings.HasSuffix(who, "test") {
-			t.Errorf("%s imports electortest outside of its tests", who)
-		}
-	}
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	pollEvery = time.Millisecond      // how often Lead checks
-	waitLimit = 10 * time.Minute      // of Lead, TakeLease and Settle, by the test's clock
+	waitLimit = 10 * time.Minute      // of Lead and TakeLease, by the test's clock
 	retry     = 20 * time.Millisecond // after what time the candidates that Lead keeps out try again
 )
 
@@ -49,20 +49,16 @@ func (r *Redis) Lead(e *elector.Elector) {
 // which is at its next renewal (Config.RenewEvery). The work of e may still be stopping then.
 func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
-	r.takeLease(e.Election().Name(), e.ID(), e.Term())
-}
-
-func (r *Redis) takeLease(election, id string, term *elector.Term) {
-	r.t.Helper()
+	election, term := e.Election().Name(), e.Term()
 	lock, holder := r.lockOf(election)
 	value := protocol.LockValue{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
-	if term == nil || holder.Candidate != id || !r.seize(lock, holder, value, holder.Lease) {
-		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", id, election)
+	if term == nil || holder.Candidate != e.ID() || !r.seize(lock, holder, value, holder.Lease) {
+		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), election)
 	}
 	select {
 	case <-term.Done():
 	case <-time.After(waitLimit):
-		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", id, waitLimit)
+		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", e.ID(), waitLimit)
 	}
 }
 

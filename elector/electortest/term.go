@@ -5,6 +5,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/ungranted"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // NewTerm returns a term with that token, for a test that calls a work function itself, with
@@ -20,4 +21,15 @@ func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.R
 	end = func(r elector.Reason) { stop(string(r)) }
 	t.Cleanup(func() { end(elector.ReasonShutdown) })
 	return made.(*elector.Term), end //nolint:forcetypeassert // elector has no other
+}
+
+// NewShardTerm is [NewTerm] for a test that calls the work of a shard itself, with no group
+// and no Redis.
+//
+//	term, end := electortest.NewShardTerm(t, 3, 7) // shard 3, token 7
+//	term.Shards = 12                               // of 12, for work that asks term.Has(key)
+func NewShardTerm(t testing.TB, n int, token uint64) (term *shard.Term, end func(elector.Reason)) {
+	t.Helper()
+	inner, end := NewTerm(t, token)
+	return &shard.Term{Term: inner, Shard: n}, end
 }

@@ -189,15 +189,3 @@ func TestMethodsAndPaths(t *testing.T) {
 		}
 	}
 }
-
-func TestRunWithoutProbesWaitsForItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		must(t, New().Run(ctx))
-		if got := time.Since(start); got != time.Minute {
-			t.Errorf("returned after %s", got)
-		}
-	})
-}

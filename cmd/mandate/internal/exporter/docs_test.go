@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 const root = "../../../.."
@@ -184,111 +182,5 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 		if base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, ""); !used[base] {
 			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
 		}
-	}
-}
-
-// The incidents that are played against the alerts are made of series as they are exported.
-func TestIncidentsAreMadeOfWhatIsExported(t *testing.T) {
-	exported := scraped(t)
-	files, err := filepath.Glob(filepath.Join(root, "elector/electorprom/testdata/alerts_*test.yml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no incidents: %v", err)
-	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`series: '(mandate_\w+)\{(.*)\}'`).FindAllStringSubmatch(string(b), -1) {
-			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
-				if is := exported[m[1]]; is == nil || !is.labels[l[1]] {
-					t.Errorf("%s: there is no %s with a label %s", file, m[1], l[1])
-				}
-			}
-		}
-	}
-}
-
-// The dashboard offers every election, also those that only the exporter sees: their
-// candidates are gone, or nobody scrapes them.
-func TestDashboardOffersEveryElection(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "docs/grafana.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Templating struct {
-			List []struct {
-				Name  string
-				Query any
-			}
-		}
-	}
-	if err := json.Unmarshal(b, &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	exported := scraped(t)
-	for _, v := range dashboard.Templating.List {
-		if v.Name != "election" {
-			continue
-		}
-		names := aName.FindAllString(fmt.Sprint(v.Query), -1)
-		for _, name := range names {
-			if is := exported[name]; is == nil || !is.labels["election"] {
-				t.Errorf("%s is not exported for each election", name)
-			}
-		}
-		if !slices.Contains(names, "mandate_is_leader") || !slices.Contains(names, "mandate_election_leader_known") {
-			t.Errorf("it offers the elections of %q only", names)
-		}
-		return
-	}
-	t.Error("it has no variable for the election")
-}
-
-// Prometheus answers each query of the dashboard with something, and with the labels of its
-// legend.
-func TestDashboardShowsSomethingByPromtool(t *testing.T) {
-	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
-	exported := scraped(t)
-	type sample struct {
-		Labels string  `yaml:"labels"`
-		Value  float64 `yaml:"value"`
-	}
-	type expects struct {
-		Expr    string   `yaml:"expr"`
-		At      string   `yaml:"eval_time"`
-		Samples []sample `yaml:"exp_samples"`
-	}
-	one := func(expr string) expects { return expects{expr, "10m", []sample{{"{}", 1}}} }
-	var series []map[string]string
-	for _, m := range exported {
-		values := "1x40"
-		if m.counts {
-			values = "0+1x40"
-		}
-		for _, s := range m.series {
-			series = append(series, map[string]string{"series": s, "values": values})
-		}
-	}
-	var all []expects
-	for _, q := range queries(t, "docs/grafana.json") {
-		all = append(all, one("count("+q.expr+") > bool 0"))
-		for _, l := range q.shows() {
-			if l != "__name__" {
-				all = append(all, one(fmt.Sprintf("count(count by (%s) (%s) unless on (%s) vector(1)) > bool 0", l, q.expr, l)))
-			}
-		}
-	}
-	file := filepath.Join(t.TempDir(), "dashboard.yml")
-	b, err := yaml.Marshal(map[string]any{"tests": []any{map[string]any{"interval": "15s", "input_series": series, "promql_expr_test": all}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

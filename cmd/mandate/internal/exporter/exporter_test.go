@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -166,34 +164,6 @@ func TestExporter(t *testing.T) {
 	})
 }
 
-// Anyone can subscribe to a channel that looks like one of roll calls, and never answer: that must
-// delay no other election, and a reading that is cut off must not look complete.
-func TestForeignChannelsHideNoElection(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(candidate(t, r, "orders", "a"))
-		const foreign = 1000
-		var channels []string
-		for i := range foreign {
-			channels = append(channels, fmt.Sprintf("mandate:{foreign-%d}:roll", i))
-		}
-		sub := r.Client("x").Subscribe(t.Context(), channels...)
-		t.Cleanup(func() { _ = sub.Close() })
-		for range channels {
-			if _, err := sub.Receive(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e := exporter.New(r.Quorum("exporter"))
-		got, text := scrape(t, e)
-		if n := strings.Count(text, "\nmandate_election_candidates{"); n != foreign+1 || got["election_candidates{orders}"] != 1 || got["exporter_list_complete"] != 1 {
-			t.Errorf("%d elections have candidates, or none: %v", n, got["election_candidates{orders}"])
-		}
-		if took := got["exporter_read_seconds"]; took < 1 || took > 2 { // all wait for an answer at one time
-			t.Errorf("it took %v s", took)
-		}
-	})
-}
-
 // Regression: an election that could not be read was missing, and nothing showed that.
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
@@ -239,54 +209,6 @@ func TestVanishedLeaderIsMissedFromNow(t *testing.T) {
 		want("vanished", 0, 30*time.Minute)
 		electortest.Advance(time.Hour)
 		want("vanished", time.Hour, time.Hour+30*time.Minute)
-	})
-}
-
-// The vacancy of a leader that vanished begins when it is missed, although the newest end in
-// the history, of a term before, is old: its own begin was never recorded there.
-func TestVacancyIsNotThatOfAnEarlierTerm(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		ended := candidate(t, r, "orders", "a")
-		r.Lead(ended)
-		token := ended.Term().Token()
-		record := func(kind string, ago time.Duration) {
-			r.Client("x").XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{orders}:history", Values: []any{"event", fmt.Sprintf(
-				`{"v":1,"kind":%q,"election":"orders","candidate":"b","incarnation":"X","token":%d,"time":%q,"reason":"shutdown"}`, kind, token-1, time.Now().Add(-ago).Format(time.RFC3339))}})
-		}
-		r.Client("x").Del(t.Context(), "mandate:{orders}:history")
-		record("elected", 3*time.Hour)
-		record("released", 2*time.Hour)
-		e := exporter.New(r.Quorum("exporter"))
-		if got, text := scrape(t, e); got["election_leader_known{orders}"] != 1 {
-			t.Fatalf("no leader:\n%s", text)
-		}
-		r.CutOff("a")
-		electortest.Advance(time.Minute)
-		if got, text := scrape(t, e); got["election_leader_known{orders}"] != 0 || got["election_leaderless_seconds{orders}"] > 60 {
-			t.Errorf("more than the minute since it led:\n%s", text)
-		}
-	})
-}
-
-// An election is paused from the moment of the pause on: whoever stops the leader during it has
-// to expect that none follows.
-func TestPausedWhileThereIsALeader(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(candidate(t, r, "orders", "a"))
-		e := exporter.New(r.Quorum("exporter"))
-		for _, want := range []float64{0, 1, 0} {
-			if got, text := scrape(t, e); got["election_paused{orders}"] != want || got["election_leader_known{orders}"] != 1 {
-				t.Errorf("want paused %v, and a leader:\n%s", want, text)
-			}
-			change := mustElection(t, r).Resume
-			if want == 0 {
-				change = func(ctx context.Context) error { return mustElection(t, r).Pause(ctx, 0, "x") }
-			}
-			if err := change(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			electortest.Advance(6 * time.Second)
-		}
 	})
 }
 
@@ -336,20 +258,6 @@ func TestScrapesShareAReading(t *testing.T) {
 	})
 }
 
-// Prometheus' own promtool reads the text.
-func TestTextByPromtool(t *testing.T) {
-	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
-	r := electortest.Start(t)
-	r.Client("x").Set(t.Context(), "mandate:{e\n\"\\}:fence", "7", 0)
-	r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)
-	_, text := scrape(t, exporter.New(r.Quorum("exporter")))
-	cmd := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
-	cmd.Stdin = strings.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, out, text)
-	}
-}
-
 // A group has series for itself and for its members, and none for single shards.
 func TestGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
@@ -394,22 +302,6 @@ func TestGroups(t *testing.T) {
 		electortest.Advance(10 * time.Second)
 		if got, text = scrape(t, e); strings.Contains(text, `group="invoices"`) {
 			t.Errorf("what can't be known is there: %v", got)
-		}
-	})
-}
-
-// Regression: a name with a counter and no history counted as vacant since the exporter's own start, so that each
-// restart of the exporter alarmed for a day. MandateElectionVacant leaves out what has been leaderless for a day.
-func TestNeverLedNameIsNotMissedSinceTheExportersStart(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Client("operator").Set(t.Context(), "mandate:{old}:fence", "7", 0)
-		e := exporter.New(r.Quorum("exporter"))
-		for range 2 {
-			got, _ := scrape(t, e)
-			if known, there := got["election_leader_known{old}"]; there && known == 0 && got["election_leaderless_seconds{old}"] <= 86400 {
-				t.Errorf("it alarms: leaderless for %v s", got["election_leaderless_seconds{old}"])
-			}
-			electortest.Advance(2 * time.Minute)
 		}
 	})
 }
