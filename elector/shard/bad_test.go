@@ -30,6 +30,7 @@ func TestForgedPlan(t *testing.T) {
 	forged := map[string]string{
 		"a later term": `9007199254740991.1 {"shards":12,"members":[{"id":"x","incarnation":"x"}],"assigned":["0-11"],"owned":[""]}`,
 		"garbage":      "\x00\xff not a plan",
+		"a byte":       "\xff",
 		"no version":   ` {"shards":12}`,
 		"other shards": `9007199254740991.1 {"shards":99999999,"members":[],"assigned":[],"owned":[]}`,
 		"empty":        "",
@@ -179,7 +180,7 @@ func TestNameOfAnElection(t *testing.T) {
 		c.Start("candidate").Elected(lease)
 		g := newGroup(t, c, 4)
 		err := g.join("a").ended(t, time.Second)
-		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "an election has this name: choose another one, or mandate forget orders if") {
+		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "group orders: an election has this name: choose another one, or mandate forget orders if") {
 			t.Errorf("Run: %v", err)
 		}
 	})
@@ -313,11 +314,7 @@ func TestTwins(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		g.join("a")
-		m, err := shard.New(c.Quorum("other"), shard.Config{Group: "orders", Shards: 8, ID: "a", Lease: lease, Logger: g.log.Logger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		twin := g.run(m, failing(-1, nil))
+		twin := g.run(g.member("a"), failing(-1, nil))
 		time.Sleep(4 * lease)
 		if lines := g.log.Lines("level=WARN", "another process uses the same candidate id"); len(lines) < 2 {
 			t.Errorf("%q, want a line of each", lines)

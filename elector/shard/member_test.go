@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // Every process of every version must come to the same shard.
@@ -35,16 +37,6 @@ func TestOfIsEven(t *testing.T) {
 			if part := keys / shards; n < part*8/10 || n > part*12/10 {
 				t.Errorf("shard %d of %d has %d of %d keys", s, shards, n, keys)
 			}
-		}
-	}
-}
-
-// With twice as many shards each one is divided in two.
-func TestOfGrowsByAMultiple(t *testing.T) {
-	for i := range 1000 {
-		key := fmt.Sprint("key-", i)
-		if before, after := shard.Of(key, 16), shard.Of(key, 48); after%16 != before {
-			t.Fatalf("%s: shard %d of 16, and %d of 48", key, before, after)
 		}
 	}
 }
@@ -99,12 +91,7 @@ func TestObserve(t *testing.T) {
 func TestTimesOfAShard(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 1)
-		m, err := shard.New(c.Quorum("a"), shard.Config{
-			Group: "orders", Shards: 1, ID: "a", Lease: lease, StopMargin: 4 * time.Second, RestartDelay: 3 * time.Second, Logger: g.log.Logger(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := g.member("a", func(cfg *shard.Config) { cfg.StopMargin, cfg.RestartDelay = 4*time.Second, 3*time.Second })
 		began := make(chan time.Time, 10)
 		g.run(m, func(_ context.Context, term *shard.Term) error {
 			if left := term.Left(); left > 6*time.Second || left < 5*time.Second {
@@ -141,5 +128,48 @@ func TestShardsThatWereNotReleased(t *testing.T) {
 		if err := b.ended(t, 3*lease); err != nil {
 			t.Errorf("after a release: %v", err)
 		}
+	})
+}
+
+// Check fails for what keeps a member from being given shards, and for nothing else.
+func TestCheck(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		var broken atomic.Bool
+		probe := health.Func(func(context.Context) error {
+			if broken.Load() {
+				return errors.New("disk full")
+			}
+			return nil
+		})
+		m := g.member("a", func(cfg *shard.Config) { cfg.Probe = probe })
+		check := func(when, want string) {
+			t.Helper()
+			if err := m.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", when, err, want)
+			}
+		}
+		check("before Run", "not running")
+		r := g.run(m, failing(3, errors.New("broken")))
+		time.Sleep(lease)
+		check("well, with a shard that fails", "")
+		if m.Term(0) == nil || m.Term(0).Shard != 0 || m.Term(3) != nil || m.Term(-1) != nil {
+			t.Errorf("terms: %v, %v", m.Term(0), m.Term(3))
+		}
+		broken.Store(true)
+		time.Sleep(2 * lease)
+		check("unhealthy", "disk full")
+		broken.Store(false)
+		time.Sleep(3 * lease)
+		check("healthy again", "")
+		c.Each(testredis.Cut, "a")
+		time.Sleep(lease)
+		check("cut off", "no majority of the Redis nodes answers")
+		if m.Term(0) != nil {
+			t.Error("it owns a shard, and is cut off")
+		}
+		r.stop()
+		time.Sleep(2 * lease)
+		check("after Run", "not running")
 	})
 }

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -151,35 +150,4 @@ func TestAdmissionIsALease(t *testing.T) {
 			t.Error("it is admitted by nodes that may have forgotten the group since")
 		}
 	})
-}
-
-// BenchmarkEvents: what one shard's begin costs a member that begins to own so many at once.
-func BenchmarkEvents(b *testing.B) {
-	q, err := elector.Open("redis://127.0.0.1:1")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer q.Close()
-	for _, shards := range []int{1024, 4096, 16384} {
-		b.Run(fmt.Sprint(shards), func(b *testing.B) {
-			m, err := New(q, Config{Group: "bench", Shards: shards})
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				r := newReconciler(b.Context(), m, nil)
-				for s := range shards {
-					if r.running[s], err = newCandidacy(r, s); err != nil {
-						b.Fatal(err)
-					}
-				}
-				for s := range shards {
-					c := r.running[s]
-					c.report(func() { c.term = &Term{Shard: s} })
-				}
-				r.apply(<-r.inbox.waiting)
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "us/shard")
-		})
-	}
 }

@@ -20,7 +20,7 @@ const lease = 10 * time.Second
 // ledger is what all members of a test own, and fails it when a shard has two owners or
 // its tokens go backwards.
 type ledger struct {
-	t  *testing.T
+	t  testing.TB
 	mu sync.Mutex
 	// by shard
 	owner  map[int]string
@@ -28,9 +28,10 @@ type ledger struct {
 	terms  map[int]int
 	vacant map[int]time.Time
 	gap    time.Duration // the longest time between two owners
+	gaps   []time.Duration
 }
 
-func newLedger(t *testing.T) *ledger {
+func newLedger(t testing.TB) *ledger {
 	return &ledger{t: t, owner: map[int]string{}, token: map[int]uint64{}, terms: map[int]int{}, vacant: map[int]time.Time{}}
 }
 
@@ -47,6 +48,7 @@ func (l *ledger) begin(id string, term *shard.Term) {
 	l.owner[s], l.token[s] = id, term.Token()
 	l.terms[s]++
 	if at, ok := l.vacant[s]; ok {
+		l.gaps = append(l.gaps, time.Since(at))
 		l.gap = max(l.gap, time.Since(at))
 		delete(l.vacant, s)
 	}
@@ -58,6 +60,16 @@ func (l *ledger) end(id string, s int) {
 	if l.owner[s] == id {
 		l.owner[s] = ""
 		l.vacant[s] = time.Now()
+	}
+}
+
+// work records that the member owns the shard.
+func (l *ledger) work(id string) shard.Work {
+	return func(ctx context.Context, term *shard.Term) error {
+		l.begin(id, term)
+		defer l.end(id, term.Shard)
+		<-ctx.Done()
+		return nil
 	}
 }
 
@@ -122,6 +134,12 @@ func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
 // join starts a member on a quorum of its own.
 func (g *group) join(id string, change ...func(*shard.Config)) *member {
 	g.t.Helper()
+	return g.run(g.member(id, change...), g.l.work(id))
+}
+
+// member makes a member on a quorum of its own.
+func (g *group) member(id string, change ...func(*shard.Config)) *shard.Member {
+	g.t.Helper()
 	cfg := shard.Config{Group: "orders", Shards: g.shards, ID: id, Advertise: "http://" + id, Lease: lease, Logger: g.log.Logger()}
 	for _, f := range change {
 		f(&cfg)
@@ -130,12 +148,7 @@ func (g *group) join(id string, change ...func(*shard.Config)) *member {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return g.run(m, func(ctx context.Context, term *shard.Term) error {
-		g.l.begin(id, term)
-		defer g.l.end(id, term.Shard)
-		<-ctx.Done()
-		return nil
-	})
+	return m
 }
 
 // joinTwo starts the members a and b, and waits until they own all shards evenly.
@@ -181,30 +194,13 @@ func (m *member) ended(t *testing.T, within time.Duration) error {
 
 func (g *group) eventually(within time.Duration, what string, ok func() bool) {
 	g.t.Helper()
-	began := time.Now()
-	testcluster.Eventually(g.t, within, what, func() bool {
-		return ok()
-	})
-	g.t.Logf("%s after %v", what, time.Since(began))
+	testcluster.Eventually(g.t, within, what, ok)
 }
 
 func onNodes(t *testing.T, f func(t *testing.T, c *testcluster.Cluster)) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) { testcluster.Bubble(t, n, f) })
 	}
-}
-
-func TestEven(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 32)
-		g.join("a")
-		g.join("b")
-		g.join("c")
-		g.eventually(2*time.Second, "all shards are owned evenly", func() bool { return g.l.even(32, "a", "b", "c") })
-		if n := g.l.moved(); n > 0 {
-			t.Errorf("%d shards moved although all members started together", n)
-		}
-	})
 }
 
 func TestJoin(t *testing.T) {
@@ -214,6 +210,9 @@ func TestJoin(t *testing.T) {
 		g.join("b")
 		g.join("c")
 		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(32, "a", "b", "c") })
+		if n := g.l.moved(); n > 0 {
+			t.Errorf("%d shards moved although all members started together", n)
+		}
 		d := g.join("d")
 		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(32, "a", "b", "c", "d") })
 		if n := g.l.moved(); n != 8 {
@@ -289,17 +288,10 @@ func TestStuckShard(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
 		broken := errors.New("tenant 5 can't be reached from here")
-		cfg := shard.Config{Group: "orders", Shards: 12, ID: "a", Lease: lease, Logger: g.log.Logger()}
-		m, err := shard.New(c.Quorum("a"), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		failed := make(chan int, 100)
-		a := g.run(m, func(ctx context.Context, term *shard.Term) error {
+		a := g.run(g.member("a"), func(ctx context.Context, term *shard.Term) error {
 			g.l.begin("a", term)
 			defer g.l.end("a", term.Shard)
 			if term.Shard < 6 {
-				failed <- term.Shard
 				return broken
 			}
 			<-ctx.Done()
@@ -404,35 +396,6 @@ func TestMinority(t *testing.T) {
 	})
 }
 
-// A rolling restart moves each shard at most twice: away from the member that stops, and to
-// the one that comes in its place.
-func TestRollingRestart(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 24)
-		ids := []string{"a1", "b1", "c1", "d1"}
-		all := map[string]*member{}
-		for _, id := range ids {
-			all[id] = g.join(id)
-		}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, ids...) })
-		for i, id := range ids {
-			all[id].stop()
-			if err := all[id].ended(t, 2*time.Second); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(lease)
-			ids[i] = id[:1] + "2"
-			g.join(ids[i])
-			g.eventually(2*time.Second, "even again", func() bool { return g.l.even(24, ids...) })
-		}
-		for s, n := range g.l.terms {
-			if n > 3 {
-				t.Errorf("shard %d has moved %d times", s, n-1)
-			}
-		}
-	})
-}
-
 // Without Redis there is no member to hand over to: Run waits for its locks, and no longer.
 func TestStopWithoutRedis(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
@@ -444,5 +407,74 @@ func TestStopWithoutRedis(t *testing.T) {
 		time.Sleep(lease / 2)
 		a.stop()
 		_ = a.ended(t, 2*lease)
+	})
+}
+
+// TestSize is what a group of many shards promises of time and of moves.
+func TestSize(t *testing.T) {
+	const shards = 64
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, shards)
+		var ids []string
+		for i := range 8 {
+			ids = append(ids, fmt.Sprint("m", i))
+			g.join(ids[i])
+		}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, ids...) })
+		time.Sleep(lease)
+
+		g.join("m8")
+		ids = append(ids, "m8")
+		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(shards, ids...) })
+		if n := g.l.moved(); n != shards/9 {
+			t.Errorf("%d shards moved, %d are enough", n, shards/9)
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+
+		for _, dies := range []string{"m0", "m4"} { // the assigner, and another one
+			before := g.l.moved()
+			owned := g.l.counts()[dies]
+			c.Each(testredis.Cut, dies)
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == dies })
+			g.eventually(lease+time.Second/2, "the others own all after the death of "+dies, func() bool { return g.l.even(shards, ids...) })
+			if n := g.l.moved() - before; n != owned {
+				t.Errorf("%d shards moved, %d were those of the dead member", n, owned)
+			}
+		}
+	})
+}
+
+// A rolling restart of all members moves each shard at most twice, and leaves none without an owner for longer than any planned
+// move does.
+func TestRollingRestartOfAll(t *testing.T) {
+	const shards = 64
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, shards)
+		var ids []string
+		all := map[string]*member{}
+		for i := range 8 {
+			ids = append(ids, fmt.Sprint("m", i))
+			all[ids[i]] = g.join(ids[i])
+		}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, ids...) })
+		for i, id := range ids {
+			all[id].stop()
+			if err := all[id].ended(t, 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = "new-" + id
+			g.join(ids[i])
+			g.eventually(time.Second, "even again", func() bool { return g.l.even(shards, ids...) })
+		}
+		for s, n := range g.l.terms {
+			if n > 3 {
+				t.Errorf("shard %d has moved %d times", s, n-1)
+			}
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
 	})
 }

@@ -78,12 +78,7 @@ func TestReadWithoutRedis(t *testing.T) {
 func TestReadUnable(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
-		broken := errors.New("broken")
-		m, err := shard.New(c.Quorum("a"), shard.Config{Group: "orders", Shards: 4, ID: "a", Lease: lease, Logger: g.log.Logger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.run(m, failing(2, broken))
+		g.run(g.member("a"), failing(2, errors.New("broken")))
 		time.Sleep(lease)
 		st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders")
 		if err != nil {

@@ -214,13 +214,3 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%v, want %v: the move under way", got, want)
 	}
 }
-
-func BenchmarkMake(b *testing.B) {
-	in := Input{Members: members(100), Shards: 10_000, Owner: noMembers(10_000)}
-	first := Make(in).Target
-	in.Owner, in.Planned = first, first
-	in.Members[7].Closed = true
-	for b.Loop() {
-		Make(in)
-	}
-}
