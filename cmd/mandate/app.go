@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -32,10 +31,10 @@ type app struct {
 
 	// The objects of this command line, made while it is parsed.
 	quorum   *elector.Quorum
-	opened   []string            // the URLs of quorum, which may hold passwords
-	releaser *supervise.Releaser // its pipe is shared with the elector and stays open
-	election *elector.Election   // of a command on one election
-	elector  *elector.Elector    // of a candidate
+	opened   []string          // the URLs of quorum, which may hold passwords
+	terms    *ownTerms         // of the electors; nil: none
+	election *elector.Election // of a command on one election
+	elector  *elector.Elector  // of a candidate
 
 	shardMember *shard.Member // of a group
 }

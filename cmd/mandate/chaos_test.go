@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
@@ -90,7 +89,7 @@ func (r *rival) ended() bool {
 
 func (r *rival) signal(sig syscall.Signal) { _ = r.cmd.Process.Signal(sig) }
 
-// disturb does one thing to it. Mandate and its reaper are never out at once: that is
+// disturb does one thing to it. Mandate and its helper are never out at once: that is
 // the documented exception.
 func (r *rival) disturb(kind string) {
 	pid := r.cmd.Process.Pid
@@ -104,35 +103,31 @@ func (r *rival) disturb(kind string) {
 		r.stopped = time.Now().Add(time.Duration(500+r.rng.IntN(7000)) * time.Millisecond)
 		process := r.cmd.Process
 		time.AfterFunc(time.Until(r.stopped), func() { _ = process.Signal(syscall.SIGCONT) })
-	case "kill guard":
-		for _, guard := range helpersOf(pid, supervise.GuardName) {
-			syscall.Kill(guard, syscall.SIGKILL)
-		}
-	case "kill reaper":
+	case "kill helper":
 		if time.Now().Before(r.stopped) {
 			r.signal(syscall.SIGCONT)
 		}
-		was := helpersOf(pid, supervise.ReaperName)
-		if len(was) == 0 { // it does not lead, and may begin to: what is below its reaper then is no rest
+		was := helpersOf(pid)
+		if len(was) == 0 { // it does not lead, and may begin to: what is below its helper then is no rest
 			return
 		}
-		for _, reaper := range was {
-			syscall.Kill(reaper, syscall.SIGKILL)
+		for _, helper := range was {
+			syscall.Kill(helper, syscall.SIGKILL)
 		}
 		if err := poll(func() error { // until mandate has killed the rest
-			if now := helpersOf(pid, supervise.ReaperName); len(now) > 0 && now[0] != was[0] {
+			if now := helpersOf(pid); len(now) > 0 && now[0] != was[0] {
 				return nil
 			}
-			if left := supervise.Marked("MANDATE_ELECTION="+r.election, "MANDATE_ID="+r.id); len(left) > 0 {
-				return fmt.Errorf("mandate (ended: %t), whose reaper %v was killed, leaves %v to themselves", r.ended(), was, left)
+			if left := marked("MANDATE_ELECTION="+r.election, "MANDATE_ID="+r.id); len(left) > 0 {
+				return fmt.Errorf("mandate (ended: %t), whose helper %v was killed, leaves %v to themselves", r.ended(), was, left)
 			}
 			return nil
 		}); err != nil {
 			r.t.Error(err)
 		}
 	case "kill command":
-		for _, reaper := range helpersOf(pid, supervise.ReaperName) {
-			children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", reaper, reaper))
+		for _, helper := range helpersOf(pid) {
+			children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", helper, helper))
 			for _, child := range strings.Fields(string(children)) {
 				if n, _ := strconv.Atoi(child); n > 1 {
 					syscall.Kill(n, syscall.SIGKILL)
@@ -159,8 +154,8 @@ func TestChaosRun(t *testing.T) {
 	redis, dir := servertest.Redis(t), t.TempDir()
 	election := fmt.Sprintf("chaosrun-%d-%d", os.Getpid(), seed)
 	t.Cleanup(func() { // when it failed, what is left must not beat for ever
-		for _, p := range supervise.Marked("MANDATE_ELECTION=" + election) {
-			syscall.Kill(p.PID, syscall.SIGKILL)
+		for _, pid := range marked("MANDATE_ELECTION=" + election) {
+			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
 	var rivals []*rival
@@ -177,11 +172,11 @@ func TestChaosRun(t *testing.T) {
 			}
 		})
 	}
-	kinds := []string{"shutdown", "kill", "kill", "stop", "stop", "kill guard", "kill reaper", "kill command"}
+	kinds := []string{"shutdown", "kill", "kill", "stop", "stop", "kill helper", "kill command"}
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) {
 		r := rivals[rng.IntN(len(rivals))]
 		for _, other := range rivals { // the leader, mostly: the others have little to disturb
-			if rng.IntN(3) > 0 && len(helpersOf(other.cmd.Process.Pid, supervise.ReaperName)) > 0 {
+			if rng.IntN(3) > 0 && len(helpersOf(other.cmd.Process.Pid)) > 0 {
 				r = other
 			}
 		}
@@ -203,7 +198,7 @@ func TestChaosRun(t *testing.T) {
 		}
 	}
 	if err := poll(func() error { // killed ones may have left their helpers at it
-		if left := supervise.Marked("MANDATE_ELECTION=" + election); len(left) > 0 {
+		if left := marked("MANDATE_ELECTION=" + election); len(left) > 0 {
 			return fmt.Errorf("left behind: %v", left)
 		}
 		return nil

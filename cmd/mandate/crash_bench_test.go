@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -111,11 +110,11 @@ type crashKind struct {
 var crashKinds = []crashKind{
 	{name: "run", victim: func(_ *crash, l contender) int { return l.cmd.Process.Pid }},
 	{name: "command", victim: func(c *crash, l contender) int {
-		reapers := helpersOf(l.cmd.Process.Pid, supervise.ReaperName)
-		if len(reapers) != 1 {
-			c.t.Fatalf("reapers %v", reapers)
+		helpers := helpersOf(l.cmd.Process.Pid)
+		if len(helpers) != 1 {
+			c.t.Fatalf("helpers %v", helpers)
 		}
-		return childrenOf(c.t, reapers[0])[0]
+		return childrenOf(c.t, helpers[0])[0]
 	}},
 	{name: "worker", elections: 1, victim: victimOfSupervise},
 	{name: "worker-of-100", elections: 100, victim: victimOfSupervise},

@@ -3,13 +3,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
@@ -61,9 +64,6 @@ func newCrashOn(t testing.TB, nodes int) *crash {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
 	c.health = healthy.URL
-	if err := os.WriteFile(filepath.Join(c.dir, "journal"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	return c
 }
 
@@ -80,26 +80,25 @@ func (c *crash) start(args ...string) *exec.Cmd {
 	c.ended[cmd] = done
 	go func() { _ = cmd.Wait(); close(done) }()
 	c.t.Cleanup(func() {
-		releasers := helpersOf(cmd.Process.Pid, supervise.ReleaserName)
+		killed := helpersOf(cmd.Process.Pid)
 		_ = cmd.Process.Kill()
 		<-done
-		for _, pid := range releasers { // without Redis, which ends next, it would retry for a lease
-			if err := poll(func() error {
+		for _, pid := range killed { // without Redis, which ends next, it would retry for a lease
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+			_ = poll(func() error {
 				if s := stateOf(pid); s != "" && s != "Z" {
-					return fmt.Errorf("releaser %d does not end", pid)
+					return errors.New("the helper does not end")
 				}
 				return nil
-			}); err != nil {
-				c.t.Error(err)
-			}
+			})
 		}
 	})
 	return cmd
 }
 
-// run starts a `mandate run` whose command beats, also from a session of its own.
-func (c *crash) run(id string) *exec.Cmd {
-	return c.start("run", "--election", "e", "--id", id, "--lease", crashLease.String(), "--grace", "100ms", "--", "sh", "-c", shardBeats)
+// run starts a `mandate run` whose command beats, also from a daemon that ignores SIGTERM.
+func (c *crash) run(id string, lease time.Duration) *exec.Cmd {
+	return c.start("run", "--election", "e", "--id", id, "--lease", lease.String(), "--grace", "100ms", "--restart-delay", "1s", "--", "beater", "tree")
 }
 
 // serve is a worker that embeds the elector, below what stands before it.
@@ -121,20 +120,6 @@ func (c *crash) leads(id string) {
 	}
 }
 
-// worksAs waits until the command of this one has written.
-func (c *crash) worksAs(id string) {
-	c.t.Helper()
-	if err := poll(func() error {
-		text, err := os.ReadFile(filepath.Join(c.dir, "journal"))
-		if err == nil && strings.Count(string(text), " "+id+" ") < 4 {
-			err = errors.New("the command does not work")
-		}
-		return err
-	}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // keeps fails the test if the lock of this one is released within a second, which is far more than a
 // release takes.
 func (c *crash) keeps(id string) {
@@ -146,13 +131,13 @@ func (c *crash) keeps(id string) {
 	}
 }
 
-// crashed checks how the history has the last term that ended.
-func (c *crash) crashed(id string) {
+// hasEnded checks how the history has the last term that ended.
+func (c *crash) hasEnded(id string, reason elector.Reason) {
 	c.t.Helper()
 	if err := poll(func() error {
 		terms, err := c.election.History(context.Background(), 5)
-		if err == nil && (len(terms) < 2 || terms[1].Candidate != id || terms[1].Reason != elector.ReasonCrashed) {
-			err = fmt.Errorf("history is %+v, want a term of %s that crashed", terms, id)
+		if err == nil && (len(terms) < 2 || terms[1].Candidate != id || terms[1].Reason != reason) {
+			err = fmt.Errorf("history is %+v, want a term of %s that ended as %s", terms, id, reason)
 		}
 		return err
 	}); err != nil {
@@ -182,57 +167,277 @@ func childrenOf(t testing.TB, pid int) (children []int) {
 	return children
 }
 
-// A mandate that is killed has its term released once nothing of the command is left, also of what left
-// its session.
-func TestCrashIsReleased(t *testing.T) {
-	c := newCrash(t)
-	a := c.run("a")
-	c.leads("a")
-	c.worksAs("a")
-	c.run("b")
-	_ = a.Process.Kill()
-	c.leads("b")
-	c.worksAs("b")
-	c.crashed("a")
-	text, err := os.ReadFile(filepath.Join(c.dir, "journal"))
+// beater is a command that notes every millisecond that it works, and when: "<who> <nanoseconds>".
+// "tree" starts another one first, which has left its parent and its session, and is deaf to SIGTERM.
+func beater() int {
+	who := os.Args[1]
+	start := func(name string) error {
+		child := exec.Command("beater", name)
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		return child.Start()
+	}
+	switch id := os.Getenv("MANDATE_ID"); who {
+	case "fork":
+		if start("daemon") != nil {
+			return 1
+		}
+		return 0
+	case "tree":
+		if start("fork") != nil {
+			return 1
+		}
+		who = id + ".command"
+	case "daemon":
+		signal.Ignore(syscall.SIGTERM)
+		who = id + ".daemon"
+	}
+	f, err := os.OpenFile("beats", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		return 1
 	}
-	if _, problems := oneAtATime(string(text)); len(problems) > 0 {
-		t.Error(problems)
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := fmt.Fprintln(f, who, time.Now().UnixNano()); err != nil {
+			return 1
+		}
+	}
+	return 0
+}
+
+// beats are when the processes of one candidate's commands have worked, in order.
+func (c *crash) beats(id string) (all map[string][]time.Time) {
+	c.t.Helper()
+	text, _ := os.ReadFile(filepath.Join(c.dir, "beats"))
+	all = map[string][]time.Time{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) != 2 || !strings.HasPrefix(f[0], id+".") || !strings.HasSuffix(line, "\n") {
+			continue
+		}
+		ns, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			c.t.Fatalf("no beat: %q", line)
+		}
+		all[f[0]] = append(all[f[0]], time.Unix(0, ns))
+	}
+	return all
+}
+
+// works waits for more beats of a candidate's command and its daemon.
+func (c *crash) works(id string) {
+	c.t.Helper()
+	was := c.beats(id)
+	if err := poll(func() error {
+		now := c.beats(id)
+		for _, who := range []string{id + ".command", id + ".daemon"} {
+			if len(now[who]) < len(was[who])+20 {
+				return fmt.Errorf("%s does not work", who)
+			}
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
-// When the reaper is killed, too, nobody knows whether all that the command has started is gone: the
-// lock is left to its lease.
-func TestCrashWithoutReaperIsLeftToTheLease(t *testing.T) {
+// releases has Redis report each deletion of the lock, with its own time of it, which is that of the machine.
+func (c *crash) releases() <-chan time.Time {
+	c.t.Helper()
+	u, err := url.Parse(c.redis.URL())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	lines := bufio.NewReader(conn)
+	if u.User != nil {
+		password, _ := u.User.Password()
+		fmt.Fprintf(conn, "AUTH %s\r\n", password)
+		_, _ = lines.ReadString('\n')
+	}
+	fmt.Fprint(conn, "MONITOR\r\n")
+	if ok, err := lines.ReadString('\n'); ok != "+OK\r\n" {
+		c.t.Fatalf("MONITOR: %q, %v", ok, err)
+	}
+	seen := make(chan time.Time, 16)
+	go func() {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			// +1700000000.123456 [0 lua] "DEL" "mandate:{e}:lock"
+			var seconds, micros int64
+			if n, _ := fmt.Sscanf(line, "+%d.%d", &seconds, &micros); n == 2 && strings.Contains(line, ` lua] "DEL" "mandate:{e}:lock"`) {
+				seen <- time.UnixMicro(seconds*1e6 + micros)
+			}
+		}
+	}()
+	return seen
+}
+
+// releasedLast checks that the lock is released after the last beat of the last process of a candidate.
+func (c *crash) releasedLast(id string, releases <-chan time.Time) {
+	c.t.Helper()
+	select {
+	case released := <-releases:
+		c.endedBefore(id, released)
+	case <-time.After(scriptTimeout):
+		c.t.Fatal("the lock is not released")
+	}
+}
+
+func (c *crash) endedBefore(id string, limit time.Time) {
+	c.t.Helper()
+	time.Sleep(20 * time.Millisecond) // for what a process would write yet
+	all := c.beats(id)
+	for who, at := range all {
+		if last := at[len(at)-1]; last.After(limit) {
+			c.t.Errorf("%s worked until %v after it had to be dead", who, last.Sub(limit))
+		}
+	}
+	if len(all) != 2 {
+		c.t.Errorf("beats of %d processes, want those of two", len(all))
+	}
+}
+
+// stateOf is what the kernel reports of a process, in one letter; "" when there is none.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
+}
+
+// Whichever process of a leader is killed or stopped, no process of its command works when the lock is
+// free. After a kill it is released at once, and otherwise not before the lease has passed.
+func TestKillMatrix(t *testing.T) {
+	const released, lapses, stays = "released", "lapses", "stays"
+	for _, tc := range []struct {
+		victims string
+		sig     syscall.Signal
+		want    string
+		reason  elector.Reason
+	}{
+		{"mandate", syscall.SIGKILL, released, elector.ReasonCrashed},
+		{"helper", syscall.SIGKILL, released, elector.ReasonFailed},
+		{"command", syscall.SIGKILL, released, elector.ReasonFailed},
+		{"mandate", syscall.SIGSTOP, lapses, ""},
+		{"helper", syscall.SIGSTOP, stays, elector.ReasonShutdown},
+		{"command", syscall.SIGSTOP, stays, elector.ReasonShutdown},
+		{"helper mandate", syscall.SIGKILL, stays, ""}, // nothing can know when the daemon is dead
+	} {
+		t.Run(tc.victims+" "+tc.sig.String(), func(t *testing.T) {
+			t.Parallel()
+			c, lease := newCrash(t), crashLease
+			if tc.want == lapses {
+				lease = 4 * time.Second
+			}
+			a := c.run("a", lease)
+			c.leads("a")
+			c.works("a")
+			c.run("b", lease)
+			helper := helpersOf(a.Process.Pid)[0]
+			pids := map[string]int{"mandate": a.Process.Pid, "helper": helper, "command": commandOf(t, helper)}
+			releases, at := c.releases(), time.Now()
+			victims := strings.Fields(tc.victims)
+			if len(victims) > 1 { // neither may act on the end of the other
+				_ = a.Process.Signal(syscall.SIGSTOP)
+			}
+			for _, victim := range victims {
+				_ = syscall.Kill(pids[victim], tc.sig)
+			}
+			switch tc.want {
+			case released:
+				c.releasedLast("a", releases)
+			case lapses:
+				c.leads("b")
+				c.works("b")
+				first := c.beats("b")["b.command"][0]
+				c.endedBefore("a", first)
+				if d := first.Sub(at); d < lease/2 {
+					t.Errorf("the next one led after %v: mandate lives, and may renew", d)
+				}
+				_ = a.Process.Signal(syscall.SIGCONT)
+			case stays:
+				c.keeps("a")
+				if tc.reason == "" {
+					return
+				}
+				_ = a.Process.Signal(syscall.SIGTERM)
+				c.releasedLast("a", releases)
+			}
+			if tc.reason != "" {
+				c.hasEnded("a", tc.reason)
+			}
+			c.leads("b")
+		})
+	}
+}
+
+// commandOf waits for the command of a helper.
+func commandOf(t testing.TB, helper int) int {
+	t.Helper()
+	for {
+		for _, pid := range childrenOf(t, helper) {
+			argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if string(argv) == "beater\x00tree\x00" {
+				return pid
+			}
+		}
+	}
+}
+
+// While Redis is away the helper of a killed mandate tries to release, until a signal ends it. While mandate
+// lives no signal ends it: a service manager or a terminal sends them to all processes.
+func TestHelperRetriesTheRelease(t *testing.T) {
 	c := newCrash(t)
-	a := c.run("a")
+	a := c.run("a", crashLease)
 	c.leads("a")
-	c.worksAs("a")
-	reapers := helpersOf(a.Process.Pid, supervise.ReaperName)
-	if len(reapers) != 1 {
-		t.Fatalf("reapers %v", reapers)
+	c.works("a")
+	helper := helpersOf(a.Process.Pid)[0]
+	lives := func() bool { s := stateOf(helper); return s != "" && s != "Z" }
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		_ = syscall.Kill(helper, sig)
 	}
-	_ = a.Process.Signal(syscall.SIGSTOP) // it must not clean up in between
-	_ = syscall.Kill(reapers[0], syscall.SIGKILL)
+	c.works("a")
+	c.redis.Kill()
 	_ = a.Process.Kill()
-	c.keeps("a")
-	for _, p := range supervise.Marked("MANDATE_ID=a", "MANDATE_ELECTION=e") {
-		_ = syscall.Kill(p.PID, syscall.SIGKILL)
+	time.Sleep(time.Second)
+	if !lives() {
+		t.Fatal("the helper does not retry")
+	}
+	if err := poll(func() error {
+		_ = syscall.Kill(helper, syscall.SIGTERM)
+		if lives() {
+			return errors.New("a signal does not end the helper")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
-// A worker that reports its terms to its supervisor has them released when it dies. The supervisor
-// exits with its code.
+// A worker that reports its terms to its supervisor has them released when it dies, once nothing is left that
+// it has started. The supervisor exits with its code.
 func TestSuperviseReleasesACrash(t *testing.T) {
 	c := newCrash(t)
-	a := c.serve("a", "supervise", "--", "mandate")
+	a := c.serve("a", "supervise", "--", "sh", "-c", `MANDATE_ID=a beater tree & exec mandate "$@"`, "worker")
 	c.leads("a")
+	c.works("a")
+	releases, worker := c.releases(), 0
+	for _, pid := range childrenOf(t, a.Process.Pid) {
+		if argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(argv), "mandate\x00") {
+			worker = pid
+		}
+	}
 	c.serve("b")
-	_ = syscall.Kill(childrenOf(t, a.Process.Pid)[0], syscall.SIGKILL)
+	_ = syscall.Kill(worker, syscall.SIGKILL)
+	c.releasedLast("a", releases)
 	c.leads("b")
-	c.crashed("a")
+	c.hasEnded("a", elector.ReasonCrashed)
 	select {
 	case <-c.ended[a]:
 	case <-time.After(scriptTimeout):

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/internal/servertest"
@@ -65,8 +64,8 @@ func newMembers(t *testing.T) *members {
 				t.Logf("%s logged:\n%s", id, log)
 			}
 		}
-		for _, p := range supervise.Marked("MANDATE_GROUP=" + m.group) { // of a test that has failed
-			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		for _, pid := range marked("MANDATE_GROUP=" + m.group) { // of a test that has failed
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		_ = q.Close()
 	})
@@ -204,7 +203,7 @@ func TestRunGroupReal(t *testing.T) {
 	// The allowance is for the start of four commands and for reading Redis; the time is logged.
 	took := m.owning(groupLease+500*time.Millisecond+10*time.Second, map[string]int{"b": 8})
 	t.Logf("b owned all %v after a was killed; the lease is %v", took, groupLease)
-	if left := supervise.Marked("MANDATE_GROUP="+m.group, "MANDATE_ID=a"); len(left) > 0 {
+	if left := marked("MANDATE_GROUP="+m.group, "MANDATE_ID=a"); len(left) > 0 {
 		t.Errorf("processes of the member that was killed live: %v", left)
 	}
 
@@ -219,7 +218,7 @@ func TestRunGroupReal(t *testing.T) {
 	if code := m.procs["b"].ProcessState.ExitCode(); code != 0 {
 		t.Errorf("b ended with %d", code)
 	}
-	if left := supervise.Marked("MANDATE_GROUP=" + m.group); len(left) > 0 {
+	if left := marked("MANDATE_GROUP=" + m.group); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	m.alone()
@@ -260,7 +259,7 @@ func TestRunGroupEndsReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.owning(scriptTimeout, map[string]int{"c": 4})
-	if left := supervise.Marked("MANDATE_GROUP="+m.group, "MANDATE_ID=b"); len(left) > 0 {
+	if left := marked("MANDATE_GROUP="+m.group, "MANDATE_ID=b"); len(left) > 0 {
 		t.Errorf("processes of the member that is suspended live: %v", left)
 	}
 	if err := m.procs["b"].Process.Signal(syscall.SIGCONT); err != nil {

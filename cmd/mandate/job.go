@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -34,14 +33,12 @@ type job struct {
 	// process that is left is killed, which may take the time kill.
 	lease, grace, kill time.Duration
 
-	releaser *supervise.Releaser // nil: none
+	nodes []string // the URLs, for the helper
+	terms *ownTerms
 
 	force <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // starts a graceful shutdown
 	log   *slog.Logger
-	aside sync.WaitGroup // the searches for escaped processes; only the exit of the program waits for them
-
-	cgroupNoted sync.Once
 }
 
 // work runs the command for one term of an election.
@@ -70,34 +67,37 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	if !ok {
 		return nil // the lease has ended already
 	}
-	mark = append(mark, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	env := append(os.Environ(), mark...)
+	env = append(env, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
-	command := supervise.Command{Path: j.path, Argv: j.argv, Env: env, Cgroup: true}
-	p, err := supervise.Start(command.For(j.releaser, termName(election, term.Token())), until)
+	terms := func() []byte { return j.terms.of(election, term.Token(), j.assigner()) }
+	p, err := supervise.Start(supervise.Command{
+		Path: j.path, Argv: j.argv, Env: env, Nodes: j.nodes, Terms: terms(), Promised: j.promised(),
+	}, until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
-		return nil // mandate was suspended meanwhile, and the guard killed the command
+		return nil // mandate was suspended meanwhile, and the helper killed the command
 	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
 	defer p.Close()
 	log = log.With("token", term.Token(), "pid", p.PID())
 	log.Info("command started")
-	j.noteCgroup(p)
 	began := time.Now()
 
-	exited, err := j.attend(ctx, term, p, log)
+	exited := j.attend(ctx, term, p, log, terms)
 	j.end(p, log)
-	if p.KilledByGuard() {
-		log.Warn("guard killed the command; mandate was suspended or too slow for its lease")
+	switch {
+	case p.KilledByHelper():
+		log.Warn("helper killed the command; mandate was suspended or too slow for its lease")
+	case p.HelperKilled():
+		log.Warn("helper process was killed, and the command with it")
 	}
-	j.aside.Go(func() { warnOfEscaped(log, mark) })
 	if !exited {
 		log.Info("command stopped", "status", statusOf(p.Status()), "ran_for", time.Since(began).Round(time.Millisecond))
-		return err
+		return nil
 	}
 	code := exitCode(p.Status())
 	level := slog.LevelInfo
@@ -120,24 +120,27 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	}
 }
 
-// noteCgroup logs once whether the command has its own cgroup. It logs at debug level: on most
-// machines no cgroup is delegated, which is not an error.
-func (j *job) noteCgroup(p *supervise.Process) {
-	j.cgroupNoted.Do(func() {
-		if dir, err := p.Cgroup(); err != nil {
-			j.log.Debug("command has no cgroup", "error", err)
-		} else {
-			j.log.Debug("command runs in its own cgroup", "cgroup", dir)
-		}
-	})
+// assigner returns the election whose terms end with this process, because they have no command.
+func (j *job) assigner() string {
+	if j.group.name == "" {
+		return ""
+	}
+	return shard.ElectionOfAssigner(j.group.name)
 }
 
-// attend waits for the end of the command or of the term, and extends the guard's deadline
+// promised returns how long an answer of this process over HTTP may hold after its death.
+func (j *job) promised() time.Duration {
+	if j.http == "" {
+		return 0
+	}
+	return j.grace
+}
+
+// attend waits for the end of the command or of the term, and extends the helper's deadline
 // meanwhile. exited reports whether the command exited on its own within a valid term.
-func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool, err error) {
+func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger, terms func() []byte) (exited bool) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
-	w := j.watchGuard(p, log)
 	stopped := p.Stopped()
 	for {
 		select {
@@ -145,22 +148,15 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 			noteStopped(log, sig)
 			stopped = nil // report this only once
 		case <-p.Exited():
-			return term.Valid() && !p.KilledByGuard(), nil
+			return term.Valid() && !p.KilledByHelper()
 		case <-ctx.Done():
-			return false, nil
-		case <-w.gone:
-			if p.GuardHasKilled() {
-				return false, nil
-			}
-			w.lost()
-		case <-w.again:
-			if err := w.replace(); err != nil {
-				return false, err
-			}
+			return false
 		case <-tick.C:
 			if until, ok := j.until(term); ok {
 				p.Extend(until)
-				w.extended()
+			}
+			if j.group.name != "" { // this process may have become the assigner
+				p.Report(terms())
 			}
 		}
 	}
@@ -172,13 +168,9 @@ func noteStopped(log *slog.Logger, sig syscall.Signal) {
 	log.Warn("command stopped by the terminal, of which it is not in the foreground", "signal", sig.String())
 }
 
-func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
-	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
-}
-
-// until returns the guard's deadline, at which the guard kills the command unless it is extended.
+// until returns the helper's deadline, at which the helper kills the command unless it is extended.
 // It is a little later than this process would kill it, and before the lease ends. ok is false when
-// the term has ended: the guard then keeps its last deadline.
+// the term has ended: the helper then keeps its last deadline.
 func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
 	// Read the clock first: if this process is suspended between the two reads, the deadline must
 	// not count from the time when it resumes.
@@ -187,17 +179,17 @@ func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
 	return now.Add(left + j.endTime()), left > 0
 }
 
-// extendEvery is how often the guard's deadline is extended: often enough for the shortest time
+// extendEvery is how often the helper's deadline is extended: often enough for the shortest time
 // that until returns.
 func (j *job) extendEvery() time.Duration { return min(j.lease/16, j.endTime()/3) }
 
-// endTime is how long the guard waits for this process to end the process tree.
+// endTime is how long the helper waits for this process to end the process tree.
 func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 
 // end stops what is left of the command and of everything that it has started: SIGTERM, the grace,
 // SIGKILL. It returns when nothing is left. The term ends grace+kill before its lease does, so the
 // processes end within the lease. The grace is shorter when this process was suspended (SIGSTOP)
-// for a part of that time.
+// for a part of that time; there is none when the helper was killed.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	// A command that has exited has mostly left no processes, and this check is faster than a scan
 	// of all processes.
@@ -206,19 +198,23 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	}
 	left := min(j.endTime(), supervise.Until(p.Until()))
 	p.Extend(supervise.Now().Add(left))
-	grace := time.NewTimer(max(0, left-j.kill/4))
+	polite := max(0, left-j.kill/4)
+	if p.HelperKilled() { // nothing else holds the deadline any more
+		polite = 0
+	}
+	grace := time.NewTimer(polite)
 	defer grace.Stop()
 	began := !p.HasExited()
 	p.Terminate()
 	if left > 0 && began {
-		log.Info("stopping the command", "grace", max(0, left-j.kill/4).Round(time.Millisecond))
+		log.Info("stopping the command", "grace", polite.Round(time.Millisecond))
 	}
 	if p.AwaitGone(grace.C, j.force) {
 		return
 	}
 	killed := time.NewTimer(j.kill)
 	defer killed.Stop()
-	if left > 0 {
+	if polite > 0 {
 		log.Warn("command did not stop in time; killing it and its descendants")
 	}
 	if p.Kill(killed.C) {
@@ -230,14 +226,6 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	if !p.Kill(giveUp.C) {
 		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", listed(p.Left()))
 		<-p.Exited()
-	}
-}
-
-// warnOfEscaped logs processes that the command has started but that are no longer its descendants.
-// It finds them by the variables in their environment.
-func warnOfEscaped(log *slog.Logger, mark []string) {
-	if found := supervise.Marked(mark...); len(found) > 0 {
-		log.Warn("processes that the command started elsewhere are still running and may overlap with the next leader", "processes", listed(found))
 	}
 }
 

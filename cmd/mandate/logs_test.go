@@ -16,7 +16,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
@@ -132,7 +131,7 @@ func TestRealLogWithoutReader(t *testing.T) {
 			t.Fatalf("no lock in %q", u.redis.Keys(context.Background(), "*").Val())
 		}
 		u.redis.Set(context.Background(), keys[0], "another's", 0)
-		u.await("stop", 1) // and not SIGKILL, from the guard
+		u.await("stop", 1) // and not SIGKILL, from the helper
 		u.redis.Del(context.Background(), keys...)
 		u.await("start ", 2)
 		u.cmd.Process.Signal(syscall.SIGTERM)
@@ -146,17 +145,6 @@ func TestRealLogReaderGoesAway(t *testing.T) {
 	servertest.NeedRedis(t)
 	u := startUnread(t, false, "20s", "5s")
 	u.reader.Close()
-	for _, guard := range helpersOf(u.cmd.Process.Pid, supervise.GuardName) {
-		syscall.Kill(guard, syscall.SIGKILL) // which is logged
-	}
-	if err := poll(func() error {
-		if len(helpersOf(u.cmd.Process.Pid, supervise.GuardName)) == 0 {
-			return errors.New("no other guard")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
 	u.cmd.Process.Signal(syscall.SIGTERM)
 	u.ends()
 	u.await("start ", 1)

@@ -20,13 +20,8 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
-// helpers maps the names of helper processes of `run` to their main functions. A helper is this
-// program started under another name. The guard and the reaper are missing here, because package
-// supervise knows them.
-var helpers = map[string]func(){supervise.ReleaserName: releaserMain}
-
 func main() {
-	if supervise.Dispatch(helpers) {
+	if supervise.Dispatch() {
 		return
 	}
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

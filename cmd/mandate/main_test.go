@@ -21,7 +21,7 @@ import (
 // TestMain lets the test binary stand in for the program itself, and for the
 // helpers that it starts.
 func TestMain(m *testing.M) {
-	if supervise.Dispatch(helpers) {
+	if supervise.Dispatch() {
 		return
 	}
 	logOfRedis() // before any test makes a connection
@@ -44,6 +44,7 @@ func (f foreground) Run() int {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTIN, syscall.SIGTTOU) // of these Go does not know it
 	return f.M.Run()
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,7 +44,7 @@ func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
 		last := time.Now()
 		ts.Check(poll(func() error {
 			at := time.Now()
-			// What a busy machine lets this process wait, it lets the guard wait, too.
+			// What a busy machine lets this process wait, it lets the helper wait, too.
 			if late := at.Sub(last) - pollEvery; late > pollEvery {
 				limit = limit.Add(late)
 			}
@@ -85,32 +86,31 @@ func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// guard NAME puts the number of a candidate's guard into $GUARD.
-func cmdGuard(ts *testscript.TestScript, _ bool, args []string) {
-	parent := valuesOf(ts).candidates[args[0]].cmd.Process.Pid
-	ts.Check(poll(func() error {
-		guards := helpersOf(parent, supervise.GuardName)
-		if len(guards) != 1 {
-			return fmt.Errorf("the guards of %s: %v", args[0], guards)
-		}
-		ts.Setenv("GUARD", strconv.Itoa(guards[0]))
-		return nil
-	}))
+// helpersOf are the living helpers of a mandate.
+func helpersOf(mandate int) (pids []int) {
+	return processesWhere(func(dir string) bool {
+		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		f := strings.Fields(rest) // state, parent
+		return string(argv) == supervise.HelperName+"\x00" && len(f) > 1 && f[1] == strconv.Itoa(mandate)
+	})
 }
 
-// helpersOf are the living children of a process with this argv[0].
-func helpersOf(parent int, name string) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		argv, _ := os.ReadFile(file)
-		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		f := strings.Fields(rest)
-		if string(argv) != name+"\x00" || len(f) < 2 || f[1] != strconv.Itoa(parent) {
-			continue
+// marked are the processes whose environment holds all of env: what a command has started, wherever it is.
+func marked(env ...string) (pids []int) {
+	return processesWhere(func(dir string) bool {
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		return !slices.ContainsFunc(env, func(v string) bool { return !strings.Contains("\x00"+string(environ), "\x00"+v+"\x00") })
+	})
+}
+
+func processesWhere(is func(dir string) bool) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && is(dir) {
+			pids = append(pids, pid)
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		pids = append(pids, pid)
 	}
 	return pids
 }
@@ -120,16 +120,16 @@ func isZombie(pid int) bool {
 	return strings.Contains(string(stat), ") Z ")
 }
 
-// The guard's deadline is extended often enough for the shortest that until gives, with any
+// The helper's deadline is extended often enough for the shortest that until gives, with any
 // grace: after a step of the wall clock that is endTime.
-func TestGuardIsExtendedInTime(t *testing.T) {
+func TestHelperIsExtendedInTime(t *testing.T) {
 	for _, lease := range []time.Duration{50 * time.Millisecond, 10 * time.Second, time.Hour} {
 		for _, grace := range []time.Duration{0, lease / 100, lease / 3} {
 			j := &job{lease: lease, grace: grace, kill: killTime(lease)}
 			// It gives mandate the whole grace to end the command, and keeps within what
 			// the term ends before its lease does.
 			if j.endTime() <= j.grace || j.endTime() >= j.grace+j.kill {
-				t.Errorf("lease %v, grace %v: the guard waits for %v, of %v", lease, grace, j.endTime(), j.grace+j.kill)
+				t.Errorf("lease %v, grace %v: the helper waits for %v, of %v", lease, grace, j.endTime(), j.grace+j.kill)
 			}
 			if j.extendEvery() > j.endTime()/2 {
 				t.Errorf("lease %v, grace %v: extended every %v to %v", lease, grace, j.extendEvery(), j.endTime())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const runHelp = `Run COMMAND only while this candidate leads, and campaign again when the term
@@ -27,15 +26,14 @@ SIGHUP, COMMAND and every process that it started get SIGTERM, and SIGKILL after
 --grace: always before another candidate can lead. The lock is released when
 none of these processes is left. A second signal to mandate kills them at once.
 Processes that COMMAND leaves behind when it exits are stopped in the same way.
-If mandate itself is killed (-9), or stopped beyond its lease, two small helper
-processes kill them; a guard that is killed is replaced. On Linux a third one
-releases the lock of a mandate that was killed, when none of them is left.
+If mandate itself is killed (-9), or stopped beyond its lease, a small helper
+process, COMMAND's parent, kills them. On Linux it also releases the lock of a
+mandate that was killed, when none of them is left. If the helper is killed,
+mandate kills them, and the term ends.
 
 On Linux these are all descendants of COMMAND, even those that left its process
-group, session or parent (timeout, set -m, setsid, daemons). If a cgroup v2 was
-delegated to mandate (Delegate=yes in a systemd unit, a container with a
-writable /sys/fs/cgroup), they are all members of COMMAND's own cgroup, even
-processes of other users. On other systems it is COMMAND's process group only.
+group, session or parent (timeout, set -m, setsid, daemons). On other systems
+it is COMMAND's process group only.
 
 Probes. --probe-* check the running command, and only while it runs.
 --candidate-probe-* are checked at all times: a candidate whose probe fails does
@@ -48,13 +46,12 @@ while COMMAND here runs on, for --warm-timeout at most. One whose command fails
 is passed over. It is not run before an unplanned election.
 
 What mandate run cannot protect against:
-  - processes of another user (sudo), unless mandate is root or has a cgroup,
-    and processes that other programs start for COMMAND (docker run,
-    systemd-run, at): they are not stopped. Those found are named in the log;
-  - mandate and its helpers mandate-guard and mandate-reaper stopped together
-    (kill -STOP), or a suspended machine: COMMAND may then overlap with the next
-    leader's. If mandate and mandate-reaper are killed together, COMMAND dies
-    too on Linux, but its children only if it has a cgroup;
+  - processes of another user (sudo), unless mandate is root, and processes that
+    other programs start for COMMAND (docker run, systemd-run, at): they are not
+    stopped;
+  - mandate and its mandate-helper stopped together (kill -STOP), or a suspended
+    machine: COMMAND may then overlap with the next leader's. If both are killed
+    together, COMMAND dies too on Linux, but not its children;
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
@@ -64,7 +61,7 @@ COMMAND for every shard that it owns, which also gets
   MANDATE_SHARD, MANDATE_SHARDS  the shard, from 0, and how many there are
   MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP/SHARD
 Each COMMAND lives as long as its own shard's lease, with a token, probes and
-helper processes of its own (two, some 6 MB of memory). {shard} in a --probe-*
+a helper process of its own (some 4 MB of memory). {shard} in a --probe-*
 stands for the number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
 signal each shard is stopped when another member is ready to run it; after one
@@ -137,10 +134,8 @@ func (a *app) runCommand() *cobra.Command {
 		if err := supervise.Supported(); err != nil {
 			return err
 		}
-		defer a.openReleaser()()
-		if j, err = a.job(cmd, &o, args); err == nil {
-			j.releaser = a.releaser
-		}
+		defer a.openTerms()()
+		j, err = a.job(cmd, &o, args)
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -166,8 +161,6 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	defer end()
 	j.force = force
 	supervise.Adopt()
-	defer a.startReleaser(a.secrets(j))()
-	defer j.aside.Wait()
 	var working sync.RWMutex
 	ended := make(chan error, 1)
 	go func() {
@@ -186,15 +179,6 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	working.Lock()
 	defer working.Unlock()
 	return awaitForced(ended)
-}
-
-// secrets returns what the releaser process needs to know.
-func (a *app) secrets(j *job) secrets {
-	s := secrets{URLs: withAbsoluteFiles(a.opened)}
-	if j.group.name != "" {
-		s.Assigner = shard.ElectionOfAssigner(j.group.name)
-	}
-	return s
 }
 
 // during wraps work so that it holds the lock for reading while it runs.
@@ -243,5 +227,6 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, er
 	return &job{
 		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
 		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(o.attr()),
+		nodes: a.opened, terms: a.terms,
 	}, nil
 }

@@ -89,7 +89,7 @@ func setupScript(env *testscript.Env) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, c := range v.candidates {
-			_ = c.cmd.Process.Kill() // its guard then ends the command
+			_ = c.cmd.Process.Kill() // its helper then ends the command
 			<-c.done
 		}
 	})
@@ -102,7 +102,6 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"signal":    cmdSignal,
 	"ended":     cmdEnded,
 	"leader":    cmdLeader,
-	"guard":     cmdGuard,
 	"dead":      cmdDead,
 	"deadfile":  cmdDeadFile,
 	"reaped":    cmdReaped,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -87,7 +86,7 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	var terms supervisor.Terms
 	closed := make(chan struct{}) // closed when no process holds the pipe any more
 	go func() {
-		if w.Follow(func(pipe io.Reader) error { return terms.Follow(pipe, nil) }) == nil {
+		if w.Follow(terms.Follow) == nil {
 			close(closed)
 		}
 	}()

@@ -2,14 +2,11 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,58 +15,6 @@ import (
 
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
-
-// The terms that are released are those with their reaper's word, and nobody else's.
-func TestReleaserNeedsTheReapersWord(t *testing.T) {
-	elected := func(election string, token uint64) string {
-		b, err := json.Marshal(map[string]any{"elected": map[string]any{"prefix": "p", "election": election, "incarnation": "i", "attempt": 1, "token": token}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b) + "\n"
-	}
-	both := elected("e", 7) + elected("g/assigner", 8)
-	for name, c := range map[string]struct {
-		text, assigner string
-		want           int
-	}{
-		"no word":                      {both, "", 0},
-		"a word":                       {both + "gone 7 e\n", "", 1},
-		"the word came first":          {"gone 7 e\n" + both, "", 1},
-		"a word of an earlier term":    {both + "gone 6 e\n", "", 0},
-		"a word of another election":   {both + "gone 7 f\n", "", 0},
-		"half a word":                  {both + "gone 7 e", "", 0},
-		"the assigner has no command":  {both, "g/assigner", 1},
-		"that of another group has":    {both, "h/assigner", 0},
-		"both":                         {both + "gone 7 e\n", "g/assigner", 2},
-		"an election without its name": {elected("", 7), "", 0},
-	} {
-		var l ledger
-		if err := l.follow(strings.NewReader(c.text)); err != nil {
-			t.Fatal(err)
-		}
-		if n := l.free(c.assigner).Len(); n != c.want {
-			t.Errorf("%s: %d terms are released, want %d", name, n, c.want)
-		}
-	}
-}
-
-// The releaser works in the root directory, so that no file system is busy with it; it finds the
-// files that were named from where mandate works.
-func TestReleaserFindsFilesFromTheRoot(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	got := withAbsoluteFiles([]string{
-		"redis://h:6379", "rediss://u:p%40w@h:6379/2?ca_file=ca.pem&key_file=/k", "redis://h?password_file=sub%2Fx", "%zz",
-	})
-	want := []string{
-		"redis://h:6379", "rediss://u:p%40w@h:6379/2?" + url.Values{"ca_file": {dir + "/ca.pem"}, "key_file": {"/k"}}.Encode(),
-		"redis://h?" + url.Values{"password_file": {dir + "/sub/x"}}.Encode(), "%zz",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
 
 // A worker's supervisor exits with the worker's code once nothing is left that it has started: also a
 // process that has left its session, and is deaf to SIGTERM.
@@ -166,7 +111,9 @@ func TestSuperviseLeavesIgnoredWhatNohupHasIgnored(t *testing.T) {
 // Regression: in a new namespace of processes with the old /proc, as of unshare(1) without --mount-proc, the
 // supervisor took the children of the machine's process 1 for its own, and killed processes by their numbers.
 func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
-	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "setsid sleep 60 & exit 7")
+	// The process must have left the group, which is all that is known without /proc, when the worker ends.
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "setsid sh -c '>left; exec sleep 60' & until [ -e left ]; do sleep 0.01; done; exit 7")
+	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))

@@ -37,7 +37,7 @@ func Example() {
 	_ = end.Close() // the worker's is the only one now
 
 	var terms supervisor.Terms
-	if err := terms.Follow(reports, nil); err != nil { // until the worker has ended
+	if err := terms.Follow(reports); err != nil { // until the worker has ended
 		panic(err)
 	}
 	ended := worker.Wait() // it is dead

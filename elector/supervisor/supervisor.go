@@ -31,9 +31,6 @@ import (
 // marks the pipe close-on-exec, so that programs started by the process inherit neither.
 const Variable = supervised.Variable
 
-// MaxLine is the length, in bytes, of the longest line that is written to the pipe in one piece.
-const MaxLine = supervised.MaxLine
-
 // Terms are the terms that a process has reported and not yet released. The zero value has none.
 // Safe for concurrent use.
 type Terms struct {
@@ -49,18 +46,16 @@ type termKey struct{ prefix, election, incarnation string }
 func keyOf(t *supervised.Term) termKey { return termKey{t.Prefix, t.Election, t.Incarnation} }
 
 // Follow reads the pipe until its end, which comes when no process holds the pipe open for writing
-// any more. It passes lines that are not an Elector's to other, unless that is nil.
-func (ts *Terms) Follow(pipe io.Reader, other func(line []byte)) error {
-	lines := bufio.NewReaderSize(pipe, 16*MaxLine)
+// any more. It skips lines that are not an Elector's.
+func (ts *Terms) Follow(pipe io.Reader) error {
+	lines := bufio.NewReaderSize(pipe, 16*supervised.MaxLine)
 	for long := false; ; {
 		line, err := lines.ReadSlice('\n')
 		switch {
-		case err == nil && long: // the end of an overlong line, which is not an Elector's, is no line of its own
+		case err == nil && !long:
+			ts.note(line)
+		case err == nil: // the end of an overlong line, which is not an Elector's, is no line of its own
 			long = false
-		case err == nil:
-			if !ts.note(line) && other != nil {
-				other(line)
-			}
 		case errors.Is(err, bufio.ErrBufferFull):
 			long = true
 		case errors.Is(err, io.EOF):
@@ -71,11 +66,11 @@ func (ts *Terms) Follow(pipe io.Reader, other func(line []byte)) error {
 	}
 }
 
-// note processes one line. It returns false for a line that is not an Elector's.
-func (ts *Terms) note(line []byte) bool {
+// note processes one line.
+func (ts *Terms) note(line []byte) {
 	var m supervised.Message
 	if json.Unmarshal(line, &m) != nil {
-		return false
+		return
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -93,10 +88,7 @@ func (ts *Terms) note(line []byte) bool {
 		ts.members[*m.Joined] = true
 	case m.Left != nil:
 		delete(ts.members, *m.Left)
-	default:
-		return false
 	}
-	return true
 }
 
 // Len returns the number of terms.
@@ -123,15 +115,20 @@ func (ts *Terms) Empty() bool {
 	return len(ts.terms)+len(ts.members) == 0
 }
 
-// Keep drops the terms for which gone returns false: their locks expire with their leases.
-func (ts *Terms) Keep(gone func(election string, token uint64) bool) {
+// Lines returns the members, and the terms for which of returns true, as lines that Follow reads: for
+// a process that passes its own reports on to its supervisor.
+func (ts *Terms) Lines(of func(election string, token uint64) bool) (lines []byte) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	for k, t := range ts.terms {
-		if !gone(t.Election, t.Token) {
-			delete(ts.terms, k)
+	for _, t := range ts.terms {
+		if of(t.Election, t.Token) {
+			lines = append(lines, supervised.Message{Elected: &t}.Line()...)
 		}
 	}
+	for m := range ts.members {
+		lines = append(lines, supervised.Message{Joined: &m}.Line()...)
+	}
+	return lines
 }
 
 // Release releases all terms on the nodes of q, and removes the members from their groups, all

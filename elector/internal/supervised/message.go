@@ -51,8 +51,8 @@ type Member struct {
 // lines of two writers would mix.
 const MaxLine = 4096
 
-// line returns the message as a line; nil if it is too long.
-func (m Message) line() []byte {
+// Line returns the message as a line; nil if it is too long.
+func (m Message) Line() []byte {
 	b, err := json.Marshal(m)
 	if err != nil || len(b)+1 > MaxLine {
 		return nil

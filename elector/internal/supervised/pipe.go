@@ -96,7 +96,7 @@ func (p *Pipe) Left(m Member) {
 // checks the pipe first, because a program that closes all inherited files may have opened another
 // file with the same descriptor since.
 func (p *Pipe) send(m Message) {
-	if line := m.line(); line != nil && check(p.fd, p.inode) == nil {
+	if line := m.Line(); line != nil && check(p.fd, p.inode) == nil {
 		writeNow(p.fd, line)
 	}
 }

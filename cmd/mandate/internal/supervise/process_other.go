@@ -16,20 +16,11 @@ func Supported() error { return errors.New("mandate run works on Unix only") }
 
 func nanoseconds() int64 { return time.Now().UnixNano() }
 
-// GuardMain is the main function of the guard process.
-func GuardMain() {}
-
-// ReaperMain is the main function of the reaper process.
-func ReaperMain() {}
-
 // Adopt does nothing here.
 func Adopt() {}
 
-// Dispatch returns false: this system has no helpers.
-func Dispatch(map[string]func()) (was bool) { return false }
-
-// Marked finds nothing here.
-func Marked(...string) []Living { return nil }
+// Dispatch returns false: this system has no helper.
+func Dispatch() (was bool) { return false }
 
 // Process is a running command.
 type Process struct{}
@@ -42,14 +33,11 @@ func (*Process) Exited() <-chan struct{}                          { return nil }
 func (*Process) Status() (ws syscall.WaitStatus)                  { return ws }
 func (*Process) Stopped() <-chan syscall.Signal                   { return nil }
 func (*Process) HasExited() bool                                  { return true }
-func (*Process) Cgroup() (string, error)                          { return "", nil }
 func (*Process) Extend(Instant)                                   {}
 func (*Process) Until() Instant                                   { return 0 }
-func (*Process) GuardGone() <-chan struct{}                       { return nil }
-func (*Process) GuardPID() int                                    { return 0 }
-func (*Process) ReplaceGuard() error                              { return Supported() }
-func (*Process) GuardHasKilled() bool                             { return false }
-func (*Process) KilledByGuard() bool                              { return false }
+func (*Process) KilledByHelper() bool                             { return false }
+func (*Process) HelperKilled() bool                               { return false }
+func (*Process) Report([]byte)                                    {}
 func (*Process) Terminate()                                       {}
 func (*Process) AwaitGone(<-chan time.Time, <-chan struct{}) bool { return true }
 func (*Process) Kill(<-chan time.Time) bool                       { return true }

@@ -18,11 +18,11 @@ type limits struct {
 	files  uint64 // open files of this process
 }
 
-// These are what one command needs at least, rounded up: its guard and its reaper have up to ten
-// threads each, and mandate holds their pipes.
+// These are what one command needs at least, rounded up: its helper has up to ten threads, and mandate
+// holds its pipes.
 const (
-	tasksOfOne = 16
-	filesOfOne = 8
+	tasksOfOne = 12
+	filesOfOne = 4
 	filesOfAll = 100 // connections to Redis, HTTP clients
 )
 
@@ -35,9 +35,9 @@ func (l limits) room(commands int) error {
 	files := uint64(max(commands, 0))*filesOfOne + filesOfAll
 	switch {
 	case tasks > l.tasks:
-		return fmt.Errorf("%d commands with their helpers are %d processes and threads, and ulimit -u allows %d: raise it (LimitNPROC= in a systemd unit)", commands, tasks, l.tasks)
+		return fmt.Errorf("%d commands with a helper each are %d processes and threads, and ulimit -u allows %d: raise it (LimitNPROC= in a systemd unit)", commands, tasks, l.tasks)
 	case tasks > l.cgroup:
-		return fmt.Errorf("%d commands with their helpers are %d processes and threads, and pids.max of the cgroup allows %d: raise it (TasksMax= in a systemd unit, --pids-limit of a container)", commands, tasks, l.cgroup)
+		return fmt.Errorf("%d commands with a helper each are %d processes and threads, and pids.max of the cgroup allows %d: raise it (TasksMax= in a systemd unit, --pids-limit of a container)", commands, tasks, l.cgroup)
 	case files > l.files:
 		return fmt.Errorf("%d commands need %d open files, and ulimit -n allows %d: raise it (LimitNOFILE= in a systemd unit)", commands, files, l.files)
 	}
@@ -54,16 +54,14 @@ func readLimits() limits {
 		l.files = r.Cur
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	dir, err := findCgroup(string(groups), string(mounts))
-	for ; err == nil; dir = filepath.Dir(dir) {
-		text, rerr := os.ReadFile(filepath.Join(dir, "pids.max"))
-		if rerr != nil { // the root cgroup has no limit
-			break
+	_, path, _ := strings.Cut(string(groups), "0::") // of version 2
+	for dir := filepath.Join("/sys/fs/cgroup", strings.TrimSpace(path)); ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(dir, "pids.max"))
+		if err != nil { // the root cgroup has no limit
+			return l
 		}
-		if n, nerr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); nerr == nil { // otherwise it is "max"
+		if n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil { // otherwise it is "max"
 			l.cgroup = min(l.cgroup, n)
 		}
 	}
-	return l
 }

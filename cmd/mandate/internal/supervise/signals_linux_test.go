@@ -1,12 +1,10 @@
 package supervise
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // The command starts with the signals that this process was started with, whatever
@@ -18,19 +16,9 @@ func TestCommandInheritsNoSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "status")
-	p, _ := start(t, time.Hour, 0, show+" >"+file)
+	p, _ := start(t, 0, show+" >"+file)
 	<-p.Exited()
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
 		t.Errorf("the command ignores or blocks %q, want %q (%v)", got, want, err)
-	}
-}
-
-// The guard lives as long as the command, and must not keep the folder busy in which
-// mandate was started: it could not be unmounted.
-func TestGuardKeepsNoFolderBusy(t *testing.T) {
-	t.Chdir(t.TempDir())
-	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; exec sleep 1000")
-	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.GuardPID())); err != nil || dir != "/" {
-		t.Errorf("the guard is in %q, %v", dir, err)
 	}
 }

@@ -1,9 +1,12 @@
 package supervise
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,138 +37,130 @@ func everyLeaver() string {
 }
 
 // everyWay starts a stubborn process in each way, and then the command itself.
-func everyWay(t *testing.T, until time.Duration, last string) (*Process, []int) {
+func everyWay(t *testing.T, last string) (*Process, []int) {
 	t.Helper()
-	return start(t, until, len(leavers)+1, everyLeaver()+"echo $$ >>$PIDS; "+last)
+	return start(t, len(leavers)+1, everyLeaver()+"echo $$ >>$PIDS; "+last)
 }
 
-// Whatever a script starts ends with the term, also what left its process group, its
-// session or its parent.
+// stop stops a process, and waits until it is stopped: kill(2) returns before that.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	await(t, "the stop", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return strings.Contains(string(stat), ") T ")
+	})
+}
+
+// Whatever a script starts ends with the term, also what left its process group, its session or its
+// parent, and whoever ends it; and the commands of other terms don't.
 func TestWholeTreeIsEnded(t *testing.T) {
-	for name, way := range leavers {
-		if t.Failed() { // a failure takes as long as our waitLimit: one is enough to know
-			return
-		}
+	Adopt()
+	kill := func(t *testing.T, p *Process) { p.Kill(time.After(waitLimit)) }
+	for name, c := range map[string]struct {
+		last string
+		end  func(t *testing.T, p *Process)
+	}{
+		"mandate ends it":        {"sleep 60", kill},
+		"the command has ended":  {"exit 3", kill},
+		"its deadline passes":    {"sleep 60", func(_ *testing.T, p *Process) { p.Extend(Now()) }},
+		"mandate is dead":        {"sleep 60", func(_ *testing.T, p *Process) { p.orders.Close() }}, // as the kernel does it
+		"mandate gives up":       {"sleep 60", func(_ *testing.T, p *Process) { p.Close() }},
+		"its helper was stopped": {"sleep 60", func(t *testing.T, p *Process) { stop(t, p.tree.root); kill(t, p) }},
+		"its helper was killed":  {"sleep 60", func(t *testing.T, p *Process) { syscall.Kill(p.tree.root, syscall.SIGKILL); kill(t, p) }},
+		"mandate is out of file descriptors": {"sleep 60", func(t *testing.T, p *Process) {
+			giveBack := outOfFiles(t)
+			defer giveBack()
+			kill(t, p)
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			sibling(t)
-			p, pids := start(t, time.Hour, 2, stubborn+way+"\necho $$ >>$PIDS; sleep 60")
-			if p.Terminate(); p.AwaitGone(time.After(100*time.Millisecond), nil) {
-				t.Fatal("said to be gone while a process that ignores SIGTERM lives")
+			beside, besides := everyWay(t, "sleep 60")
+			p, pids := everyWay(t, c.last)
+			if c.last != "sleep 60" {
+				<-p.Exited()
+				if p.Status().ExitStatus() != 3 {
+					t.Errorf("the command ended with %v, want 3", p.Status())
+				}
 			}
-			if len(p.Left()) == 0 {
-				t.Error("what is left is not listed")
+			if p.Terminate(); p.AwaitGone(time.After(50*time.Millisecond), nil) {
+				t.Fatal("said to be gone while processes that ignore SIGTERM live")
 			}
-			if !p.Kill(time.After(waitLimit)) {
-				t.Fatal("not gone after SIGKILL")
+			if len(p.Left()) < len(leavers) {
+				t.Errorf("what is left is not listed: %v of %v", p.Left(), pids)
 			}
-			noneLeft(t, pids)
+			c.end(t, p)
+			if !p.AwaitGone(time.After(waitLimit), nil) {
+				t.Fatal("something is left")
+			}
+			for _, pid := range pids {
+				if !gone(pid) {
+					t.Errorf("process %d lives", pid)
+				}
+			}
+			for _, pid := range besides {
+				if gone(pid) {
+					t.Errorf("process %d of another command was killed", pid)
+				}
+			}
+			if beside.HasExited() || closed(beside.gone) {
+				t.Error("another command has ended, or its helper")
+			}
 		})
 	}
 }
 
-// The same for what a command leaves behind that ends by itself.
-func TestLeftBehindIsEnded(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "exit 3")
-	<-p.Exited()
-	if p.Status().ExitStatus() != 3 {
-		t.Errorf("the command ended with %v, want 3", p.Status())
+// gone reports whether a process has ended, whoever is to reap it.
+func gone(pid int) bool { p, ok := readProcess(pid); return !ok || p.dead }
+
+// outOfFiles leaves this process no file descriptor to open until it is given back.
+func outOfFiles(t *testing.T) (giveBack func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
 	}
-	if p.AwaitGone(time.After(50*time.Millisecond), nil) {
-		t.Fatal("said to be gone with the command itself")
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: was.Max}); err != nil {
+		t.Fatal(err)
 	}
-	if !p.Kill(time.After(waitLimit)) {
-		t.Fatal("not gone after SIGKILL")
-	}
-	noneLeft(t, pids)
+	giveBack = func() { syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) }
+	t.Cleanup(giveBack)
+	return giveBack
 }
 
-// The guard ends the whole tree when mandate is silent.
-func TestGuardEndsTheWholeTree(t *testing.T) {
-	sibling(t)
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	p.Extend(Now())
-	if !p.AwaitGone(time.After(waitLimit), nil) {
-		t.Fatal("something is left")
+// Nothing is started without a helper.
+func TestStartWithoutAHelper(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "started")
+	giveBack := outOfFiles(t)
+	_, err := Start(Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "touch " + file}, Env: os.Environ()}, Now().Add(time.Hour))
+	giveBack()
+	if !errors.Is(err, ErrStart) || !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("Start: %v", err)
 	}
-	noneLeft(t, pids)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the command was started")
+	}
 }
 
-// So does the reaper when mandate is dead, with no guard at all.
-func TestReaperEndsTheTreeOfADeadMandate(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	p.Close() // the guard's end, and that of the pipe: as when all of us are killed
-	if !p.AwaitGone(time.After(waitLimit), nil) {
-		t.Fatal("something is left")
-	}
-	noneLeft(t, pids)
-}
-
-// And when mandate is silent and there is no guard: somebody has killed it meanwhile.
-func TestReaperEndsTheTreeOfAStoppedMandate(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	p.guard.dismiss()
-	p.Extend(Now().Add(100 * time.Millisecond))
-	if !p.AwaitGone(time.After(waitLimit), nil) {
-		t.Fatal("something is left")
-	}
-	noneLeft(t, pids)
-}
-
-// A reaper that is killed takes the command with it, and we inherit the rest.
-func TestKilledReaper(t *testing.T) {
+// What a killed helper has left is reaped, too. What the killed helpers of two commands have left ends
+// with the first of them that ends: it can't be told whose it is, and neither may live.
+func TestKilledHelpersOfTwoCommands(t *testing.T) {
 	Adopt()
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	syscall.Kill(p.tree.root, syscall.SIGKILL)
-	<-p.Exited()
-	if !killed(p.Status()) {
-		t.Errorf("the command ended with %v, want killed", p.Status())
+	a, as := everyWay(t, "sleep 60")
+	b, bs := everyWay(t, "sleep 60")
+	for _, p := range []*Process{a, b} {
+		syscall.Kill(p.tree.root, syscall.SIGKILL)
+		<-p.gone
+		if !killed(p.Status()) || !p.HelperKilled() || p.KilledByHelper() {
+			t.Errorf("the command ended with %v, want killed with its helper", p.Status())
+		}
 	}
-	if p.AwaitGone(time.After(50*time.Millisecond), nil) {
-		t.Fatal("said to be gone while processes live")
-	}
-	if !p.Kill(time.After(waitLimit)) {
+	if !a.Kill(time.After(waitLimit)) || !b.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("not gone after SIGKILL")
 	}
-	if closed(p.GuardGone()) {
-		t.Error("the guard was killed, too")
-	}
-	for _, pid := range pids {
+	for _, pid := range append(as, bs...) {
 		await(t, "the end of an orphan, which is reaped", func() bool { reapAdopted(); return reaped(pid) })
-	}
-}
-
-// The guard does the same when we are stopped just then.
-func TestGuardOfAKilledReaper(t *testing.T) {
-	cmd, pids := felled(t, syscall.SIGSTOP, everyLeaver()+"echo $$ >>$PIDS; sleep 60", len(leavers)+1)
-	mandate := tree{root: cmd.Process.Pid, start: identify(cmd.Process.Pid)}
-	for _, pid := range pids {
-		await(t, "the end of an orphan", func() bool { l, ok := readProcess(pid); return !ok || l.dead })
-	}
-	if !mandate.rootStopped() {
-		t.Error("mandate goes on")
-	}
-}
-
-// A reaper that somebody has stopped is no obstacle.
-func TestStoppedReaper(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	stop(p.tree.root)
-	if !p.Kill(time.After(waitLimit)) {
-		t.Fatal("not gone after SIGKILL")
-	}
-	noneLeft(t, pids)
-}
-
-// Nor for the guard.
-func TestGuardOfAStoppedReaper(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 60")
-	stop(p.tree.root)
-	p.Extend(Now())
-	if !p.AwaitGone(time.After(waitLimit), nil) {
-		t.Fatal("the guard waits for a stopped reaper")
-	}
-	for _, pid := range pids {
-		await(t, "the end", func() bool { l, ok := readProcess(pid); return !ok || l.dead })
 	}
 }
 
@@ -177,7 +172,7 @@ func TestGrowingTree(t *testing.T) {
 	if err := os.WriteFile(grow, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := start(t, time.Hour, 10, "sh "+grow+"; sleep 60")
+	p, _ := start(t, 10, "sh "+grow+"; sleep 60")
 	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
@@ -186,7 +181,7 @@ func TestGrowingTree(t *testing.T) {
 // What is read of /proc is right, whatever a process calls itself.
 func TestLooksAtProc(t *testing.T) {
 	me, ok := readProcess(os.Getpid())
-	if !ok || me.pid != os.Getpid() || me.parent != os.Getppid() || me.dead || me.group != unix.Getpgrp() || me.start == 0 {
+	if !ok || me.pid != os.Getpid() || me.parent != os.Getppid() || me.dead || me.group != syscall.Getpgrp() || me.start == 0 {
 		t.Errorf("%+v, %v", me, ok)
 	}
 	if _, ok := readProcess(1 << 30); ok {
@@ -195,6 +190,10 @@ func TestLooksAtProc(t *testing.T) {
 	odd := []byte("42 (a) b (c) Z 1 7 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 987654 0 0")
 	if p, ok := parseStat(odd); !ok || p != (process{pid: 42, parent: 1, group: 7, start: 987654, name: "a) b (c", dead: true}) {
 		t.Errorf("%+v, %v", p, ok)
+	}
+	threads := bytes.Replace(odd, []byte(" 20 0 1 0 "), []byte(" 20 0 3 0 "), 1)
+	if p, ok := parseStat(threads); !ok || p.dead {
+		t.Errorf("a process whose main thread has ended, and others have not, is taken for dead: %+v, %v", p, ok)
 	}
 	for _, bad := range []string{"", "1", "1 (", "1 (a", ")(", "1 (a) S 1 2", "x (a) S 1 7 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 9"} {
 		if _, ok := parseStat([]byte(bad)); ok {
@@ -207,7 +206,7 @@ func TestBelow(t *testing.T) {
 	// 6 is a child of the root, so that it can be spared; 5 is none.
 	all := []process{{pid: 2, parent: 1}, {pid: 3, parent: 2}, {pid: 4, parent: 3, dead: true}, {pid: 5, parent: 4}, {pid: 6, parent: 2}, {pid: 7, parent: 6}, {pid: 8, parent: 1}}
 	got := map[int]bool{}
-	for _, p := range below(all, 2, func(p process) bool { return p.pid == 6 || p.pid == 5 }) {
+	for _, p := range below(all, 2, map[int]bool{5: true, 6: true}) {
 		got[p.pid] = true
 	}
 	if len(got) != 2 || !got[3] || !got[5] {
@@ -218,34 +217,11 @@ func TestBelow(t *testing.T) {
 // A number that was given out again is not the process that had it.
 func TestOnlyTheSameProcess(t *testing.T) {
 	cmd := sibling(t)
-	start := identify(cmd.Process.Pid)
-	for _, wrong := range []uint64{start + 1, 0} {
+	p, _ := readProcess(cmd.Process.Pid)
+	for _, wrong := range []uint64{p.start + 1, 0} {
 		if err := signalOne(process{pid: cmd.Process.Pid, start: wrong}, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("another process of that number was signalled: %v", err)
 		}
-		if (tree{root: cmd.Process.Pid, start: wrong}).rootLives() {
-			t.Error("taken for another process")
-		}
-	}
-	if !(tree{root: cmd.Process.Pid, start: start}).rootLives() {
-		t.Error("the process itself is not recognized")
-	}
-}
-
-// What the command has started by way of others is found by its environment.
-func TestMarked(t *testing.T) {
-	if found := Marked("SUPERVISE_TEST=1"); len(found) != 0 {
-		t.Fatalf("found %v", found)
-	}
-	t.Setenv("SUPERVISE_TEST", "1")
-	t.Setenv("SUPERVISE_TEST_B", "22")
-	cmd := sibling(t)
-	await(t, "the process", func() bool { // it has our environment until exec gives it its own
-		found := Marked("SUPERVISE_TEST=1", "SUPERVISE_TEST_B=22")
-		return len(found) == 1 && found[0] == Living{cmd.Process.Pid, "sleep"}
-	})
-	if found := Marked("SUPERVISE_TEST=1", "SUPERVISE_TEST_B=2"); len(found) != 0 {
-		t.Errorf("found %v by a part of a value", found)
 	}
 }
 

@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -29,13 +31,42 @@ type Worker struct {
 	gone    chan struct{} // closed when this process has no child left
 }
 
+// ReportPipe makes the pipe on which electors report their terms. Writes to it never block: what
+// does not fit is lost. name names w, as a process that has it as file descriptor fd, or if that is 0
+// as this process has it.
+func ReportPipe(fd int) (r, w *os.File, name string, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, "", os.NewSyscallError("pipe2", err)
+	}
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, 1<<20) // if this fails, the pipe has the default size
+	var st unix.Stat_t
+	if err := errors.Join(unix.SetNonblock(fds[1], true), unix.Fstat(fds[1], &st)); err != nil {
+		_, _ = unix.Close(fds[0]), unix.Close(fds[1])
+		return nil, nil, "", err
+	}
+	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), fmt.Sprintf("%d:%d", cmp.Or(fd, fds[1]), st.Ino), nil
+}
+
+// ReadNow returns what was written to a pipe so far.
+func ReadNow(r *os.File) (all []byte) {
+	_ = unix.SetNonblock(int(r.Fd()), true) // it does not fail for an open pipe
+	for part := make([]byte, 1<<16); ; {
+		n, err := unix.Read(int(r.Fd()), part)
+		if n <= 0 && !errors.Is(err, unix.EINTR) {
+			return all
+		}
+		all = append(all, part[:max(n, 0)]...)
+	}
+}
+
 // StartWorker starts the worker, with the pipe in its environment as variable. From then on signals
 // no longer act on this process: they are queued for PassSignals.
 func StartWorker(c Command, variable string) (*Worker, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, errors.Join(ErrStart, err)
 	}
-	r, w, err := reportPipe()
+	r, w, name, err := ReportPipe(fdTerms)
 	if err != nil {
 		return nil, errors.Join(ErrStart, err)
 	}
@@ -45,7 +76,7 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 	sigs := make(chan os.Signal, 32)
 	signal.Notify(sigs, notIgnored()...)
 	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{
-		Env: append(c.Env, variable+"="+pipeName(w, fdTerms)), Files: []uintptr{0, 1, 2, w.Fd()},
+		Env: append(c.Env, variable+"="+name), Files: []uintptr{0, 1, 2, w.Fd()},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
@@ -63,10 +94,10 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 
 // notIgnored returns the signals that nohup or a shell's & have not set to be ignored. The others
 // must not be caught before the worker starts, because then it would not inherit that they are
-// ignored.
+// ignored. Of SIGTTIN and SIGTTOU Go does not know it.
 func notIgnored() (sigs []os.Signal) {
 	for n := syscall.Signal(1); n <= 64; n++ {
-		if !signal.Ignored(n) {
+		if !signal.Ignored(n) && n != syscall.SIGTTIN && n != syscall.SIGTTOU {
 			sigs = append(sigs, n)
 		}
 	}
@@ -138,7 +169,7 @@ func (w *Worker) pass(sig syscall.Signal, after func()) {
 // KillRest kills what the worker has left, repeatedly: a single scan of a tree that grows misses
 // new processes. It returns false when the limit has passed and a process is still alive.
 func (w *Worker) KillRest(limit time.Duration) bool {
-	t := tree{root: os.Getpid(), start: identify(os.Getpid()), group: w.PID}
+	t := tree{root: os.Getpid(), group: w.PID}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	select { // mostly nothing is left, and this check is faster than a scan
@@ -165,5 +196,5 @@ func (w *Worker) KillRest(limit time.Duration) bool {
 
 // Left returns the living descendants of this process.
 func (w *Worker) Left() []Living {
-	return tree{root: os.Getpid(), start: identify(os.Getpid()), group: w.PID}.living()
+	return tree{root: os.Getpid(), group: w.PID}.living()
 }

@@ -5,6 +5,7 @@ package supervise
 import (
 	"errors"
 	"io"
+	"os"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,14 @@ type Worker struct{ PID int }
 func StartWorker(Command, string) (*Worker, error) {
 	return nil, errors.New("mandate supervise works on Linux only")
 }
+
+// ReportPipe returns an error.
+func ReportPipe(int) (r, w *os.File, name string, err error) {
+	return nil, nil, "", errors.ErrUnsupported
+}
+
+// ReadNow returns nothing.
+func ReadNow(*os.File) []byte { return nil }
 
 // Follow does nothing.
 func (*Worker) Follow(func(io.Reader) error) error { return nil }

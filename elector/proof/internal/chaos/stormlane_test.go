@@ -258,7 +258,7 @@ func (l *lane) end() (r Report) {
 		return r
 	}
 	p := Promise{}
-	if !l.long() { // a guard that has to wait for a processor ends its command late, see checkOverlaps
+	if !l.long() { // a helper that has to wait for a processor ends its command late, see checkOverlaps
 		p.Lease = l.lease
 		l.mu.Lock()
 		all = append(all, l.late...)

@@ -7,9 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,8 +30,6 @@ type victim struct {
 	leader int // the process that leads
 	work   []int
 }
-
-func (v victim) helpers(name string) []int { return helpersOf(v.mandate(), name) }
 
 // strikes are what is drawn from. A long lane waits for a release after each.
 func (l *lane) strikes() []strike {
@@ -88,29 +84,10 @@ var releasedRuns = []strike{
 	{30, "mandate run", false, func(l *lane, v victim) func() {
 		return l.kill(v.mandate())
 	}},
-	{20, "mandate run and its guard", false, func(l *lane, v victim) func() {
-		return l.kill(append(v.helpers("mandate-guard"), v.mandate())...)
-	}},
 	{10, "command of mandate run", false, killLeader},
 }
 
 var keptRuns = []strike{
-	{15, "mandate run and its reaper", false, func(l *lane, v victim) func() {
-		return l.kill(append(v.helpers("mandate-reaper"), v.mandate())...)
-	}},
-	{20, "mandate run and its releaser", true, func(l *lane, v victim) func() {
-		return l.kill(append(v.helpers("mandate-releaser"), v.mandate())...)
-	}},
-	{20, "releaser, then its mandate run", true, func(l *lane, v victim) func() {
-		l.kill(v.helpers("mandate-releaser")...)
-		l.pause()
-		return l.kill(v.mandate())
-	}},
-	{20, "reaper, then its mandate run, both stopped", true, func(l *lane, v victim) func() {
-		reapers := v.helpers("mandate-reaper")
-		l.freeze(append(reapers, v.mandate())...)
-		return l.kill(append(reapers, v.mandate())...)
-	}},
 	{20, "mandate run while Redis is away", true, func(l *lane, v victim) func() {
 		v.cutOff()
 		return l.kill(v.mandate())
@@ -236,19 +213,4 @@ func (l *lane) signal(sig unix.Signal, pids ...int) {
 	for _, fd := range fds {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-}
-
-// helpersOf are the helper processes of that name which a mandate has.
-func helpersOf(mandate int, name string) (pids []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", mandate))
-	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		for _, f := range strings.Fields(string(text)) {
-			if argv, _ := os.ReadFile("/proc/" + f + "/cmdline"); string(argv) == name+"\x00" {
-				pid, _ := strconv.Atoi(f)
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }

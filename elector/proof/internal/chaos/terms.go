@@ -80,7 +80,7 @@ func checkTokens(terms []*term, r *Report) {
 
 // checkOverlaps wants no two terms to be valid at one time. All processes share
 // one clock, so there is nothing to forgive for drift. The command of a mandate run
-// that was stopped, or that the machine let wait, is ended by its guard, a process that may
+// that was stopped, or that the machine let wait, is ended by its helper, a process that may
 // have to wait for a processor: up to a twentieth of the lease is forgiven, and for how long
 // processes were seen to wait meanwhile. It is counted.
 func checkOverlaps(terms []*term, pauses map[string][]span, late []span, p Promise, r *Report) {

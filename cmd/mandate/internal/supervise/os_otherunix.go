@@ -7,7 +7,19 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+const clock = unix.CLOCK_MONOTONIC
+
+// adopts: only Linux has subreapers. Elsewhere processes that have left the process group may be
+// alive when the helper has no child left, so it releases nothing.
+const adopts = false
+
+func adoptOrphans() error { return nil }
+
+func startAdopting() {}
 
 func selfPath() (string, error) { return os.Executable() }
 
@@ -22,5 +34,6 @@ func awaitGroup(group int) {
 	}
 }
 
-// reportGone does nothing: processes that have left the process group may be alive.
-func reportGone(int, string) {}
+func (t tree) signal(sig syscall.Signal) (living, denied int) { return t.signalGroup(sig) }
+
+func (t tree) living() []Living { return nil }

@@ -8,9 +8,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
-// The pipe to the releaser is named in this process's own environment for a moment only. It stayed there when the
+// The pipe of the terms is named in this process's own environment for a moment only. It stayed there when the
 // elector could not be made, and whatever was started then took a file that was none of its own for the pipe, and
-// had no releaser.
+// had no supervisor.
 func TestNoPipeStaysInTheEnvironment(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "--election", "e", "--lease", "1ms", "--redis", "redis://127.0.0.1:1", "--", "true"},

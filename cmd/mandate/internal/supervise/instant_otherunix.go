@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package supervise
-
-import "golang.org/x/sys/unix"
-
-var clocks = []int32{unix.CLOCK_MONOTONIC}
