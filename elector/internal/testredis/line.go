@@ -10,6 +10,33 @@ import (
 	"time"
 )
 
+// Mode is what happens to data on a line.
+type Mode int
+
+// The modes.
+const (
+	Pass Mode = iota
+	Hold      // the data is held back until the fault ends
+	Drop
+)
+
+// Fault is a fault of a line. The zero value is no fault.
+type Fault struct {
+	Up, Down     Mode          // of requests, of answers
+	Refuse       bool          // new connections are refused
+	LoseMessages bool          // published messages are dropped
+	Unreachable  bool          // new connections fail because the host is unreachable
+	Delay        time.Duration // in each direction
+	Far          bool          // dialling and greeting are delayed, too, except for subscriptions
+}
+
+// The faults of most tests.
+var (
+	Frozen = Fault{Up: Hold, Down: Hold} // a server that accepts and never answers
+	Cut    = Fault{Up: Drop, Down: Drop, Unreachable: true}
+	Down   = Fault{Refuse: true}
+)
+
 // pipe is one connection, with a queue in each direction, so that no goroutine ever blocks in
 // a write: a node that writes to a frozen client must not block.
 type pipe struct {
@@ -78,74 +105,44 @@ type chunk struct {
 func (p *pipe) flow(from, to net.Conn, up bool) {
 	var mu sync.Mutex
 	var queue []chunk
-	more := make(chan struct{}, 1)
-	ended := make(chan struct{})
+	ended := false
+	more := sync.NewCond(&mu)
 	go func() {
-		defer close(ended)
 		buf := make([]byte, 32<<10)
-		for {
-			k, err := from.Read(buf)
-			if k > 0 {
-				data := bytes.Clone(buf[:k])
-				if up && bytes.Contains(data, []byte("subscribe")) {
-					p.subscribed.Store(true)
-				}
-				mu.Lock()
-				queue = append(queue, chunk{data, time.Now()})
-				mu.Unlock()
-				select {
-				case more <- struct{}{}:
-				default:
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	for {
-		mu.Lock()
-		var c chunk
-		if len(queue) > 0 {
-			c, queue = queue[0], queue[1:]
-		}
-		mu.Unlock()
-		if c.data == nil {
-			select {
-			case <-more:
-				continue
-			default:
-			}
-			select {
-			case <-more:
-				continue
-			case <-ended:
-			case <-p.dead:
+		for err := error(nil); err == nil; {
+			var k int
+			k, err = from.Read(buf)
+			if up && bytes.Contains(buf[:k], []byte("subscribe")) {
+				p.subscribed.Store(true)
 			}
 			mu.Lock()
-			rest := len(queue)
-			mu.Unlock()
-			if rest > 0 && !isClosed(p.dead) {
-				continue
+			if k > 0 {
+				queue = append(queue, chunk{bytes.Clone(buf[:k]), time.Now()})
 			}
-			to.Close()
+			ended = err != nil
+			more.Signal()
+			mu.Unlock()
+		}
+	}()
+	defer to.Close()
+	for {
+		mu.Lock()
+		for len(queue) == 0 && !ended {
+			more.Wait()
+		}
+		if len(queue) == 0 {
+			mu.Unlock()
 			return
 		}
+		c := queue[0]
+		queue = queue[1:]
+		mu.Unlock()
 		if up && !greets(c.data) {
 			p.greeted.Store(true)
 		}
 		if !p.far && !p.greeted.Load() || p.admit(c, up) {
 			_, _ = to.Write(c.data)
 		}
-	}
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
 	}
 }
 

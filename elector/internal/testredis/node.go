@@ -37,6 +37,26 @@ type Node struct {
 	clients map[peer]bool // connections of clients; a peer of a script is none
 }
 
+func (n *Node) start() {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	if conn, err := m.Dial(); err == nil { // starts the server, without a listener
+		conn.Close()
+	}
+	m.Server().SetPreHook(n.before)
+	n.mu.Lock()
+	n.m = m
+	n.mu.Unlock()
+}
+
+// RestartEmpty restarts the node without its data, and closes all connections.
+func (n *Node) RestartEmpty() {
+	old := n.Server()
+	n.start()
+	n.Reset("")
+	old.Close()
+}
+
 // Server returns the miniredis; RestartEmpty replaces it.
 func (n *Node) Server() *miniredis.Miniredis {
 	n.mu.Lock()
