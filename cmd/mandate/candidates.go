@@ -231,21 +231,6 @@ func abstains(nodes []elector.NodeStatus) (left time.Duration) {
 	return left
 }
 
-// abstaining describes which nodes abstain, and for how long at most.
-func abstaining(nodes []elector.NodeStatus) string {
-	var names []string
-	for _, n := range nodes {
-		if n.Abstains > 0 {
-			names = append(names, n.Node)
-		}
-	}
-	what := "is new, or lost its data"
-	if len(names) > 1 {
-		what = "are new, or lost their data"
-	}
-	return output.List(names, 5) + " " + what + ": no vote for another " + output.Rounded(abstains(nodes))
-}
-
 // sameNodes reports whether all candidates use the same list of nodes.
 func sameNodes(all []elector.CandidateStatus) bool {
 	for i, c := range all {

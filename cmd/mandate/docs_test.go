@@ -42,29 +42,6 @@ func TestDocumentsNameRealCommands(t *testing.T) {
 	}
 }
 
-// A checker that finds nothing wrong must be able to.
-func TestDocumentCheckFindsWrongCommands(t *testing.T) {
-	for line, want := range map[string]string{
-		"mandate elect NAME":                      "elect",
-		"mandate status NAME --nosuch":            "--nosuch",
-		"mandate resign NAME --to ID":             "--to",
-		"mandate run --election x -- cmd --batch": "",
-		"mandate status NAME --json":              "",
-		"mandate --redis URL status NAME":         "",
-		"mandate history NAME -n 3":               "",
-		"mandate history NAME -x 3":               "-x",
-	} {
-		if got := unknownIn(line); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
-	}
-	text := "a\n`mandate ls`, and\n```console\n$ mandate run --election x \\\n    --once -- y &\nmandate resign: no leader\n$ A=b mandate ls --json | jq\n```\n"
-	want := []string{"mandate ls", "mandate run --election x      --once -- y &", "mandate ls --json "}
-	if got := invocations(text); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%q", got)
-	}
-}
-
 // Links between the documents, and within one, lead somewhere.
 func TestDocumentLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`)
@@ -154,24 +131,13 @@ func TestSystemdUnit(t *testing.T) {
 	if here == string(text) {
 		t.Error("it does not start /usr/local/bin/mandate")
 	}
-	for _, tc := range []struct {
-		unit string
-		ok   bool
-	}{
-		{here, true},
-		{strings.Replace(here, "RestartPreventExitStatus", "RestartPreventExitCode", 1), false},
-		{strings.Replace(here, "KillMode=mixed", "KillMode=mixd", 1), false},
-		{strings.Replace(here, "RestartSec=1", "RestartSec=soon", 1), false},
-	} {
-		file := filepath.Join(t.TempDir(), "reports.service")
-		if err := os.WriteFile(file, []byte(tc.unit), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		// It exits with 0 after what it only ignores.
-		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput()
-		if ok := err == nil && len(out) == 0; ok != tc.ok {
-			t.Errorf("fine: %v, want %v: %v\n%s\n%s", ok, tc.ok, err, out, tc.unit)
-		}
+	verified := filepath.Join(t.TempDir(), "reports.service")
+	if err := os.WriteFile(verified, []byte(here), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It exits with 0 after what it only ignores.
+	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", verified).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

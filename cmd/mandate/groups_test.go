@@ -63,41 +63,6 @@ func TestGroupIsOneRow(t *testing.T) {
 	}
 }
 
-// Keys that somebody wrote must not become thousands of rows, each of which is read; the groups
-// that are in use stay, whatever they are called.
-func TestLsBoundsGroups(t *testing.T) {
-	m := miniredis.RunT(t)
-	for i := range 600 {
-		for _, name := range []string{"assigner", "0"} {
-			_ = m.Set(fmt.Sprintf("mandate:{forged%d/%s}:fence", i, name), "7")
-		}
-	}
-	joinGroup(t, "redis://"+m.Addr(), "worker-a", func(ctx context.Context, _ *shard.Term) error {
-		<-ctx.Done()
-		return nil
-	})
-	err := poll(func() error {
-		var o, e captured
-		code := execute(t.Context(), []string{"ls", "--redis", "redis://" + m.Addr()}, &o, &e)
-		if rows := strings.Count(o.String(), "/* "); code != exitFailed || rows != 500 || !strings.Contains(o.String(), "invoices/*") || !strings.Contains(e.String(), "101 are left out") {
-			return fmt.Errorf("exit code %d, %d rows, %s", code, rows, e.String())
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// No command names the package that an error comes from.
-func TestShardsNamesNoPackage(t *testing.T) {
-	var o, e captured
-	code := execute(t.Context(), []string{"shards", "invoices", "--redis", "redis://127.0.0.1:1"}, &o, &e)
-	if got := e.String(); code != exitUnreachable || !strings.HasPrefix(got, "mandate shards: no majority of the Redis nodes answered: 127.0.0.1:1: ") {
-		t.Errorf("exit code %d: %s", code, got)
-	}
-}
-
 // The name of an election is not taken for that of a group which has no members any more.
 func TestShardsOfAnElection(t *testing.T) {
 	m := miniredis.RunT(t)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,16 +61,6 @@ func TestHelpFitsTheScreen(t *testing.T) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
 				t.Errorf("mandate %s --help: %d columns: %s", name, n, line)
 			}
-		}
-	}
-}
-
-// A flag that is off has no default worth a word.
-func TestHelpShowsNoEmptyDefaults(t *testing.T) {
-	root := (&app{stdout: io.Discard, stderr: io.Discard}).command()
-	for _, cmd := range root.Commands() {
-		if usage := cmd.UsageString(); strings.Contains(usage, "(default )") {
-			t.Errorf("%s:\n%s", cmd.CommandPath(), usage)
 		}
 	}
 }

@@ -148,15 +148,11 @@ func TestRealLogReaderGoesAway(t *testing.T) {
 	u.cmd.Process.Signal(syscall.SIGTERM)
 	u.ends()
 	u.await("start ", 1)
-	// As much as any program that this test starts: make, for one, hands down an ignored signal 32.
-	want, err := exec.CommandContext(t.Context(), "grep", "^SigIgn", "/proc/self/status").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	text, _ := os.ReadFile(filepath.Join(u.dir, "signals"))
 	for line := range strings.Lines(string(text)) {
-		if line != string(want) {
-			t.Errorf("the command ignores signals: %s, want %s", line, want)
+		mask, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "SigIgn:")), 16, 64)
+		if sigpipe := uint64(1) << (syscall.SIGPIPE - 1); err != nil || mask&sigpipe != 0 {
+			t.Errorf("the command ignores SIGPIPE: %s, %v", line, err)
 		}
 	}
 }

@@ -101,15 +101,7 @@ func sortByName(all []report) {
 
 // electionTable has a row for each election.
 func electionTable(all []report, wide bool) *output.Table {
-	state := 0 // the longest text that is shown instead of a leader
-	for i := range all {
-		if g := all[i].group; g != nil {
-			state = max(state, len(g.owned()))
-		} else if all[i].Leader == nil {
-			state = max(state, len(all[i].state()))
-		}
-	}
-	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true, Min: state},
+	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
 		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
 		output.Column{Title: "CONDITION", Rest: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
 	for i := range all {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,21 +50,6 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 			t.Errorf("cut off: %v", err)
 		}
 	})
-}
-
-// What may not be called is no gap in a list: its rows show that.
-func TestDeniedRollsAreNoGap(t *testing.T) {
-	denied := report{Status: elector.Status{Election: "d"}, rollErr: elector.ErrDenied}
-	if err := missingRolls([]report{denied, {}, {group: &groupReport{}, rollErr: errors.New("x")}}); err != nil {
-		t.Error(err)
-	}
-	if err := missingRolls([]report{denied, {Status: elector.Status{Election: "e"}, rollErr: errors.New("x")}}); err == nil || err.Error() != "the candidates of 1 of 2 elections are not known, such as e: x" {
-		t.Error(err)
-	}
-	denied.unread = true
-	if lines := (&output.Printer{}).Table(electionTable([]report{denied}, false)); !strings.Contains(lines[1], "?     ?") {
-		t.Errorf("terms that could not be read: %q", lines)
-	}
 }
 
 func mustElection(t *testing.T, q *elector.Quorum, name string) *elector.Election {

@@ -201,7 +201,7 @@ func termEnd(term elector.TermRecord) string {
 	case term.Reason == "" && term.Detail == endUnreported:
 		return "unreported"
 	}
-	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
+	return output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20)
 }
 
 // overlapping lists only the first tokens: forged entries could name any number of them.

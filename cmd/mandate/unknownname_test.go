@@ -60,15 +60,3 @@ func TestWaitReportsAnUnknownNameAtOnce(t *testing.T) {
 	cancel()
 	<-done
 }
-
-// The rule is about all commands: one that is new has to be added to the table above, or here.
-func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
-	about := "status candidates history wait resign transfer forget ls shards pause resume doctor " + // TestUnknownNamesHaveOneExitCode
-		"watch run serve " + // wait, or campaign
-		"console exporter demo supervise version help completion" // name no election
-	for _, cmd := range (&app{}).command().Commands() {
-		if !strings.Contains(" "+about+" ", " "+cmd.Name()+" ") {
-			t.Errorf("what does mandate %s do with a name that Redis knows nothing of?", cmd.Name())
-		}
-	}
-}

@@ -17,9 +17,8 @@ type Table struct {
 type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
-	Min   int  // of a Name: the fewest cells that it may be narrowed to
 	Right bool // right-aligned, for numbers
-	Rest  bool // the last column: names are not shortened to make room for it; without room it is printed below the row
+	Rest  bool // a text, which is printed below its row where the terminal is too narrow for it
 }
 
 type row struct {
@@ -36,8 +35,7 @@ type note struct {
 const (
 	columnGap  = 2
 	noteIndent = 4
-	minName    = 8  // minimum cells of a name, however narrow the terminal is
-	minRest    = 30 // cells that names leave to a Rest
+	minName    = 12 // minimum cells of a name, however narrow the terminal is
 )
 
 // NewTable makes an empty table.
@@ -58,15 +56,16 @@ func (t *Table) Note(c Color, text string) {
 	last.notes = append(last.notes, note{text, c})
 }
 
-// Len returns the number of rows.
-func (t *Table) Len() int { return len(t.rows) }
-
 // Table formats a table as lines.
 func (p *Printer) Table(t *Table) []string {
-	widths := t.widths(p.Width)
-	if p.Width > 0 && t.total(widths) > max(p.Width, minWidth) {
-		t = t.restBelow()
-		widths = t.widths(p.Width)
+	widths := t.widths()
+	if p.Width > 0 {
+		room := max(p.Width, minWidth)
+		if total(widths) > room {
+			t = t.restBelow()
+			widths = t.widths()
+		}
+		t.narrow(widths, room)
 	}
 	cells := t.fit(widths)
 	titles := make([]string, len(t.columns))
@@ -96,49 +95,44 @@ func (p *Printer) note(n note) []string {
 	return lines
 }
 
-func (t *Table) widths(room int) []int {
+// widths returns the widths of the columns; 0: it is empty.
+func (t *Table) widths() []int {
 	widths := make([]int, len(t.columns))
-	total := 0
 	for i, c := range t.columns {
 		for _, r := range t.rows {
 			widths[i] = max(widths[i], Cells(r.cells[i]))
 		}
 		if widths[i] > 0 {
 			widths[i] = max(widths[i], Cells(c.Title))
-			total += columnGap
-			if c.Rest {
-				total += min(widths[i], minRest)
-			} else {
-				total += widths[i]
-			}
 		}
-	}
-	if room == 0 {
-		return widths
-	}
-	for total -= columnGap; total > max(room, minWidth); total-- {
-		widest := -1
-		for i, c := range t.columns {
-			if c.Name && widths[i] > max(minName, c.Min, Cells(c.Title)) && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
 	}
 	return widths
 }
 
-func (t *Table) total(widths []int) int {
-	total := -columnGap
+// narrow takes from the widest columns of names what there is no room for.
+func (t *Table) narrow(widths []int, room int) {
+	for total(widths) > room {
+		widest := -1
+		for i, c := range t.columns {
+			if c.Name && widths[i] > minName && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func total(widths []int) int {
+	sum := -columnGap
 	for _, w := range widths {
 		if w > 0 {
-			total += columnGap + w
+			sum += columnGap + w
 		}
 	}
-	return total
+	return sum
 }
 
 // restBelow returns the table with the texts of its Rest column as notes below the rows, because
@@ -166,15 +160,15 @@ func (t *Table) restBelow() *Table {
 func (t *Table) fit(widths []int) [][]string {
 	all := make([][]string, len(t.rows))
 	for i, r := range t.rows {
-		all[i] = append([]string(nil), r.cells...)
+		all[i] = slices.Clone(r.cells)
 	}
 	for i, c := range t.columns {
 		if !c.Name {
 			continue
 		}
-		names := make([]string, len(t.rows))
-		for j := range t.rows {
-			names[j] = t.rows[j].cells[i]
+		names := make([]string, len(all))
+		for j := range all {
+			names[j] = all[j][i]
 		}
 		for j, name := range Shorten(names, widths[i]) {
 			all[j][i] = name
