@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -217,16 +216,5 @@ func TestNewRefuses(t *testing.T) {
 	defer l.Close()
 	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
 		t.Errorf("without a host it listens on %s", l.Addr())
-	}
-}
-
-// Who wants metrics hands them over; who does not, does not link them.
-func TestLinksNoPrometheus(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "github.com/mandate-dev/mandate/elector/electorhttp").Output()
-	if err != nil || len(out) < 1000 {
-		t.Fatalf("go list: %v, %d bytes", err, len(out))
-	}
-	if strings.Contains(string(out), "prometheus") {
-		t.Error("a program that imports electorhttp links Prometheus")
 	}
 }

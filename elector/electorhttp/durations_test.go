@@ -1,11 +1,8 @@
 package electorhttp_test
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -23,9 +20,9 @@ import (
 //	200 until the deadline at most                           TestLeaderNeverBeyondTheDeadline
 //	from the deadline to the next leader                     TestNoLeaderSoonAfterTheDeadline; --grace and L/10: TestStopTimes in cmd/mandate
 //	a follower's name is at most a lease and 1.5 s old       TestLeaderIsForgottenWithItsLease
-//	a comment every quarter of the lease, at least every 10 s TestHeartbeat
-//	10 s to send a request, 9 s for an answer, 5 s a piece   TestDocumentedBounds
-//	2 s for what is under way when Serve ends                TestServerBounds, TestDocumentedBounds
+//	a comment every quarter of the lease, at least every 10 s TestEvents
+//	10 s to send a request, 9 s for an answer, 5 s a piece   TestServerBounds
+//	2 s for what is under way when Serve ends                TestServerBounds
 //	2 leases and 5 s for a step-down                          TestStepDownIsAnsweredInTime
 //	8 questions to Redis at a time, 4 s for each            TestQueriesToRedisAreBounded
 
@@ -63,111 +60,6 @@ func TestNoLeaderSoonAfterTheDeadline(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestHeartbeat(t *testing.T) {
-	for l, want := range map[time.Duration]time.Duration{time.Second: 250 * time.Millisecond, 10 * time.Second: 2500 * time.Millisecond, time.Hour: 10 * time.Second} {
-		bubble(t, func(t *testing.T, s *stage) {
-			e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Lease: l, Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := electorhttp.New(e, electorhttp.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			done := make(chan error, 1)
-			go func() { done <- h.Run(ctx) }()
-			time.Sleep(time.Millisecond)
-			all := listen(t, h)
-			for s := range all {
-				if s.comment != "" {
-					break
-				}
-			}
-			last := time.Now()
-			for s := range all {
-				if s.comment != "" {
-					break
-				}
-			}
-			if got := time.Since(last); got != want {
-				t.Errorf("lease %v: a comment every %v, want %v", l, got, want)
-			}
-			cancel()
-			<-done
-		})
-	}
-}
-
-// What a client may cost: each bound, to the second.
-func TestDocumentedBounds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
-		ctx, cancel := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- h.Serve(ctx, l) }()
-		t.Cleanup(cancel)
-		// closed is how long the server bears a client that has sent this, and reads
-		// so many lines of the answer.
-		closed := func(request string, lines int) time.Duration {
-			client, server := net.Pipe()
-			gone := &closeNoted{Conn: server, closed: make(chan struct{})}
-			l.conns <- gone
-			go func() { _, _ = io.WriteString(client, request) }()
-			began := time.Now()
-			for r := bufio.NewReader(client); lines > 0; lines-- {
-				_, _ = r.ReadString('\n')
-			}
-			<-gone.closed
-			client.Close()
-			return time.Since(began)
-		}
-		for name, tc := range map[string]struct {
-			request string
-			lines   int
-			most    time.Duration
-		}{
-			"headers that never end":      {"GET /leader HTTP/1.1\r\nHost: x\r\n", 0, 5 * time.Second},
-			"an answer that nobody takes": {"GET /leader HTTP/1.1\r\nHost: x\r\n\r\n", 0, 9 * time.Second},
-			"a stream that nobody reads":  {"GET /events HTTP/1.1\r\nHost: x\r\n\r\n", 1, 6 * time.Second},
-		} {
-			if got := closed(tc.request, tc.lines); got > tc.most || got < tc.most-2*time.Second {
-				t.Errorf("%s: closed after %v, want %v", name, got, tc.most)
-			}
-		}
-		// What is under way when it ends has 2 s.
-		client, server := net.Pipe()
-		l.conns <- server
-		go func() { _, _ = io.WriteString(client, "GET /leader HTTP/1.1\r\nHost: x\r\n\r\n") }()
-		time.Sleep(time.Second)
-		began := time.Now()
-		cancel()
-		if err := <-served; err != nil || time.Since(began) > 2100*time.Millisecond {
-			t.Errorf("Serve returned %v after %v", err, time.Since(began))
-		}
-		client.Close()
-	})
-}
-
-// closeNoted tells when the server closes a connection.
-type closeNoted struct {
-	net.Conn
-	closed chan struct{}
-}
-
-func (c *closeNoted) Close() error {
-	select {
-	case <-c.closed:
-	default:
-		close(c.closed)
-	}
-	return c.Conn.Close()
 }
 
 // lateAnswer notes until when a server would let an answer be written.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -178,27 +177,6 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 		h.ServeHTTP(pipeWriter{w, http.Header{}}, req)
 		if took := time.Since(began); took > time.Second+lease/4 {
 			t.Errorf("ended after %v", took)
-		}
-	})
-}
-
-// What a browser and a proxy need to know of a stream is known from its first bytes on;
-// HEAD gets these, and no stream.
-func TestStreamBegins(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		a, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
-		began, w := time.Now(), httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodHead, "/events", http.NoBody))
-		if time.Since(began) > 0 {
-			t.Errorf("HEAD takes %v", time.Since(began))
-		}
-		head := w.Header()
-		if w.Body.String() != "retry: 1000\n\n" || head.Get("Content-Type") != "text/event-stream" || head.Get("X-Accel-Buffering") != "no" ||
-			head.Get("Cache-Control") != "no-store" || head.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%q, %v", w.Body, head)
 		}
 	})
 }

@@ -1,8 +1,6 @@
 package electorhttp_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -70,40 +68,6 @@ func TestLeaderThatStopsNamesNoLeader(t *testing.T) {
 		}
 		if err := <-resigned; err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// What is published names nobody: a program that routes by Mandate-Address would
-// send its traffic there.
-func TestLeaderIsNotTakenFromAMessage(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		a, _ := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		_, h := s.start("b", electorhttp.Config{})
-		time.Sleep(lease)
-		token := a.Term().Token()
-		r := s.redis.Client("mallory")
-		defer r.Close()
-		if err := r.Set(t.Context(), "mandate:{e}:fence", token+9, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		for i := range uint64(3) {
-			for _, who := range []string{"a", "evil"} {
-				b, err := json.Marshal(elector.Event{
-					Version: 1, Kind: elector.EventElected, Election: "e", Candidate: who, Advertise: "http://evil:80", Token: token + i, Time: time.Now(),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.Publish(t.Context(), "mandate:{e}:events", b)
-				r.Publish(t.Context(), "mandate:{e}:wake", fmt.Sprint("elected ", token+i))
-			}
-		}
-		for end := time.Now().Add(2 * lease); time.Now().Before(end); time.Sleep(lease / 50) {
-			if _, l := leadership(t, h); l.Leader != "a" || l.Address != "http://a:80" || l.Token != token {
-				t.Fatalf("a leads: %+v", l)
-			}
 		}
 	})
 }

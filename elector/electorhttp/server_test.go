@@ -125,17 +125,6 @@ func TestServeEndsWithItsListener(t *testing.T) {
 	})
 }
 
-func TestServeOfAHandlerThatRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		_, h := s.start("a", electorhttp.Config{})
-		time.Sleep(time.Second)
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
-		if err := h.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "running already") {
-			t.Errorf("Serve returned %v", err)
-		}
-	})
-}
-
 // local is a listener in memory with the address of a real one.
 type local struct {
 	*pipeNet
