@@ -3,14 +3,17 @@
 package exporter
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
@@ -28,34 +31,50 @@ const (
 type Exporter struct {
 	quorum *elector.Quorum
 
-	mu     sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
-	read   time.Time
-	text   []byte
-	seen   map[string]vacancy.Sight // by election
-	denied map[string]time.Time     // when Redis last refused the roll call, by election
+	handler http.Handler
 
-	groups groups
+	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
+	read    time.Time
+	metrics []prometheus.Metric
+	seen    map[string]vacancy.Sight // by election
+	denied  map[string]time.Time     // when Redis last refused the roll call, by election
+	groups  groups
 }
 
 // New makes an Exporter of all elections under the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}, groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}}}
+	e := &Exporter{
+		quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{},
+		groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}},
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e)
+	// Two members with one id would have the same series: the others are served all the same.
+	e.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return e
 }
 
 // ServeHTTP serves a scrape.
-func (e *Exporter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(e.metrics()) // the client may be gone
-}
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.handler.ServeHTTP(w, r) }
 
-// metrics returns the newest reading. Reading continues after the time-out of the client: otherwise
-// the next scrape would have to begin again.
-func (e *Exporter) metrics() []byte {
+// Describe implements prometheus.Collector. It describes nothing: what there is depends on Redis.
+func (e *Exporter) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector with the newest reading. Reading continues after the time-out of
+// the client: otherwise the next scrape would have to begin again.
+func (e *Exporter) Collect(ch chan<- prometheus.Metric) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.text != nil && time.Since(e.read) < freshFor {
-		return e.text
+	if time.Since(e.read) >= freshFor {
+		e.metrics = e.readMetrics()
+		e.read = time.Now()
 	}
+	for _, m := range e.metrics {
+		ch <- m
+	}
+}
+
+func (e *Exporter) readMetrics() []prometheus.Metric {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	began := time.Now()
@@ -63,40 +82,52 @@ func (e *Exporter) metrics() []byte {
 	names, shards := shard.Split(append(used, idle...)) // used first: time may be up before all are read
 	all := e.readAll(ctx, names, err == nil)
 	groups := e.groups.read(ctx, shards, err == nil)
-	e.read = time.Now()
-	names, up := nodesOf(all)
-	if len(names) == 0 {
-		names, up = e.readNodes(ctx, err == nil)
+	took := time.Since(began)
+	nodes, up := nodesOf(all)
+	if len(nodes) == 0 {
+		nodes, up = e.readNodes(ctx, err == nil)
 	}
-	e.text = write(e.quorum.Prefix(), all, groups, err == nil && !missing(all, groups), e.read.Sub(began), names, up)
-	return e.text
+	s := &samples{prefix: e.quorum.Prefix()}
+	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", flag(err == nil && !missing(all, groups)))
+	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
+	for _, name := range nodes {
+		s.gauge("redis_node_up", "1 if an election could be read from the Redis node, 0 if none could.", flag(up[name]), "node", name)
+	}
+	for i := range all {
+		s.election(&all[i])
+	}
+	for i := range groups {
+		s.group(&groups[i])
+	}
+	return s.all
 }
 
 func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) []reading {
 	all := make([]reading, len(names))
-	type order struct {
-		*reading
-		mayCall bool
-	}
-	next := make(chan order)
-	var wg, rolls sync.WaitGroup
-	for range min(atATime, len(names)) {
-		wg.Go(func() {
-			for r := range next {
-				r.readFrom(ctx, e.quorum, r.mayCall, &rolls)
-			}
-		})
-	}
-	for i, name := range names {
-		all[i].name = name
-		denied, was := e.denied[name]
-		next <- order{&all[i], !was || time.Since(denied) > deniedFor}
-	}
-	close(next)
-	wg.Wait()
+	var rolls sync.WaitGroup
+	concurrently(len(names), func(i int) {
+		r := &all[i]
+		r.name = names[i]
+		denied, was := e.denied[r.name]
+		r.readFrom(ctx, e.quorum, !was || time.Since(denied) > deniedFor, &rolls)
+	})
 	rolls.Wait()
 	e.remember(all, complete, time.Now())
 	return all
+}
+
+// concurrently calls f with 0 to n-1, at most atATime at a time, and waits for all.
+func concurrently(n int, f func(i int)) {
+	places := make(chan struct{}, atATime)
+	var wg sync.WaitGroup
+	for i := range n {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			f(i)
+		})
+	}
+	wg.Wait()
 }
 
 // remember keeps since when elections have been vacant, because the history may lack that, and
@@ -123,18 +154,9 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			}
 		}
 	}
-	if !complete { // elections that are missing now may still exist
-		return
-	}
-	for name := range e.seen {
-		if !there[name] {
-			delete(e.seen, name)
-		}
-	}
-	for name := range e.denied {
-		if !there[name] {
-			delete(e.denied, name)
-		}
+	if complete { // otherwise elections that are missing now may still exist
+		maps.DeleteFunc(e.seen, func(name string, _ vacancy.Sight) bool { return !there[name] })
+		maps.DeleteFunc(e.denied, func(name string, _ time.Time) bool { return !there[name] })
 	}
 }
 
@@ -142,54 +164,6 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 func missing(all []reading, groups []groupReading) bool {
 	return slices.ContainsFunc(all, func(r reading) bool { return r.missing() }) ||
 		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
-}
-
-func able(roll []elector.CandidateStatus) int {
-	n := 0
-	for _, c := range roll {
-		if c.Able() {
-			n++
-		}
-	}
-	return n
-}
-
-func observers(roll []elector.CandidateStatus) int {
-	n := 0
-	for _, c := range roll {
-		if c.Role == elector.RoleObserving {
-			n++
-		}
-	}
-	return n
-}
-
-// write formats the readings as Prometheus text, family by family.
-func write(prefix string, all []reading, groups []groupReading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
-	var b bytes.Buffer
-	w := &writer{b: &b, prefix: prefix}
-	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.")
-	w.sample(flag(complete))
-	w.family("mandate_exporter_read_seconds", "How long the last reading of all elections took.")
-	w.sample(took.Seconds())
-	w.family("mandate_redis_node_up", "1 if an election could be read from the Redis node, 0 if none could.")
-	for _, name := range nodes {
-		w.sample(flag(up[name]), "node", name)
-	}
-	w.each(all, "mandate_election_leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.",
-		func(r *reading) (float64, bool) { return flag(r.status.Leader != nil), r.err == nil })
-	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.",
-		func(r *reading) (float64, bool) { return r.leaderless, r.err == nil })
-	w.each(all, "mandate_election_paused", "1 while an operator wants no new leader.",
-		func(r *reading) (float64, bool) { return flag(r.status.Paused), r.err == nil })
-	w.each(all, "mandate_election_candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.",
-		func(r *reading) (float64, bool) { return float64(len(r.roll) - observers(r.roll)), r.rollErr == nil })
-	w.each(all, "mandate_election_observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.",
-		func(r *reading) (float64, bool) { return float64(observers(r.roll)), r.rollErr == nil })
-	w.each(all, "mandate_election_candidates_able", "Candidates that lead or could be elected.",
-		func(r *reading) (float64, bool) { return float64(able(r.roll)), r.rollErr == nil })
-	writeGroups(w, groups)
-	return b.Bytes()
 }
 
 // nodesOf returns the Redis nodes in their order, and which of them any election could be read

@@ -25,7 +25,7 @@ func TestRollIsCalledAgainAfterARefusal(t *testing.T) {
 			w := httptest.NewRecorder()
 			e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 			called := func(name string) bool {
-				return strings.Contains(w.Body.String(), `mandate_election_candidates{prefix="mandate",election="`+name+`"}`)
+				return strings.Contains(w.Body.String(), `mandate_election_candidates{election="`+name+`",prefix="mandate"}`)
 			}
 			if !called("other") {
 				t.Fatalf("the roll of another election is not called %v after the refusal", time.Since(refused))

@@ -89,7 +89,7 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	all := map[string]float64{}
-	for _, m := range regexp.MustCompile(`(?m)^mandate_(\w+)\{prefix="mandate"(?:,\w+="(.*)")?\} (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^mandate_(\w+)\{(?:\w+="(.*)",)?prefix="mandate"\} (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
 		name := m[1]
 		if m[2] != "" {
 			name += "{" + m[2] + "}"
@@ -170,7 +170,7 @@ func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 		r.Lead(candidate(t, r, "orders", "a"))
 		r.Client("x").Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
 		e := exporter.New(r.Quorum("exporter"))
-		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{prefix="mandate",election="broken"`) {
+		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{election="broken"`) {
 			t.Errorf("%s", text)
 		}
 	})
@@ -275,7 +275,7 @@ func TestGroups(t *testing.T) {
 				t.Errorf("%s is %v (there: %v), want %v", name, g, there, want)
 			}
 		}
-		if !strings.Contains(text, `mandate_group_member_owned{prefix="mandate",group="invoices",member="b"} 20`) || strings.Contains(text, "invoices/") {
+		if !strings.Contains(text, `mandate_group_member_owned{group="invoices",member="b",prefix="mandate"} 20`) || strings.Contains(text, "invoices/") {
 			t.Errorf("the members, or a series for each shard:\n%s", text)
 		}
 

@@ -1,12 +1,10 @@
 package exporter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -16,7 +14,6 @@ import (
 const (
 	atATime     = 16              // elections, and groups, that are read concurrently
 	groupWithin = 4 * time.Second // two time-outs of a node that hangs, one after the other
-	maxMembers  = 200             // members of a group that have their own series
 )
 
 // groupReading is what was read of one group as a whole, however many shards it has.
@@ -41,16 +38,7 @@ func (g groups) read(ctx context.Context, groups map[string]shard.Set, complete 
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		all = append(all, groupReading{name: name, listed: len(groups[name])})
 	}
-	places := make(chan struct{}, atATime)
-	var wg sync.WaitGroup
-	for i := range all {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			all[i].read(ctx, g.quorum)
-		})
-	}
-	wg.Wait()
+	concurrently(len(all), func(i int) { all[i].read(ctx, g.quorum) })
 	g.remember(all, complete, time.Now())
 	return all
 }
@@ -90,63 +78,4 @@ func (g groups) remember(all []groupReading, complete bool, now time.Time) {
 	if complete {
 		maps.DeleteFunc(g.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
 	}
-}
-
-// writeGroups writes the families of groups. None has a series for each shard.
-func writeGroups(w *writer, all []groupReading) {
-	group := func(name, help string, value func(*shard.Status) float64) {
-		w.family("mandate_group_"+name, help)
-		for i := range all {
-			if all[i].err == nil {
-				w.sample(value(&all[i].status), "group", all[i].name)
-			}
-		}
-	}
-	group("shards", "Shards of the group.", func(st *shard.Status) float64 { return float64(st.Shards) })
-	group("shards_unowned", "Shards that no member reports as its own.", func(st *shard.Status) float64 { return float64(len(st.Unowned)) })
-	w.family("mandate_group_unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.")
-	for i := range all {
-		if g := &all[i]; g.err == nil {
-			w.sample(g.unowned.Seconds(), "group", g.name)
-		}
-	}
-	group("shards_moving", "Shards that a member owns and another one is to own.", func(st *shard.Status) float64 { return float64(len(st.Moving)) })
-	group("members", "Living members.", func(st *shard.Status) float64 { return float64(len(st.Members)) })
-	group("members_open", "Living members that want shards: healthy, and not stopping.", func(st *shard.Status) float64 { return float64(len(open(st.Members))) })
-	group("assigner_known", "1 if a member makes the plans, 0 if none does or that cannot be read.", func(st *shard.Status) float64 { return flag(st.Assigner != "") })
-	member := func(name, help string, value func(*shard.MemberStatus) float64) {
-		w.family("mandate_group_member_"+name, help)
-		for i := range all {
-			if all[i].err != nil {
-				continue
-			}
-			for _, m := range first(all[i].status.Members) {
-				w.sample(value(m), "group", all[i].name, "member", m.ID)
-			}
-		}
-	}
-	member("owned", "Shards that the member owns.", func(m *shard.MemberStatus) float64 { return float64(len(m.Owned)) })
-	member("due", "Shards that the member should own, by its weight.", func(m *shard.MemberStatus) float64 { return m.Due })
-}
-
-func open(members []shard.MemberStatus) []shard.MemberStatus {
-	return slices.DeleteFunc(slices.Clone(members), func(m shard.MemberStatus) bool { return m.Closed != "" })
-}
-
-// first returns the members that have series. If two members have the same id, and so would have
-// the same series, it returns the one that owns more shards.
-func first(members []shard.MemberStatus) []*shard.MemberStatus {
-	var all []*shard.MemberStatus
-	for i := range members {
-		m := &members[i]
-		switch last := len(all) - 1; {
-		case last >= 0 && all[last].ID == m.ID:
-			if cmp.Compare(len(m.Owned), len(all[last].Owned)) > 0 {
-				all[last] = m
-			}
-		case len(all) < maxMembers:
-			all = append(all, m)
-		}
-	}
-	return all
 }
