@@ -27,7 +27,6 @@ type app struct {
 	logs     *logqueue.Queue // of long-running commands, whose stderr also goes through it
 	problems []string        // found while parsing flags
 	given    nextFlags       // the flags that another command needs to work on the same elections
-	helpErr  error           // set when help was requested for an unknown command
 
 	// The objects of this command line, made while it is parsed.
 	quorum   *elector.Quorum

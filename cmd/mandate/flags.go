@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -16,6 +17,16 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
+
+// noNames is the Args of a command that takes no names.
+func noNames(instead string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%q given, but %s takes no names%s", args[0], cmd.Name(), instead)
+	}
+}
 
 func complete(cmd *cobra.Command, flag string, values []string) {
 	// The only error is an unknown flag, which any test would show.
@@ -82,7 +93,6 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
 	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
 	f.StringVar(&o.version, "work-version", "", "`VERSION` of the work: the newer one leads next with --succession seniority, or priority (env MANDATE_WORK_VERSION; default that of mandate)")
-	f.BoolVar(&o.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 }
 
 func (a *app) succession(o *successionFlags, cfg *elector.Config) {

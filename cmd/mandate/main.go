@@ -39,13 +39,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		err = a.helpErr
-	}
-	if err == nil {
 		return 0
-	}
-	if cmd.Name() == "help" { // help for an unknown command; the help of help itself is of no use
-		cmd = root
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {

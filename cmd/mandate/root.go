@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -14,6 +15,9 @@ var (
 	logLevels  = []string{"debug", "info", "warn", "error"}
 	logFormats = []string{"text", "json"}
 )
+
+// helpWidth is the width of the narrowest usual terminal.
+const helpWidth = 80
 
 // command builds the whole command line. The PreRunE of a subcommand only reads and checks its
 // arguments; its RunE has all effects. So usage errors are reported before anything has happened,
@@ -29,17 +33,12 @@ election leads, and it keeps its lease only while its probes pass.`,
   mandate status poller                      show the leader`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          unknownCommand,
 		Version:       versionLine(),
-
-		SuggestionsMinimumDistance: 2,
-
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
-	a.help(root)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")

@@ -71,6 +71,7 @@ func (a *app) serveCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
 	a.successionFlags(cmd, &o.succession)
+	cmd.Flags().BoolVar(&o.succession.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 	a.warmFlags(f, &o.warm, "warm-url", "GET of `URL` that must answer 2xx")
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")

@@ -194,36 +194,22 @@ func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
 }
 
 // twins returns a text for each id that several candidates of a roll call have, with their processes.
+// Events, status and history cannot distinguish such candidates.
 func twins(all []elector.CandidateStatus) (found []string) {
-	for _, same := range twinsOf(all) {
-		found = append(found, fmt.Sprintf("%d candidates have the id %s: %s", len(same), same[0].ID, processes(same)))
+	places := map[string][]string{}
+	for _, c := range all {
+		where := "host " + cmp.Or(c.Host, "unknown")
+		if c.PID != 0 {
+			where = fmt.Sprintf("process %d on %s", c.PID, where)
+		}
+		places[c.ID] = append(places[c.ID], where)
+	}
+	for _, id := range slices.Sorted(maps.Keys(places)) {
+		if n := len(places[id]); n > 1 {
+			found = append(found, fmt.Sprintf("%d candidates have the id %s: %s", n, id, list(places[id])))
+		}
 	}
 	return found
-}
-
-// twinsOf returns the candidates that share their id with another one, in a group for each id.
-func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus) {
-	for _, c := range all {
-		i := slices.IndexFunc(groups, func(same []elector.CandidateStatus) bool { return same[0].ID == c.ID })
-		if i < 0 {
-			groups = append(groups, []elector.CandidateStatus{c})
-			continue
-		}
-		groups[i] = append(groups[i], c)
-	}
-	return slices.DeleteFunc(groups, func(same []elector.CandidateStatus) bool { return len(same) < 2 })
-}
-
-// processes lists where candidates run.
-func processes(all []elector.CandidateStatus) string {
-	where := make([]string, len(all))
-	for i, c := range all {
-		where[i] = "host " + cmp.Or(c.Host, "unknown")
-		if c.PID != 0 {
-			where[i] = fmt.Sprintf("process %d on %s", c.PID, where[i])
-		}
-	}
-	return list(where)
 }
 
 // byList groups candidates that vote with the same nodes.

@@ -13,7 +13,6 @@ import (
 type server struct {
 	name    string // Redis, Valkey, Dragonfly, ...
 	version string // its own; empty when unknown
-	host    string // the service that runs it, where INFO names one
 }
 
 // serverFields are the INFO fields with a server's own version.
@@ -31,8 +30,6 @@ func serverOf(info map[string]string) server {
 	// The name that an unknown server gives itself is still better than a wrong one.
 	if name := info["server_name"]; name != "" && name != "redis" {
 		s = server{name: name, version: info[name+"_version"]}
-	} else if _, ok := info["mvcc_depth"]; ok {
-		s.name = "KeyDB" // its redis_version is its own
 	}
 	for _, known := range serverFields {
 		if v := info[known.field]; v != "" {
@@ -40,19 +37,10 @@ func serverOf(info map[string]string) server {
 			break
 		}
 	}
-	if os := info["os"]; strings.HasPrefix(os, "Amazon ") && !strings.HasPrefix(os, "Amazon Linux") {
-		s.host = os
-	}
 	return s
 }
 
-func (s server) String() string {
-	text := strings.TrimSpace(s.name + " " + s.version)
-	if s.host != "" {
-		text += " on " + s.host
-	}
-	return text
-}
+func (s server) String() string { return strings.TrimSpace(s.name + " " + s.version) }
 
 // minVersions are the servers that the tests run on (make servers), each with the first major
 // version that can be expected to behave like the tested ones.

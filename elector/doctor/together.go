@@ -68,7 +68,7 @@ func (e *examination) together() {
 // unavailable reports which nodes can't be used, and why.
 func (e *examination) unavailable() string {
 	what := ""
-	why := e.groupByText(func(f *registry.Facts) string {
+	why := e.each(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
 		}
@@ -78,32 +78,26 @@ func (e *examination) unavailable() string {
 		return causeOf(f.Ping)
 	})
 	if what == "" {
-		what = verb(why.nodes, "does not answer", "do not answer")
+		what = verb(len(why), "does not answer", "do not answer")
 	}
-	return fmt.Sprintf("%d of %d nodes %s (%s)", why.nodes, len(e.facts), what, why.text())
+	return fmt.Sprintf("%d of %d nodes %s (%s)", len(why), len(e.facts), what, strings.Join(why, "; "))
 }
 
-// recoveryAdvice returns the advice how to get the nodes back that can't be used. A node that refuses this
-// user is up, and needs no restart.
+// recoveryAdvice returns the advice how to get the first of the nodes back that can't be used. A node
+// that refuses this user is up, and needs no restart.
 func (e *examination) recoveryAdvice() string {
-	const which = "\x00" // placeholder for the names of the nodes
-	how := e.groupByText(func(f *registry.Facts) string {
-		if f.Ping == nil {
-			return ""
+	for _, f := range e.facts {
+		if f.Ping != nil {
+			return cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping), "bring "+f.Node+" back")
 		}
-		return cmp.Or(rediserr.Advice(f.Ping), unreachable(which, f.Ping), "bring "+which+" back")
-	})
-	var all []string
-	for _, advice := range how.texts {
-		all = append(all, strings.ReplaceAll(advice, which, list(how.names[advice])))
 	}
-	return strings.Join(all, "; ")
+	return ""
 }
 
 // refusing reports which nodes answer but refuse the writes of an election, and returns the advice for
 // them. Both are empty if the remaining nodes are a majority, which can elect a leader.
 func (e *examination) refusing(up int) (found, advice string) {
-	why := e.groupByText(func(f *registry.Facts) string {
+	why := e.each(func(f *registry.Facts) string {
 		if f.Ping != nil || f.LooksOnly {
 			return ""
 		}
@@ -116,48 +110,26 @@ func (e *examination) refusing(up int) (found, advice string) {
 		}
 		return strings.TrimRight(refused, ".")
 	})
-	if why.nodes == 0 || up-why.nodes >= e.majority {
+	if len(why) == 0 || up-len(why) >= e.majority {
 		return "", ""
 	}
-	found = fmt.Sprintf("%d of %d nodes %s what an election writes (%s): no other leader can be elected", why.nodes, len(e.facts), verb(why.nodes, "refuses", "refuse"), why.text())
-	advice = remedy(why.texts[0])
+	found = fmt.Sprintf("%d of %d nodes %s what an election writes (%s): no other leader can be elected",
+		len(why), len(e.facts), verb(len(why), "refuses", "refuse"), strings.Join(why, "; "))
+	advice = remedy(why[0])
 	if up < len(e.facts) {
 		found, advice = e.unavailable()+", and "+found, advice+"; "+e.recoveryAdvice()
 	}
 	return found, advice
 }
 
-// groupByText groups nodes by a text about them.
-type byText struct {
-	texts []string            // in the order of the nodes
-	names map[string][]string // by text: the names of its nodes
-	nodes int
-}
-
-// groupByText groups the nodes for which of returns the same text. It leaves out nodes with an empty text.
-func (e *examination) groupByText(of func(f *registry.Facts) string) byText {
-	all := byText{names: map[string][]string{}}
+// each returns a text about each node for which of has one, after the node's name.
+func (e *examination) each(of func(f *registry.Facts) string) (all []string) {
 	for i := range e.facts {
-		text := of(&e.facts[i])
-		if text == "" {
-			continue
+		if text := of(&e.facts[i]); text != "" {
+			all = append(all, e.facts[i].Node+": "+text)
 		}
-		if all.names[text] == nil {
-			all.texts = append(all.texts, text)
-		}
-		all.names[text] = append(all.names[text], e.facts[i].Node)
-		all.nodes++
 	}
 	return all
-}
-
-// text returns all texts, each after the names of its nodes.
-func (b byText) text() string {
-	var all []string
-	for _, text := range b.texts {
-		all = append(all, list(b.names[text])+": "+text)
-	}
-	return strings.Join(all, "; ")
 }
 
 // verb returns the form of a verb for n nodes.
