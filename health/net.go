@@ -12,24 +12,10 @@ import (
 	"strings"
 )
 
-// TargetError is the error of [HTTP] or [TCP] for a target that it can't probe.
-type TargetError struct {
-	Probe string // "HTTP" or "TCP"
-
-	err error
-}
-
+// badTarget is the error of HTTP or TCP for a target that it can't probe.
 func badTarget(probe, format string, args ...any) error {
-	return &TargetError{Probe: probe, err: fmt.Errorf(format, args...)}
+	return fmt.Errorf("health: "+probe+" probe: "+format, args...)
 }
-
-func (e *TargetError) Error() string { return "health: " + e.Probe + " probe: " + e.Problem() }
-
-// Problem returns the text without the names of the package and the function: a program puts
-// the name of its flag or its setting before it.
-func (e *TargetError) Problem() string { return e.err.Error() }
-
-func (e *TargetError) Unwrap() error { return e.err }
 
 // HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
 //
@@ -38,7 +24,7 @@ func (e *TargetError) Unwrap() error { return e.err }
 // accepts no new ones. Only ctx bounds the time. The error holds the status and the first
 // line of the body; the query, which may hold a secret, is left out of it.
 //
-// It returns a [*TargetError] when the URL is invalid, or has no host, a bad port or another scheme.
+// It returns an error when the URL is invalid, or has no host, a bad port or another scheme.
 func HTTP(rawURL string) (Probe, error) {
 	u, err := url.Parse(rawURL)
 	if strings.Contains(rawURL, "@") && (err != nil || u.User == nil && u.Host == "") {
@@ -112,7 +98,7 @@ func (p *httpProbe) Check(ctx context.Context) error {
 }
 
 // TCP returns a probe that passes when addr ("host:port") accepts a connection, which it
-// closes at once. Only ctx bounds the time. It returns a [*TargetError] when addr
+// closes at once. Only ctx bounds the time. It returns an error when addr
 // has no port or a port outside of 1 to 65535.
 func TCP(addr string) (Probe, error) {
 	_, port, err := net.SplitHostPort(addr)

@@ -179,11 +179,3 @@ func TestArmPassesThroughNamedAndAll(t *testing.T) {
 	wantMessage(t, h.Check(t.Context()), "not armed")
 	disarm(Named("plain", Func(pass))) // has nothing to disarm
 }
-
-func BenchmarkBeat(b *testing.B) {
-	h := NewHeartbeat(time.Second)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Beat()
-	}
-}

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -82,53 +81,5 @@ func TestEachRunStartsAnew(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// Failures count from the end of the grace, and the age as well: neither earlier, which
-// would make the grace worthless, nor later, which would leave a leader that does nothing
-// in place for longer than its settings say.
-func TestStartGraceCountsOnce(t *testing.T) {
-	const grace, maxAge, many = 30 * time.Second, 20 * time.Second, 1000
-	definite := Func(func(context.Context) error { return Definite(errors.New("x")) })
-	slow := Func(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-	for name, tc := range map[string]struct {
-		probe    Probe         // nil: one that passes at first, and from then on ...
-		then     time.Duration // ...
-		err      error         // ... fails, or hangs when this is nil
-		failures int
-		want     time.Duration // from the start to the fall
-	}{
-		"failing":                        {probe: failing("port closed"), failures: 3, want: grace + 2*time.Second},
-		"definite":                       {probe: definite, failures: 3, want: grace},
-		"heartbeat":                      {probe: NewHeartbeat(time.Second), failures: 3, want: grace},
-		"slow to say no":                 {probe: slow, failures: 3, want: grace + 2980*time.Millisecond},
-		"failing, passed before":         {then: grace + 4500*time.Millisecond, err: errors.New("x"), failures: 3, want: grace + 7*time.Second},
-		"silent from the start":          {then: 0, failures: many, want: grace + maxAge},
-		"silent soon":                    {then: 4500 * time.Millisecond, failures: many, want: grace + maxAge},
-		"silent from beyond the grace":   {then: grace + 4500*time.Millisecond, failures: many, want: grace + 4*time.Second + maxAge},
-		"silent from the grace's end on": {then: grace - 500*time.Millisecond, failures: many, want: grace + maxAge},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began, p, probe := time.Now(), new(switchable), tc.probe
-				switch h := probe.(type) {
-				case nil:
-					probe = p
-				case *Heartbeat:
-					probe = NewHeartbeat(h.bound) // counts from the time of this bubble
-				}
-				r := newRunner(t, probe, Settings{StartGrace: grace, MaxAge: maxAge})
-				r.settings.Failures = tc.failures
-				time.AfterFunc(tc.then, func() { p.turn(tc.err) })
-				synctest.Wait() // for one that is bad from the start
-				t.Cleanup(p.release)
-				start(t, r, r.RunArmed)
-				<-r.Changed()
-				if got := time.Since(began); got != tc.want || r.Status().Healthy {
-					t.Errorf("fell after %v, want %v", got, tc.want)
-				}
-			})
-		})
 	}
 }

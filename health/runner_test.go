@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -64,25 +63,6 @@ func TestProbeFailsThreeTimesThenRecovers(t *testing.T) {
 	})
 }
 
-func TestProbeThatFailsOneInThreeNeverFalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		r := newRunner(t, Func(func(context.Context) error {
-			if n++; n%3 == 0 {
-				return errors.New("flapping")
-			}
-			return nil
-		}), Settings{})
-		start(t, r, r.Run)
-		change := r.Changed()
-		select {
-		case <-change:
-			t.Errorf("changed: %+v", r.Status())
-		case <-time.After(time.Hour):
-		}
-	})
-}
-
 func TestRunnerIsSingleFlightAndStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Func(pass), Settings{})
@@ -105,17 +85,3 @@ type badArmer struct{ Func }
 
 func (badArmer) Arm()    { panic("bad") }
 func (badArmer) Disarm() {}
-
-func BenchmarkStatus(b *testing.B) {
-	r, err := NewRunner(Func(pass), Settings{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r.reset()
-	r.record(time.Now(), time.Now(), nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = r.Status()
-	}
-	r.finish()
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,13 +147,11 @@ func (a *app) probeSettings(o *probeFlags) health.Settings {
 	return s
 }
 
-// targetProblem describes what is wrong with the URL or the address of a probe.
+// targetProblem describes what is wrong with the URL or the address of a probe, without the names of
+// the package and the function.
 func targetProblem(err error) string {
-	var of *health.TargetError
-	if errors.As(err, &of) {
-		return of.Problem()
-	}
-	return err.Error()
+	_, problem, _ := strings.Cut(err.Error(), " probe: ")
+	return problem
 }
 
 // all combines the given probes into one, and records what is wrong with them.

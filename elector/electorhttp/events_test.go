@@ -155,28 +155,3 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 	})
 }
-
-// A stream ends with its client also where only the write shows that it has gone.
-func TestStreamEndsWithItsClient(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		a, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
-		r, w := io.Pipe()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/events", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			time.Sleep(time.Second)
-			r.Close()
-		}()
-		go func() { _, _ = io.Copy(io.Discard, r) }()
-		began := time.Now()
-		h.ServeHTTP(pipeWriter{w, http.Header{}}, req)
-		if took := time.Since(began); took > time.Second+lease/4 {
-			t.Errorf("ended after %v", took)
-		}
-	})
-}

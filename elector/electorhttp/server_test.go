@@ -3,7 +3,6 @@ package electorhttp_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -89,38 +88,6 @@ func TestServerBounds(t *testing.T) {
 		lasts(last)
 		if err := <-served; err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// When the listener breaks, Serve says so, and leaves nobody waiting.
-func TestServeEndsWithItsListener(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
-		served := make(chan error, 1)
-		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(cancel)
-		go func() { served <- h.Serve(ctx, l) }()
-		client, server := net.Pipe()
-		l.conns <- server
-		go func() { _, _ = io.WriteString(client, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n") }()
-		if line, err := bufio.NewReader(client).ReadString('\n'); !strings.Contains(line, "200") {
-			t.Fatalf("the stream did not begin: %q, %v", line, err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, client) }()
-		began := time.Now()
-		_ = l.Close()
-		select {
-		case err := <-served:
-			if took := time.Since(began); !errors.Is(err, net.ErrClosed) || took > time.Second {
-				t.Errorf("Serve returned %v after %v", err, took)
-			}
-		case <-time.After(time.Minute):
-			t.Error("the stream holds Serve up")
 		}
 	})
 }
