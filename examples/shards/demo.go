@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,214 +17,178 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/examples/internal/cli"
-)
-
-const (
-	demoLimit  = 4 * time.Minute // bounds a run that is stuck; it takes about 20 s
-	demoLease  = 3 * time.Second
-	demoShards = 12
 )
 
 // demo runs everything on one machine without any server: members as processes, an embedded Redis,
 // SQLite. One member joins, one hangs at a tenant, one is suspended, one is killed, and one is
 // stopped.
-func (a *app) demo(interrupted context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
-	defer cancel()
+func demo(ctx context.Context, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "shards-")
 	if err != nil {
 		return err
 	}
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true) // leases end by the clock, as on a real server
-	if err := m.StartAddr("127.0.0.1:0"); err != nil {
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true) // leases end by the clock, as on a real server
+	if err := redis.StartAddr("127.0.0.1:0"); err != nil {
 		return fmt.Errorf("starting the embedded Redis: %w", err)
 	}
-	defer m.Close()
-	c, err := newCrew(ctx, a.logLevel, dir, filepath.Join(dir, "invoices.db"), demoLease, demoShards, "redis://"+m.Addr())
+	defer redis.Close()
+	c, err := newCrew(ctx, dir, "redis://"+redis.Addr())
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return err
 	}
-	s := &demoRun{app: a, crew: c, began: time.Now(), step: time.Now()}
-	err = s.play(ctx)
-	c.close()
-	if interrupted.Err() != nil {
-		return errors.Join(errors.New("interrupted"), os.RemoveAll(dir))
-	}
-	if err != nil {
+	defer c.close()
+	c.out, c.began = out, time.Now()
+	if err := errors.Join(c.play(ctx), ctx.Err()); err != nil {
 		return fmt.Errorf("%w\nthe members' logs are in %s", err, dir)
 	}
 	return os.RemoveAll(dir)
 }
 
-// demoRun is one run of the demo.
-type demoRun struct {
-	*crew
-	app         *app
-	began, step time.Time // of the demo, and of its last step
-	owners      []owner   // at the end of the last step, by shard
-}
-
-func (s *demoRun) play(ctx context.Context) error {
-	s.printf("an embedded Redis, an SQLite file, %d shards; the lease is %v", demoShards, demoLease)
-	if err := s.start("shop", "sell"); err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{s.together, s.joins, s.hangs, s.suspended, s.killed, s.stops} {
-		if err := step(ctx); err != nil {
+func (c *crew) play(ctx context.Context) error {
+	for _, s := range []struct {
+		what string
+		do   func() error
+		then []string // the members that own all shards afterwards
+	}{
+		{"60 tenants order; three members start together", func() error {
+			return errors.Join(c.start("shop", "sell"), c.member("m1"), c.member("m2"), c.member("m3"))
+		}, []string{"m1", "m2", "m3"}},
+		{"m4 joins", func() error { return c.member("m4", "--hang-after", "3s") }, []string{"m1", "m2", "m3", "m4"}},
+		{"m4 hangs at a tenant; it lives on, and could renew for ever", func() error { return c.fails(ctx, "m4") }, []string{"m1", "m2", "m3", "m4"}},
+		{"m3 is suspended (SIGSTOP), as a virtual machine may be", func() error { return c.suspend(ctx, "m3") }, []string{"m1", "m2", "m4"}},
+		{"it wakes up: its terms are over, and the database refuses its tokens", func() error { return c.signal("m3", syscall.SIGCONT) }, []string{"m1", "m2", "m3", "m4"}},
+		{"m4 is killed (-9): its leases must run out", func() error { return c.end("m4", syscall.SIGKILL) }, []string{"m1", "m2", "m3"}},
+		{"m1 is stopped, as in a deploy (SIGTERM)", func() error { return c.end("m1", syscall.SIGTERM) }, []string{"m2", "m3"}},
+		{"the shop closes; is every order invoiced, and once?", func() error { return c.end("shop", syscall.SIGTERM) }, []string{"m2", "m3"}},
+	} {
+		c.printf("%s", s.what)
+		step := time.Now()
+		if err := s.do(); err != nil {
 			return err
 		}
+		owned, err := c.even(ctx, s.then...)
+		if err != nil {
+			return err
+		}
+		c.printf("  even after %v: %s", time.Since(step).Round(10*time.Millisecond), owned)
 		cli.Pause(ctx, time.Second)
 	}
-	if err := s.stop("shop"); err != nil {
-		return err
-	}
-	s.printf("the shop closes; is every order invoiced, and once?")
-	return s.verify(ctx)
+	return c.db.verify(ctx, c.out)
 }
 
-func (s *demoRun) together(ctx context.Context) error {
-	s.next("60 tenants order; three members start together")
-	if err := errors.Join(s.member("m1"), s.member("m2"), s.member("m3")); err != nil {
-		return err
-	}
-	return s.even(ctx, "all shards have owners", "m1", "m2", "m3")
+func (c *crew) printf(format string, args ...any) {
+	fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (s *demoRun) joins(ctx context.Context) error {
-	s.next("m4 joins")
-	// It will hang at a tenant, or if it has none by then at its first one.
-	if err := s.member("m4", "--hang-after", "2s"); err != nil {
-		return err
-	}
-	return s.even(ctx, "each has its part", "m1", "m2", "m3", "m4")
+// crew runs this program as child processes, and observes the group from outside.
+type crew struct {
+	dir, redis, path string
+	quorum           *elector.Quorum
+	db               *database
+	children         map[string]*exec.Cmd
+	out              io.Writer
+	began            time.Time
 }
 
-func (s *demoRun) hangs(ctx context.Context) error {
-	s.next("m4 has a tenant that hangs; it lives on, and could renew for ever")
-	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
-		moved, err := s.moved(ctx)
-		if err == nil && slices.ContainsFunc(moved, func(m move) bool { return m.reason == elector.ReasonUnhealthy }) {
-			break
-		}
+const demoLease = 3 * time.Second
+
+func newCrew(ctx context.Context, dir, redis string) (*crew, error) {
+	c := &crew{dir: dir, redis: redis, path: filepath.Join(dir, "invoices.db"), children: map[string]*exec.Cmd{}}
+	var err error
+	if c.quorum, err = elector.Open(redis); err == nil {
+		c.db, err = openDatabase(ctx, c.path)
 	}
-	return s.even(ctx, "one shard moved away, one came", "m1", "m2", "m3", "m4")
+	return c, err
 }
 
-func (s *demoRun) suspended(ctx context.Context) error {
-	s.next("m3 is suspended (SIGSTOP), as a virtual machine may be")
-	if err := s.suspend(ctx, "m3"); err != nil {
-		return err
+func (c *crew) close() {
+	for name := range c.children {
+		_ = c.end(name, syscall.SIGKILL)
 	}
-	if err := s.even(ctx, "the others own its shards", "m1", "m2", "m4"); err != nil {
-		return err
-	}
-	s.next("it wakes up: its terms are over, and the database refuses its tokens")
-	s.signal("m3", syscall.SIGCONT)
-	return s.even(ctx, "it has a part again", "m1", "m2", "m3", "m4")
+	c.db.Close()
+	c.quorum.Close()
 }
 
-func (s *demoRun) killed(ctx context.Context) error {
-	assigner, err := s.assigner(ctx)
+// member starts a member of the group.
+func (c *crew) member(id string, more ...string) error {
+	return c.start(id, "work", append(more, "--id", id, "--lease", demoLease.String(), "--stall", (demoLease/2).String())...)
+}
+
+func (c *crew) start(name, command string, flags ...string) error {
+	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	s.next("%s, which plans for all, is killed (-9): its leases must run out", assigner)
-	s.kill(assigner)
-	return s.even(ctx, "the others own its shards", s.rest(assigner)...)
-}
-
-func (s *demoRun) stops(ctx context.Context) error {
-	name := s.rest()[0]
-	s.next("%s is stopped, as in a deploy (SIGTERM)", name)
-	if err := s.stop(name); err != nil {
+	defer log.Close()
+	cmd := exec.Command(os.Args[0], append(flags, "--exit-with-stdin", "--db", c.path, "--redis", c.redis, command)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if _, err := cmd.StdinPipe(); err != nil {
 		return err
 	}
-	return s.even(ctx, "the others own its shards", s.rest(name)...)
+	c.children[name] = cmd
+	return cmd.Start()
 }
 
-// even waits until these members own all shards evenly, and prints what has moved since the last
-// step.
-func (s *demoRun) even(ctx context.Context, what string, names ...string) error {
-	owners, err := s.awaitEven(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	took := time.Since(s.step)
-	counts := map[string]int{}
-	for _, o := range owners {
-		counts[o.member]++
-	}
-	var each []string
-	for _, name := range names {
-		each = append(each, fmt.Sprintf("%s %d", name, counts[name]))
-	}
-	s.printf("  %s after %v: %s", what, took.Round(10*time.Millisecond), strings.Join(each, ", "))
-	moved, err := s.moved(ctx)
-	if err != nil {
-		return err
-	}
-	for _, line := range summary(moved) {
-		s.printf("  %s", line)
-	}
-	s.owners = owners
-	return nil
+func (c *crew) signal(name string, s syscall.Signal) error {
+	return c.children[name].Process.Signal(s)
 }
 
-// move is the end of a term that was followed by another one.
-type move struct {
-	reason elector.Reason
-	gap    time.Duration // without an owner, at most
+// suspend stops a process while it is not writing: SQLite has one writer at a time, so a process
+// suspended in a transaction would block all others.
+func (c *crew) suspend(ctx context.Context, name string) error {
+	return c.db.inTx(ctx, func(*sql.Tx) error { return c.signal(name, syscall.SIGSTOP) })
 }
 
-// moved lists the terms that have ended since the last step.
-func (s *demoRun) moved(ctx context.Context) (all []move, err error) {
-	for n, before := range s.owners {
-		terms, err := s.election(n).History(ctx, 10)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range terms {
-			if t.Token >= before.token && !t.Current {
-				all = append(all, move{t.Reason, max(t.Gap, t.MaxGap)})
+// end ends a child by a signal. It returns an error if the child does not exit with 0 after SIGTERM.
+func (c *crew) end(name string, s syscall.Signal) error {
+	err := c.signal(name, s)
+	if exit := c.children[name].Wait(); s == syscall.SIGTERM && exit != nil {
+		err = fmt.Errorf("%s: %w", name, exit)
+	}
+	delete(c.children, name)
+	return err
+}
+
+// fails waits until a member has failed at a shard.
+func (c *crew) fails(ctx context.Context, id string) error {
+	_, err := c.await(ctx, func(st shard.Status) bool {
+		return slices.ContainsFunc(st.Members, func(m shard.MemberStatus) bool { return m.ID == id && len(m.Unable) > 0 })
+	})
+	return err
+}
+
+// even waits until these members alone own all shards, evenly, and returns how many each owns.
+func (c *crew) even(ctx context.Context, ids ...string) (string, error) {
+	st, err := c.await(ctx, func(st shard.Status) bool {
+		owners := 0
+		for _, m := range st.Members {
+			if len(m.Owned) == 0 {
+				continue
+			}
+			if owners++; !slices.Contains(ids, m.ID) || len(m.Owned) != st.Shards/len(ids) {
+				return false
 			}
 		}
+		return owners == len(ids)
+	})
+	var each []string
+	for _, m := range st.Members {
+		each = append(each, fmt.Sprintf("%s %d", m.ID, len(m.Owned)))
 	}
-	return all, nil
+	return strings.Join(each, ", "), err
 }
 
-func summary(moves []move) (lines []string) {
-	count, longest := map[elector.Reason]int{}, map[elector.Reason]time.Duration{}
-	for _, m := range moves {
-		count[m.reason]++
-		longest[m.reason] = max(longest[m.reason], m.gap)
+// await reads the status of the group until it is ok, for a minute.
+func (c *crew) await(ctx context.Context, ok func(shard.Status) bool) (st shard.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
+		if st, err = shard.Read(ctx, c.quorum, group); err == nil && ok(st) {
+			return st, nil
+		}
 	}
-	for _, r := range slices.Sorted(maps.Keys(count)) {
-		lines = append(lines, fmt.Sprintf("%d moved (%s), without an owner for at most %v", count[r], r, longest[r].Round(time.Millisecond)))
-	}
-	return lines
-}
-
-func (s *demoRun) verify(ctx context.Context) error {
-	r, err := verifyWithin(ctx, s.db, time.Minute)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(s.app.stdout)
-	r.print(s.app.stdout)
-	if r.moves < 10 {
-		return fmt.Errorf("%d moves: too few for a test", r.moves)
-	}
-	return r.verdict()
-}
-
-// next begins a step.
-func (s *demoRun) next(format string, args ...any) {
-	s.step = time.Now()
-	s.printf(format, args...)
-}
-
-func (s *demoRun) printf(format string, args ...any) {
-	fmt.Fprintf(s.app.stdout, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	return st, errors.Join(fmt.Errorf("the shards do not come to rest: %+v", st), err)
 }

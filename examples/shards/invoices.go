@@ -3,84 +3,59 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"strings"
+	"math/rand/v2"
+	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib" // PostgreSQL
-	_ "modernc.org/sqlite"           // SQLite, in Go
+	_ "modernc.org/sqlite" // SQLite, in Go
 
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
+
+const group = "invoices"
 
 // database has the tenants, their invoices, and a mark for each tenant, which is the newest token
 // that has written.
 type database struct {
 	*sql.DB
-	sqlite bool
-	marks  *fence.SQL
+	marks *fence.SQL
 }
 
-// openDatabase opens a PostgreSQL database by its URL, or an SQLite file by its path, and creates
-// the missing tables.
-func openDatabase(ctx context.Context, where string) (*database, error) {
-	db, dialect := &database{}, fence.PostgreSQL
-	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
-		config, err := pgx.ParseConfig(where)
-		if err != nil {
-			return nil, errors.New("the database: not a PostgreSQL URL: write postgres://user:password@host:port/name") // err may quote the password
-		}
-		// This bounds how long a member that is suspended in a transaction can hold a tenant's
-		// mark.
-		config.RuntimeParams["idle_in_transaction_session_timeout"] = "2000"
-		db.DB = stdlib.OpenDB(*config)
-	} else {
-		var err error
-		if db.DB, err = sql.Open("sqlite", sqlite.DSN(where)); err != nil {
-			return nil, err
-		}
-		db.sqlite, dialect = true, fence.SQLite
+// invoice is a row of the table, or who writes it: the owner of a shard, in the term with this token.
+type invoice struct {
+	tenant string
+	number int
+	shard  int
+	token  uint64
+	member string
+}
+
+// openDatabase opens an SQLite file, and creates the missing tables.
+func openDatabase(ctx context.Context, path string) (*database, error) {
+	conn, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		return nil, err
 	}
-	db.SetMaxOpenConns(16)
-	var err error
-	if db.marks, err = fence.NewSQL(dialect, "marks"); err == nil {
+	db := &database{DB: conn}
+	if db.marks, err = fence.NewSQL(fence.SQLite, "marks"); err == nil {
 		err = sqlite.Open(ctx, db.createTables)
 	}
 	if err != nil {
-		db.Close()
+		conn.Close()
 		return nil, fmt.Errorf("the database: %w", err)
 	}
 	return db, nil
 }
 
 func (db *database) createTables(ctx context.Context) error {
-	id, now := "BIGSERIAL PRIMARY KEY", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-	if db.sqlite {
-		id, now = "INTEGER PRIMARY KEY AUTOINCREMENT", "(CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER))"
-	}
 	return db.inTx(ctx, func(tx *sql.Tx) error {
-		if !db.sqlite {
-			// IF NOT EXISTS alone fails when two processes start at the same time.
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261122)"); err != nil {
-				return err
-			}
-		}
-		for _, statement := range []string{
-			db.marks.Schema(),
-			// Each order of a tenant must be invoiced, in order and once.
-			"CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered BIGINT NOT NULL, invoiced BIGINT NOT NULL)",
-			// A real table also has a unique key on tenant and number. Here it would hide from
-			// verify what the fence has let through.
-			"CREATE TABLE IF NOT EXISTS invoices (id " + id + ", tenant TEXT NOT NULL, number BIGINT NOT NULL," +
-				" shard BIGINT NOT NULL, token BIGINT NOT NULL, member TEXT NOT NULL, written BIGINT NOT NULL DEFAULT " + now + ")",
-		} {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := tx.ExecContext(ctx, db.marks.Schema()+`;
+			CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered INTEGER NOT NULL, invoiced INTEGER NOT NULL);
+			CREATE TABLE IF NOT EXISTS invoices (id INTEGER PRIMARY KEY AUTOINCREMENT,
+				tenant TEXT NOT NULL, number INTEGER NOT NULL, shard INTEGER NOT NULL, token INTEGER NOT NULL, member TEXT NOT NULL)`)
+		return err
 	})
 }
 
@@ -96,55 +71,37 @@ func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// openInvoices is how many invoices remain to be written, by tenant.
-type openInvoices map[string]int64
-
-// open returns the tenants with open invoices for which mine returns true.
-func (db *database) open(ctx context.Context, mine func(tenant string) bool) (openInvoices, error) {
-	rows, err := db.QueryContext(ctx, "SELECT tenant, ordered - invoiced FROM tenants WHERE ordered > invoiced")
+// open returns the tenants with open invoices.
+func (db *database) open(ctx context.Context) (tenants []string, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT tenant FROM tenants WHERE ordered > invoiced")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	all := openInvoices{}
 	for rows.Next() {
 		var tenant string
-		var open int64
-		if err := rows.Scan(&tenant, &open); err != nil {
+		if err := rows.Scan(&tenant); err != nil {
 			return nil, err
 		}
-		if mine(tenant) {
-			all[tenant] = open
-		}
+		tenants = append(tenants, tenant)
 	}
-	return all, rows.Err()
+	return tenants, rows.Err()
 }
 
-// writer identifies who writes: the owner of a shard, in the term with this token.
-type writer struct {
-	group  string
-	shard  int
-	token  uint64
-	member string
-}
-
-// batch is how many invoices are written in one transaction.
-const batch = 20
-
-// write writes the next invoices of a tenant and returns how many it has written, or fence.ErrStale
-// if a later owner has written for the tenant.
-func (db *database) write(ctx context.Context, tenant string, by writer) (n int64, err error) {
-	err = db.inTx(ctx, func(tx *sql.Tx) error {
+// write writes the open invoices of a tenant, or returns fence.ErrStale if a later owner has written
+// for the tenant.
+func (db *database) write(ctx context.Context, tenant string, by invoice) error {
+	return db.inTx(ctx, func(tx *sql.Tx) error {
 		// Guard must come first: it locks the tenant's mark. After that no former owner can write,
 		// so what is read below is final.
-		if err := db.marks.Guard(ctx, tx, by.group+" "+tenant, by.token); err != nil {
+		if err := db.marks.Guard(ctx, tx, group+" "+tenant, by.token); err != nil {
 			return err
 		}
-		var ordered, invoiced int64
+		var ordered, invoiced int
 		if err := tx.QueryRowContext(ctx, "SELECT ordered, invoiced FROM tenants WHERE tenant = $1", tenant).Scan(&ordered, &invoiced); err != nil {
 			return err
 		}
-		for n = 0; n < batch && invoiced < ordered; n++ {
+		for invoiced < ordered {
 			invoiced++
 			if _, err := tx.ExecContext(ctx, "INSERT INTO invoices (tenant, number, shard, token, member) VALUES ($1, $2, $3, $4, $5)",
 				tenant, invoiced, by.shard, int64(by.token), by.member); err != nil {
@@ -154,8 +111,21 @@ func (db *database) write(ctx context.Context, tenant string, by writer) (n int6
 		_, err := tx.ExecContext(ctx, "UPDATE tenants SET invoiced = $1 WHERE tenant = $2", invoiced, tenant)
 		return err
 	})
-	if err != nil {
-		return 0, err
+}
+
+// sell plays the shop, which knows nothing of shards: tenants order until ctx ends, and each order is
+// to be invoiced.
+func (db *database) sell(ctx context.Context, tenants int, every time.Duration) error {
+	for ; ctx.Err() == nil; cli.Pause(ctx, every) {
+		if err := db.order(ctx, fmt.Sprint("tenant-", rand.IntN(tenants)+1)); err != nil {
+			return err
+		}
 	}
-	return n, nil
+	return nil
+}
+
+func (db *database) order(ctx context.Context, tenant string) error {
+	_, err := db.ExecContext(context.WithoutCancel(ctx), "INSERT INTO tenants (tenant, ordered, invoiced) VALUES ($1, 1, 0) "+
+		"ON CONFLICT (tenant) DO UPDATE SET ordered = tenants.ordered + 1", tenant)
+	return err
 }

@@ -5,50 +5,74 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-
-// execute is main without os.Exit: it returns the exit code.
-func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills the process
-	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "shards: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nshards: "))
-		return 1
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "shards:", err)
+		os.Exit(1)
 	}
-	return 0
 }
 
-func newRoot(a *app) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "shards",
-		Short: "Tenants' invoices, written by all members of a group, each tenant's by one at a time",
-		Long: `Tenants' invoices, written by all members of a group, each tenant's by one at a time.
-Without a command: all of it in one go, on an embedded Redis and SQLite.`,
-		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+const usage = "shards [FLAGS] [work | sell | verify]: tenants' invoices, written by all members of a group.\nWithout a command: all of it in one go, on an embedded Redis and SQLite."
+
+// run is the program without its process.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var w worker
+	var redis []string
+	f := flag.NewFlagSet(usage, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5", func(url string) error {
+		redis = append(redis, url)
+		return nil
+	})
+	path := f.String("db", "invoices.db", "the database: an SQLite file")
+	f.StringVar(&w.id, "id", "", "work: this member's name (default: host name and process id)")
+	f.IntVar(&w.shards, "shards", 12, "work: number of shards; the same for all members")
+	f.DurationVar(&w.lease, "lease", 5*time.Second, "work: the shards of a member that dies move after it; the same for all members")
+	f.DurationVar(&w.stall, "stall", 3*time.Second, "work: a shard whose work makes no progress for so long moves to another member")
+	f.DurationVar(&w.hangAfter, "hang-after", 0, "work: hang on one tenant after so long, to see its shard move (0: don't)")
+	child := f.Bool("exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
+	if err := f.Parse(args); err != nil {
+		return err
 	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	f := root.PersistentFlags()
-	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)")
-	f.StringVar(&a.db, "db", os.Getenv("SHARDS_DB"), "the database: an SQLite file, or postgres://... (env SHARDS_DB; default invoices.db)")
-	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
-	_ = f.MarkHidden("exit-with-stdin") // fails only for unknown flags
-	root.AddCommand(a.workCommand(), a.sellCommand(), a.verifyCommand())
-	return root
+	log, err := cli.Logger(stderr, "info")
+	if err != nil {
+		return err
+	}
+	if *child {
+		ctx = cli.WhileOpen(ctx, stdin)
+	}
+	command := f.Arg(0)
+	if command == "" {
+		return demo(ctx, stdout)
+	}
+	db, err := openDatabase(ctx, *path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	switch command {
+	case "work":
+		w.db, w.log = db, log
+		return w.run(ctx, cli.RedisURLs(redis))
+	case "sell":
+		return db.sell(ctx, 60, time.Second/60)
+	case "verify":
+		return db.verify(ctx, stdout)
+	default:
+		return errors.New(usage)
+	}
 }
