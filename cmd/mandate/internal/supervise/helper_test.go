@@ -49,8 +49,8 @@ func TestFollow(t *testing.T) {
 		"a report, and garbage": {time.Hour, func(_ *machine, w io.WriteCloser, _ <-chan string) {
 			io.WriteString(w, "garbage\n{\"elected\":{\"election\":\"e\",\"attempt\":1}}\n")
 		}, "dead, terms"},
-		"a suspended machine": {time.Minute, func(m *machine, _ io.WriteCloser, late <-chan string) {
-			m.suspended.Store(int64(time.Hour))
+		"a suspended machine": {time.Hour, func(m *machine, _ io.WriteCloser, late <-chan string) {
+			m.suspended.Store(int64(2 * time.Hour))
 			<-late
 		}, "late, dead"},
 	} {

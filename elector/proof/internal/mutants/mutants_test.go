@@ -25,7 +25,7 @@ var (
 const (
 	atOnce    = 2
 	nearLimit = 60    // at most this many with -near
-	perJudge  = "90s" // a bug that makes its judge hang is noticed, too
+	perJudge  = "2m"  // a bug that makes its judge hang is noticed, too
 	together  = "10m" // for all judges of a package, without a bug
 )
 
@@ -78,6 +78,8 @@ func judge(t *testing.T, m mutant) {
 		t.Errorf("%s: %s ran nothing", m.id, m.test)
 	case err == nil:
 		t.Errorf("SURVIVED %s: %s does not notice that %s", m.id, m.test, m.bug)
+	case strings.Contains(out, "panic: test timed out"): // or the machine was busy
+		fmt.Printf("  hangs  %5.1fs  %-50s in %s %s\n", took, m.id, m.pkg, m.test)
 	default:
 		fmt.Printf("  killed %5.1fs  %-50s by %s %s\n", took, m.id, m.pkg, m.test)
 	}
