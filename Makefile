@@ -86,7 +86,7 @@ down: ## stop the containers of `make up`, and forget their data
 .PHONY: test
 test: ## run all tests with the race detector, on a real redis-server where there is one
 	@.ci/which-redis
-	EACH_JOBS=$(PARALLEL) EACH_ALONE='/(chaos|browsertest)' .ci/each $(CURDIR)/.ci/gotest $$(.ci/race) -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
+	EACH_JOBS=$(PARALLEL) EACH_ALONE='/chaos' .ci/each $(CURDIR)/.ci/gotest $$(.ci/race) -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: export MANDATE_TEST_REQUIRE_REDIS := 1

@@ -112,7 +112,6 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"site":      cmdSite,
 	"request":   cmdRequest,
 	"port":      cmdPort,
-	"viewer":    cmdViewer,
 }
 
 func valuesOf(ts *testscript.TestScript) *scriptValues { return ts.Value("processes").(*scriptValues) }

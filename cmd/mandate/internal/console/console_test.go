@@ -1,25 +1,40 @@
 package console_test
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
-	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
+// request is a request as a browser makes it; edit changes it.
+func request(p *console.Page, path string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7481"+path, http.NoBody)
+	for _, e := range edit {
+		e(r)
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
 func TestPage(t *testing.T) {
-	c := newConsole(t, console.Config{})
-	for path, kind := range map[string]string{
-		"/": "text/html", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console.js": "javascript", "/card.js": "javascript", "/rows.js": "javascript", "/item.js": "javascript", "/shards.js": "javascript", "/map.js": "javascript", "/table.js": "javascript", "/line.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/hosts.js": "javascript", "/text.js": "javascript",
-	} {
-		w := request(c, http.MethodGet, path, "")
+	p := console.New(console.Config{})
+	for path, kind := range map[string]string{"/": "text/html", "/console.css": "text/css", "/console.js": "javascript", "/icon.svg": "image/svg+xml"} {
+		w := request(p, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) {
 			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 		}
@@ -33,18 +48,17 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: %v", path, w.Header())
 		}
 	}
-	for _, path := range []string{"/page/console.html", "/nosuch", "/api/", "/../main.go"} {
-		if w := request(c, http.MethodGet, path, ""); w.Code == http.StatusOK {
+	for _, path := range []string{"/page/console.html", "/nosuch", "/api/", "/../console.go"} {
+		if w := request(p, path); w.Code == http.StatusOK {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
 }
 
-// What the files must not hold: requests to elsewhere, and ways for text to
-// become markup or code.
+// What the files must not contain: requests to elsewhere, and ways for text to become markup or code.
 func TestPageIsItsOwn(t *testing.T) {
 	files, err := filepath.Glob("page/*")
-	if err != nil || len(files) < 8 {
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	foreign := regexp.MustCompile(`(?i)(https?:)?//[a-z0-9.-]+\.[a-z]|innerHTML|outerHTML|insertAdjacentHTML|document\.write|srcdoc|\beval\(|new Function|@import|url\(| on[a-z]+="| style="`)
@@ -55,102 +69,160 @@ func TestPageIsItsOwn(t *testing.T) {
 		}
 		text := strings.ReplaceAll(string(b), `xmlns="http://www.w3.org/2000/svg"`, "")
 		for _, found := range foreign.FindAllString(text, -1) {
-			t.Errorf("%s holds %q", f, found)
+			t.Errorf("%s contains %q", f, found)
 		}
 	}
 }
 
 func TestNamesAndSites(t *testing.T) {
-	c := newConsole(t, console.Config{Hosts: []string{"console.example"}})
-	for host, want := range map[string]int{
-		"localhost": 200, "localhost:7481": 200, "LOCALHOST.:1": 200, "127.0.0.1:7481": 200, "10.1.2.3": 200, "[::1]:7481": 200, "[::1]": 200,
-		"console.example": 200, "Console.Example:443": 200,
-		"evil.example": 421, "evil.example:7481": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
-	} {
-		if w := request(c, http.MethodGet, "/", "", func(r *http.Request) { r.Host = host }); w.Code != want {
-			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
+	p := console.New(console.Config{Hosts: []string{"console.example"}, MaxViewers: -1})
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	for name, want := range map[string]int{"localhost:7481": 200, "10.1.2.3": 200, "[::1]:7481": 200, "Console.Example:443": 200, "evil.example": 421, "127.0.0.1.evil.example": 421, "": 421} {
+		if w := request(p, "/", host(name)); w.Code != want {
+			t.Errorf("Host %q: %d, want %d", name, w.Code, want)
 		}
 	}
-	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 401, "none": 401, "": 401} {
-		operated := newConsole(t, console.Config{Token: token})
-		w := request(operated, http.MethodPost, "/api/resign", "{}", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
-		if w.Code != want {
+	if w := request(p, "/healthz", host("evil.example")); w.Code != http.StatusOK {
+		t.Errorf("the probe of a load balancer: %d", w.Code)
+	}
+	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 503, "": 503} {
+		if w := request(p, "/api/live", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) }); w.Code != want {
 			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, w.Code, want)
 		}
 	}
 }
 
-// Who guesses tokens is slowed down; somebody elsewhere is not.
-func TestGuessesAreSlowedDown(t *testing.T) {
-	c, codes := newConsole(t, console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token}), map[int]int{}
-	for range 200 {
-		codes[request(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer("another-token-that-is-long")).Code]++
+func TestToken(t *testing.T) {
+	const token = "a-token-that-is-long-enough"
+	p := console.New(console.Config{Token: token, Logger: slog.New(slog.DiscardHandler)})
+	basic := func(sent string) func(*http.Request) { return func(r *http.Request) { r.SetBasicAuth("anyone", sent) } }
+	for name, c := range map[string]struct {
+		edit func(*http.Request)
+		want int
+	}{
+		"none":     {func(*http.Request) {}, http.StatusUnauthorized},
+		"password": {basic(token), http.StatusOK},
+		"bearer":   {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, http.StatusOK},
+		"wrong":    {basic("wrong"), http.StatusUnauthorized},
+	} {
+		for _, path := range []string{"/", "/console.js"} {
+			w := request(p, path, c.edit)
+			if w.Code != c.want || (w.Code == http.StatusUnauthorized) != strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+				t.Errorf("%s, %s: %d, %v", name, path, w.Code, w.Header())
+			}
+		}
 	}
-	if codes[401] < 1 || codes[401] > 40 || codes[429] != 200-codes[401] {
-		t.Errorf("200 guesses: %v", codes)
-	}
-	elsewhere := func(r *http.Request) { r.RemoteAddr = "198.51.100.7:1" }
-	if w := request(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer(token), elsewhere); w.Code != http.StatusNotFound {
-		t.Errorf("from elsewhere, with the token: %d", w.Code)
+	if w := request(p, "/api/live"); w.Code != http.StatusUnauthorized {
+		t.Errorf("the events without the token: %d", w.Code)
 	}
 }
 
-func TestConfig(t *testing.T) {
-	if _, err := console.New(console.Config{Token: "short"}); err == nil || !strings.Contains(err.Error(), "at least 16") {
-		t.Errorf("%v", err)
+// pipes are a listener for connections in memory without a buffer: a client that does not read blocks
+// the server.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
 	}
-	q, err := elector.Open("redis://127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	if _, err := console.New(console.Config{Quorum: q, Elections: []string{"fine", "not fine"}}); err == nil || !strings.Contains(err.Error(), "not fine") {
-		t.Errorf("%v", err)
+}
+func (l *pipes) Close() error   { l.once.Do(func() { close(l.ended) }); return nil }
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// serve serves a page in a bubble until the test ends. view connects a viewer.
+func serve(t *testing.T, cfg console.Config) (p *console.Page, view func() net.Conn) {
+	l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+	p = console.New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return p, func() net.Conn {
+		client, server := net.Pipe()
+		t.Cleanup(func() { client.Close() })
+		l.conns <- server
+		_, _ = io.WriteString(client, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		return client
 	}
 }
 
-func TestActionsAreRefused(t *testing.T) {
-	q := electortest.Start(t).Quorum("console")
-	without, with := newConsole(t, console.Config{Quorum: q}), newConsole(t, console.Config{Quorum: q, Token: token})
-	const good = `{"election":"e"}`
-	kind := func(k string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set("Content-Type", k) }
-	}
-	for _, action := range []string{"resign", "transfer", "pause", "resume"} {
-		path := "/api/" + action
-		if w := request(without, http.MethodPost, path, good, bearer(token)); w.Code != http.StatusForbidden {
-			t.Errorf("%s, not enabled: %d", action, w.Code)
-		}
-		if w := request(without, http.MethodPost, path, good, bearer("")); w.Code != http.StatusForbidden {
-			t.Errorf("%s, not enabled, empty token: %d", action, w.Code)
-		}
-		for name, edit := range map[string]func(*http.Request){
-			"no token": func(*http.Request) {}, "an empty one": bearer(""), "a wrong one": bearer("another-token-that-is-long"),
-			"a part of it": bearer(token[:20]), "more than it": bearer(token + "x"),
-			"another scheme": func(r *http.Request) { r.Header.Set("Authorization", "Basic "+token) },
-			"in a cookie":    func(r *http.Request) { r.Header.Set("Cookie", "Authorization=Bearer "+token) },
-			"in the address": func(r *http.Request) { r.URL.RawQuery = "token=" + token },
-		} {
-			if w := request(with, http.MethodPost, path, good, edit); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
-				t.Errorf("%s, %s: %d", action, name, w.Code)
-			}
-		}
-		for body, want := range map[string]int{
-			good: 404, `{"election":"e","more":1}`: 400, `election=e`: 400, ``: 400, `{"election":"` + strings.Repeat("e", 8<<10) + `"}`: 400,
-			good + good: 400, good + " x": 400, good + strings.Repeat(" ", 8<<10): 400, good + "\n": 404,
-		} {
-			if w := request(with, http.MethodPost, path, body, bearer(token)); w.Code != want {
-				t.Errorf("%s of %.40q: %d, want %d", action, body, w.Code, want)
-			}
-		}
-		// What a form of another site can send without asking first.
-		for _, k := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"} {
-			if w := request(with, http.MethodPost, path, good, bearer(token), kind(k)); w.Code != http.StatusUnsupportedMediaType {
-				t.Errorf("%s as %q: %d", action, k, w.Code)
-			}
-		}
-		if w := request(with, http.MethodGet, path, "", bearer(token)); w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("GET %s: %d", action, w.Code)
+// received collects the data of the events that a viewer has received.
+type received struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *received) read(conn net.Conn) {
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
+			r.mu.Lock()
+			r.lines = append(r.lines, data)
+			r.mu.Unlock()
 		}
 	}
+}
+
+// take returns what was received since the last call.
+func (r *received) take() string {
+	time.Sleep(time.Second)
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := strings.Join(r.lines, "\n")
+	r.lines = nil
+	return all
+}
+
+// A viewer gets everything once, then only what changes; and a Page knows whether it has viewers.
+func TestLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, view := serve(t, console.Config{MaxViewers: 2})
+		row := console.Row{Election: "e", Leader: "a", Token: 1<<63 + 1, Problem: strings.Repeat("é", 1000), Candidates: make([]console.Candidate, 1000)}
+		p.Show(row)
+		conn := view()
+		viewed, err := p.Viewed(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got received
+		go got.read(conn)
+		if all := got.take(); strings.Count(all, `"election"`) != 1 || !strings.Contains(all, `"token":"9223372036854775809"`) || len(all) > 5000 {
+			t.Errorf("%d bytes: %.300s", len(all), all)
+		}
+		p.Show(row)
+		p.ShowSite(console.Site{Prefix: "x"})
+		if all := got.take(); !strings.Contains(all, `"nodes":[]`) || strings.Contains(all, "election") {
+			t.Errorf("what has not changed is sent again: %s", all)
+		}
+		if p.Remove("e"); p.Shows("e") || got.take() != `{"election":"e"}` {
+			t.Error("the removal is not sent")
+		}
+		view()
+		time.Sleep(time.Second)
+		if w := request(p, "/api/live"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("a third viewer: %d", w.Code)
+		}
+		conn.Close()
+		p.Show(row) // so that the server notices
+		time.Sleep(4 * time.Second)
+		if viewed.Err() != nil {
+			t.Error("one of two has left")
+		}
+		time.Sleep(11 * time.Second) // the other one does not read: it is disconnected after 5 s
+		if viewed.Err() == nil {
+			t.Error("nobody reads any more")
+		}
+	})
 }

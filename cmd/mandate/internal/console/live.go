@@ -1,62 +1,146 @@
 package console
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 )
 
 const (
-	maxOpen      = 20               // maximum number of elections and groups of one stream of details
-	writeTimeout = 5 * time.Second  // for one write to a stream: a slower client is disconnected
-	beatEvery    = 10 * time.Second // on an idle stream
+	writeTimeout = 5 * time.Second // for one write to a stream: a slower client is disconnected
 	gather       = 50 * time.Millisecond
+	linger       = 5 * time.Second // how long a Page counts as viewed after the last viewer, such as during a reload
 )
 
-// streams serve the event streams of viewers.
-type streams struct {
-	cache     *cache
-	viewers   *viewers
-	attention *attention
-	hosts     *hostCache
+// rows holds the newest state of everything, as it is sent to viewers. Writers never wait for
+// readers.
+type rows struct {
+	mu      sync.Mutex
+	last    uint64              // number of the newest change; the first one is 1
+	current map[string]numbered // by election; "": the site
+	gone    map[string]numbered // the elections that were removed
+	changed chan struct{}       // closed at the next change
 }
 
-// wanted selects the entries of a stream: the table, the details of some elections, or the hosts.
-func wanted(elections []string, hosts bool) func(key) bool {
-	switch {
-	case hosts:
-		return func(k key) bool { return k.kind == kindHosts }
-	case len(elections) > 0:
-		return func(k key) bool { return slices.Contains(details, k.kind) && slices.Contains(elections, k.election) }
-	default:
-		return func(k key) bool { return k.kind != kindHosts && !slices.Contains(details, k.kind) }
+type numbered struct {
+	number uint64
+	event  string
+	data   []byte
+}
+
+func newRows() *rows {
+	return &rows{current: map[string]numbered{}, gone: map[string]numbered{}, changed: make(chan struct{})}
+}
+
+// Show shows a row, in place of the former one of the same election. It is sent to viewers only if it
+// has changed.
+func (p *Page) Show(row Row) { p.rows.set(row.Election, "row", row.bounded()) }
+
+// ShowSite shows what is not about one election.
+func (p *Page) ShowSite(s Site) {
+	s.Problem = cut(s.Problem)
+	nodes := []Node{}
+	for _, n := range s.Nodes {
+		nodes = append(nodes, Node{cut(n.Name), cut(n.Error)})
+	}
+	s.Nodes = nodes
+	p.rows.set("", "site", s)
+}
+
+// Shows reports whether there is a row for an election.
+func (p *Page) Shows(election string) bool {
+	p.rows.mu.Lock()
+	defer p.rows.mu.Unlock()
+	_, shown := p.rows.current[election]
+	return shown
+}
+
+// Remove removes the row of an election.
+func (p *Page) Remove(election string) {
+	s := p.rows
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, shown := s.current[election]; shown {
+		delete(s.current, election)
+		s.add(s.gone, election, "gone", encode(map[string]string{"election": election}))
 	}
 }
 
-// serve serves GET /api/live: the table as it is, and then its changes. With ?election=NAME, which
-// may be repeated, it sends the details of these elections instead; with ?view=hosts, the view by
-// host.
-func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
-	elections, hosts := r.URL.Query()["election"], r.URL.Query().Get("view") == "hosts"
-	if len(elections) > maxOpen {
-		refuse(w, http.StatusBadRequest, "%d elections: at most %d at a time", len(elections), maxOpen)
+// Clear removes everything: what is not read any more becomes outdated.
+func (p *Page) Clear() {
+	p.rows.mu.Lock()
+	defer p.rows.mu.Unlock()
+	clear(p.rows.current)
+	clear(p.rows.gone)
+}
+
+func (s *rows) set(name, event string, v any) {
+	data := encode(v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes.Equal(s.current[name].data, data) {
 		return
 	}
-	if !s.viewers.enter() {
+	delete(s.gone, name)
+	s.add(s.current, name, event, data)
+}
+
+// The caller holds mu.
+func (s *rows) add(to map[string]numbered, name, event string, data []byte) {
+	s.last++
+	to[name] = numbered{s.last, event, data}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil { // impossible for strings and numbers
+		panic("console: a message that can't be encoded: " + err.Error())
+	}
+	return data
+}
+
+// after returns the changes after number n as server-sent events in order, the number to continue
+// with, and a channel that is closed at the next change.
+func (s *rows) after(n uint64) ([]byte, uint64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []numbered
+	for _, all := range []map[string]numbered{s.current, s.gone} {
+		for one := range maps.Values(all) {
+			if one.number > n {
+				found = append(found, one)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b numbered) int { return int(a.number) - int(b.number) })
+	var out bytes.Buffer
+	for _, one := range found {
+		out.WriteString("event: " + one.event + "\ndata: ")
+		out.Write(one.data) // JSON of one line
+		out.WriteString("\n\n")
+	}
+	return out.Bytes(), s.last, s.changed
+}
+
+// live serves GET /api/live: everything as it is, and then its changes.
+func (p *Page) live(w http.ResponseWriter, r *http.Request) {
+	if !p.viewers.enter() {
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "there are %d viewers already", s.viewers.max)
+		refuse(w, http.StatusServiceUnavailable, "there are too many viewers already")
 		return
 	}
-	defer s.viewers.leave()
+	defer p.viewers.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
 	if r.Method == http.MethodHead {
 		return // no event would reach the client, and its next request would wait forever
-	}
-	if hosts {
-		defer s.hosts.open()()
-	} else if len(elections) > 0 {
-		defer s.attention.open(elections)()
 	}
 	control := http.NewResponseController(w)
 	// A client that does not read must not block a goroutine forever.
@@ -65,23 +149,112 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write(b)
 		return err == nil && control.Flush() == nil
 	}
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
 	ok := send([]byte("retry: 1000\n\n"))
-	wants := wanted(elections, hosts)
 	for at := uint64(0); ok; {
 		var changes []byte
 		var changed <-chan struct{}
-		if changes, at, changed = s.cache.after(at, wants); len(changes) > 0 && !send(changes) {
+		if changes, at, changed = p.rows.after(at); len(changes) > 0 && !send(changes) {
 			return
 		}
 		select {
 		case <-changed:
 			// A change seldom comes alone: send those that follow at once together with it.
 			ok = sleep(r.Context(), gather)
-		case <-beat.C:
-			ok = send([]byte("event: beat\ndata: {}\n\n")) // the page notices when these are missing
 		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// sleep waits for d. It returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// viewers counts the viewers. mu guards the other fields.
+type viewers struct {
+	mu      sync.Mutex
+	n, max  int
+	changed chan struct{} // closed and replaced when the first viewer comes or the last one leaves
+}
+
+func newViewers(limit int) *viewers { return &viewers{max: limit, changed: make(chan struct{})} }
+
+// enter adds a viewer, or returns false if there are too many.
+func (v *viewers) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n >= v.max {
+		return false
+	}
+	if v.n++; v.n == 1 {
+		v.wake()
+	}
+	return true
+}
+
+func (v *viewers) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n--; v.n == 0 {
+		v.wake()
+	}
+}
+
+// The caller holds mu.
+func (v *viewers) wake() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+func (v *viewers) present() (bool, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.n > 0, v.changed
+}
+
+// Viewed waits for a viewer. The context that it returns ends 5 s after the last viewer has left, or
+// with ctx. The error is that of ctx.
+func (p *Page) Viewed(ctx context.Context) (context.Context, error) {
+	for {
+		there, changed := p.viewers.present()
+		if there {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	viewed, end := context.WithCancel(ctx)
+	go func() {
+		defer end()
+		p.viewers.wait(ctx)
+	}()
+	return viewed, nil
+}
+
+// wait waits until there has been no viewer for a while, or until ctx ends.
+func (v *viewers) wait(ctx context.Context) {
+	for {
+		there, changed := v.present()
+		var over <-chan time.Time
+		if !there {
+			over = time.After(linger)
+		}
+		select {
+		case <-changed:
+		case <-over:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -1,303 +1,250 @@
-// The page: what the console serves, in a table; an election that is opened, on a card.
-import { Card } from './card.js';
-import { openDrain, open as act } from './actions.js';
-import { Hosts, Views } from './hosts.js';
-import { Line } from './line.js';
-import { GroupCard, GroupRow } from './shards.js';
-import { Table } from './table.js';
-import { el, foreign, moment, text, zone } from './text.js';
+// The page: rows of elections, as the events of api/live describe them. Names and texts come from
+// Redis, where anyone may have written them: they become text nodes, and never markup.
 
+const rows = new Map(); // election -> what was received
+const bodies = new Map(); // election -> its <tbody>
 const $ = (id) => document.getElementById(id);
-const cards = new Map(); // of the open elections
-const table = new Table($('elections'), (name) => open(cards.has(name) ? [...cards.keys()].filter((n) => n !== name) : [...cards.keys(), name]));
-let actions = false;
-let complete = false; // all elections are known
-let nodes = null; // what is known of Redis
-let offset = 0; // the console's clock, less ours
+let site = {};
+let skew = 0; // of this browser's clock, in ms
+let lost = 0; // since when the console does not answer
 
-const drawEvery = 250;
-const arrangeEvery = 500;
-const drawRowsEvery = 10000;
-const atMost = 20; // open elections
+const columns = ["", "leader", "for", "token", "able", "last end", ""];
+const needs = 0; // the rank of rows that need a leader
 
-// --- which elections are open ---------------------------------------------------
+// make makes an element that has children: elements, or texts.
+function make(tag, className, ...children) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  e.append(...children.filter((c) => c !== "" && c !== undefined));
+  return e;
+}
 
-function wanted() {
-  return location.hash.slice(1).split(',').filter(Boolean).map((n) => {
-    try {
-      return decodeURIComponent(n);
-    } catch {
-      return n;
-    }
+const name = (text) => make("bdi", "", text);
+const now = () => Date.now() + skew;
+
+function duration(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${s % 60}s`;
+  if (s < 172800) return `${Math.floor(s / 3600)}h ${Math.floor(s / 60) % 60}m`;
+  return `${Math.floor(s / 86400)}d ${Math.floor(s / 3600) % 24}h`;
+}
+
+// clock returns a time of day, with the date if that is not today's.
+function clock(ms) {
+  const at = new Date(ms);
+  const time = at.toLocaleTimeString(undefined, { hour12: false });
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
+}
+
+// age is an element with the time since an instant, which tick keeps up to date.
+function age(since, suffix = "") {
+  if (!since) return "";
+  const e = make("time", "num cut");
+  e.dateTime = e.title = new Date(since).toISOString();
+  e.dataset.since = since;
+  e.dataset.suffix = suffix;
+  showAge(e);
+  return e;
+}
+
+function showAge(e) {
+  e.textContent = duration(now() - e.dataset.since) + e.dataset.suffix;
+}
+
+function tick() {
+  for (const e of document.querySelectorAll("time[data-since]")) showAge(e);
+  showLine();
+}
+
+const opened = () => new Set(location.hash.slice(1).split(",").filter(Boolean).map(decode));
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // typed by hand
+  }
+}
+
+function toggle(election) {
+  const open = opened();
+  if (!open.delete(election)) open.add(election);
+  history.replaceState(null, "", "#" + [...open].map(encodeURIComponent).join(","));
+  draw(election);
+}
+
+function ending(term) {
+  return make("span", term.current ? "ok" : term.wanted ? "" : "bad", term.current ? "leads" : term.reason || "end not reported");
+}
+
+// draw makes the <tbody> of an election anew, or removes it.
+function draw(election) {
+  const row = rows.get(election);
+  const old = bodies.get(election);
+  if (!row) {
+    old?.remove();
+    bodies.delete(election);
+    return;
+  }
+  const focused = old?.contains(document.activeElement);
+  const open = opened().has(election);
+  const body = make("tbody", `rank${row.rank}`, line(row, open));
+  body.id = `e-${election}`;
+  if (open) body.append(detail(row));
+  bodies.set(election, body);
+  if (old) old.replaceWith(body);
+  if (focused) body.querySelector("button").focus();
+}
+
+function line(row, open) {
+  const button = make("button", "name", name(row.election));
+  button.type = "button";
+  button.ariaExpanded = String(open);
+  button.addEventListener("click", () => toggle(row.election));
+  const leader = row.leader ? [name(row.leader)] : [make("span", row.rank === needs ? "bad" : "note", row.state === "unknown" ? "not known" : row.state)];
+  if (row.address) leader.push(make("span", "note num", " ", name(row.address)));
+  const last = row.terms.find((t) => !t.current);
+  const why = row.problem ? [make("span", row.rank === needs ? "bad" : "warn", name(row.problem)), row.next ? make("code", "", name(row.next)) : ""] : [];
+  const cells = [[button], leader, [age(row.since)], [row.token || ""], [row.able || "?"], last ? [ending(last), " ", age(last.until, " ago")] : [], why];
+  const tr = make("tr");
+  cells.forEach((children, i) => {
+    const td = make("td", i === 6 ? "why" : i === 3 || i === 4 ? "num cut" : "", ...children);
+    if (columns[i] && td.hasChildNodes()) td.dataset.label = columns[i];
+    tr.append(td);
   });
+  return tr;
 }
 
-/** The open group of which this is a shard; null: it is none. */
-function groupOf(name) {
-  const card = cards.get(name.slice(0, Math.max(0, name.lastIndexOf('/'))));
-  return card instanceof GroupCard && /\/\d+$/.test(name) ? card : null;
+function list(caption, titles, lines) {
+  const table = make("table", "", make("caption", "", caption), make("thead", "", make("tr", "", ...titles.map((t) => make("th", "", t)))));
+  table.append(make("tbody", "", ...lines.map((cells) => make("tr", "", ...cells))));
+  return table;
 }
 
-/** Opens a shard below the map of its group, in the place of another one; or closes it. */
-function openShard(name) {
-  const group = groupOf(name);
-  const others = [...cards.keys()].filter((n) => groupOf(n) !== group);
-  open(cards.has(name) ? others : [...others, name]);
+const sub = (text) => (text ? make("span", "sub", name(text)) : "");
+
+function detail(row) {
+  const candidates = row.candidates.map((c) => [
+    make("td", "", name(c.id), sub([c.host, c.version].filter(Boolean).join(" · "))),
+    make("td", "", c.role),
+    make("td", "", make("span", c.ok ? "ok" : "bad", c.health), sub(c.detail)),
+  ]);
+  const terms = row.terms.map((t) => [
+    make("td", "", name(t.id), make("span", "sub num cut", t.token)),
+    make("td", "num cut", t.from ? clock(t.from) : "–"),
+    make("td", "num cut", t.current ? age(t.from) : t.from && t.until ? duration(t.until - t.from) : "–"),
+    make("td", "", ending(t), sub(t.detail)),
+  ]);
+  const lists = make("div", "lists", list("Candidates", ["id", "role", "health"], candidates));
+  if (terms.length > 0) lists.append(list("Terms", ["leader, token", "from", "lasted", "end"], terms));
+  const cell = make("td", "", lists);
+  cell.colSpan = columns.length;
+  return make("tr", "detail", cell);
 }
 
-function open(names) {
-  const all = names.filter((n) => !groupOf(n) || names.includes(groupOf(n).name)).slice(-atMost);
-  const hash = all.map((n) => encodeURIComponent(n)).join(',');
-  history.replaceState(null, '', location.pathname + location.search + (hash ? `#${hash}` : ''));
-  applyOpen();
-}
-
-function applyOpen() {
-  const names = wanted();
-  const before = [...cards.keys()].join();
-  for (const name of cards.keys()) {
-    if (names.includes(name)) continue;
-    groupOf(name)?.showShard(null);
-    cards.delete(name);
-    table.rows.get(name)?.show(null);
+// arrange puts the rows in order, and shows those that the filter lets through.
+function arrange() {
+  const text = $("filter").value.trim();
+  const order = [...rows.values()].sort((a, b) => a.rank - b.rank || (a.election < b.election ? -1 : 1));
+  const table = $("elections");
+  const active = document.activeElement;
+  let before = table.tHead;
+  for (const row of order) {
+    const body = bodies.get(row.election);
+    if (before.nextElementSibling !== body) before.after(body);
+    body.hidden = !row.election.includes(text);
+    before = body;
   }
-  for (const name of names.slice(0, atMost)) {
-    const [row, group] = [table.rows.get(name), groupOf(name)];
-    if (cards.has(name) || (!row && !group)) continue;
-    const card = row instanceof GroupRow ? new GroupCard(name, row.colours, openShard) : new Card(name, act, (row ?? table.rows.get(group.name)).colours);
-    card.onNodes?.(nodes);
-    card.allow?.(actions);
-    cards.set(name, card);
-    if (row) row.show(card);
-    else group.showShard(card);
-    table.dirty = true;
-  }
-  if ([...cards.keys()].join() === before) return;
-  if (cards.size) details.connect(`api/live?${[...cards.keys()].map((n) => `election=${encodeURIComponent(n)}`).join('&')}`);
-  else details.close();
+  if (active !== document.activeElement) active.focus(); // a row that is moved loses it
+  const need = order.filter((r) => r.rank === needs).length;
+  $("summary").textContent = `${order.length} elections` + (need ? `, ${need} without a leader` : "") + (site.hidden ? `, ${site.hidden} more left out` : "");
+  document.title = need ? `(${need}) mandate` : "mandate";
+  $("none").hidden = order.length > 0 || !site.known;
+  table.hidden = order.length === 0;
 }
 
-// --- the view by host -----------------------------------------------------------
+function showSite() {
+  $("prefix").textContent = site.prefix;
+  $("problem").hidden = !site.problem;
+  $("problem").textContent = site.problem ?? "";
+  const nodes = site.nodes.map((n) => make("span", n.error ? "bad" : "", name(n.name), n.error ? ": " : " ok", n.error ? name(n.error) : ""));
+  $("nodes").replaceChildren(make("span", "", `Redis ${site.nodes.filter((n) => !n.error).length}/${site.nodes.length}`), ...nodes);
+}
 
-const hosts = new Hosts($('hosts'), (name) => {
-  views.show('elections');
-  open(cards.has(name) ? [...cards.keys()] : [...cards.keys(), name]);
-  table.rows.get(name)?.root.scrollIntoView({ block: 'nearest' });
-}, openDrain);
-const byHost = new Line({ hosts: (list) => hosts.onHosts(list), beat() {} }, () => {});
-const views = new Views({ elections: $('view-elections'), hosts: $('view-hosts') }, (view) => {
-  $('elections').hidden = view !== 'elections';
-  $('hosts').hidden = view !== 'hosts';
-  if (view === 'hosts') byHost.connect('api/live?view=hosts');
-  else byHost.close();
-  hosts.draw();
-});
+// showLine shows whether the page is live. What can't be read again stays, grey, with its time.
+function showLine() {
+  let [state, text] = ["live", "live"];
+  if (lost) [state, text] = ["lost", `no answer from the console; as of ${clock(lost)}`];
+  else if (!site.nodes) [state, text] = ["connecting", "connecting"];
+  else if (!site.known) [state, text] = ["lost", "no majority of the Redis nodes answers" + (site.as_of ? `; as of ${clock(site.as_of - skew)}` : "")];
+  $("line").dataset.state = state;
+  if ($("line").textContent !== text) $("line").textContent = text;
+  document.body.classList.toggle("stale", state === "lost");
+}
 
-window.addEventListener('hashchange', applyOpen);
-document.querySelector('.skip').addEventListener('click', (e) => {
-  e.preventDefault(); // its address would be that of an election
-  $(views.view).focus();
-});
+// Changes that arrive together are drawn together.
+const changed = new Set();
+let drawing = false;
 
-const details = new Line({
-  status(s) {
-    const c = cards.get(s.election);
-    if (!c) return;
-    c.onStatus(s);
-    c.allow(actions && known());
-  },
-  roll(r) {
-    const c = cards.get(r.election);
-    if (!c) return;
-    c.onRoll(r);
-    c.allow(actions && known());
-  },
-  terms(t) {
-    cards.get(t.election)?.onTerms(t);
-  },
-  shards(b) {
-    cards.get(b.election)?.onShards?.(b);
-  },
-  beat() {},
-}, () => {});
-
-// --- the table ------------------------------------------------------------------
-
-let received = new Set(); // on this connection: the others are gone
-
-const main = new Line({
-  site(s) {
-    complete = !s.problem;
-    actions = s.actions;
-    text($('prefix'), s.prefix);
-    $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown, those without a leader and candidates first: mandate ls lists all, mandate console NAME... shows those that you name. ` : '';
-    $('problem').dataset.list = s.problem ?? '';
-    showProblem();
-    allow();
-  },
-  redis(s) {
-    nodes = s;
-    offset = s.now_ms - Date.now();
-    drawRedis();
-  },
-  row(r) {
-    received.add(r.election);
-    const row = table.row(r.election);
-    const before = row.row;
-    if (row.onRow(r)) table.dirty = true;
-    if (before && !r.as_of && before.token !== r.token) text($('news'), `${r.election}: ${r.leader ? `${r.leader} leads` : 'no leader'}`);
-    if (!before && location.hash) applyOpen();
-  },
-  group(g) {
-    received.add(g.election);
-    const row = table.group(g.election);
-    const before = row.row;
-    if (row.onGroup(g)) table.dirty = true;
-    if (before && !g.as_of && before.state !== g.state) text($('news'), `${g.election}: ${g.unowned ? `${g.unowned} shards without an owner` : 'every shard has an owner'}`);
-    if (!before && location.hash) applyOpen();
-  },
-  past(p) {
-    const row = table.row(p.election);
-    row.now = Date.now() + offset;
-    row.onPast(p);
-  },
-  gone(g) {
-    table.remove(g.election);
-    if (cards.delete(g.election)) applyOpen();
-  },
-  beat() {},
-}, (state) => {
-  connected = state === 'live';
-  if (connected) lastReceived = Date.now();
-  drawLine();
-});
-
-main.opened = () => {
-  received = new Set();
-  // A console that was started anew does not report what is gone.
-  const mine = received;
+function drawSoon(election) {
+  changed.add(election);
+  if (drawing) return;
+  drawing = true;
   setTimeout(() => {
-    if (mine !== received || !connected || !known()) return;
-    for (const name of [...table.rows.keys()]) if (!received.has(name)) main.on.gone({ election: name });
-  }, 15000);
-};
-
-// --- what is known --------------------------------------------------------------
-
-let connected = null; // null: not yet
-let lastReceived = 0;
-
-/** A majority of Redis can be read, as far as the console knows. */
-function known() {
-  return Boolean(nodes?.known);
+    drawing = false;
+    for (const one of changed) draw(one);
+    changed.clear();
+    arrange();
+  }, 20);
 }
 
-/** Why nothing is known, and since when. */
-function unknown() {
-  const up = nodes.nodes.filter((n) => !n.error).length;
-  const why = up ? `${up} of ${nodes.nodes.length} Redis nodes answer, too few` : 'Redis does not answer';
-  return `${why}; ${nodes.as_of ? `as of ${moment(nodes.as_of)}` : 'nothing is known yet'}`;
+// connect reads the events. The console sends one each second: without any the connection is dead,
+// although the browser may not have noticed.
+function connect() {
+  const events = new EventSource("api/live");
+  let last = Date.now();
+  const on = (kind, take) => events.addEventListener(kind, (e) => {
+    last = Date.now();
+    lost = 0;
+    take(JSON.parse(e.data));
+    showLine();
+  });
+  events.addEventListener("open", () => {
+    for (const election of rows.keys()) changed.add(election); // what is not sent again is gone
+    rows.clear();
+    drawSoon("");
+  });
+  on("site", (s) => {
+    site = s;
+    skew = s.now - Date.now();
+    showSite();
+    drawSoon("");
+  });
+  on("row", (row) => {
+    rows.set(row.election, row);
+    drawSoon(row.election);
+  });
+  on("gone", ({ election }) => {
+    rows.delete(election);
+    drawSoon(election);
+  });
+  const watch = setInterval(() => {
+    if (Date.now() - last < 10000 && events.readyState !== EventSource.CLOSED) {
+      if (events.readyState === EventSource.CONNECTING && site.nodes) lost ||= last;
+      return;
+    }
+    lost ||= last;
+    events.close();
+    clearInterval(watch);
+    setTimeout(connect, 2000);
+  }, 1000);
 }
 
-function drawLine() {
-  let [state, label] = ['connecting', 'connecting'];
-  if (connected === false) [state, label] = ['lost', lastReceived ? `no connection; as of ${moment(lastReceived)}` : 'no connection'];
-  else if (connected && !nodes) label = 'reading Redis';
-  else if (connected && !known()) [state, label] = ['lost', unknown()];
-  else if (connected) [state, label] = ['live', 'live'];
-  if ($('line').dataset.state !== state) $('line').dataset.state = state;
-  text($('line'), label);
-  document.body.classList.toggle('stale', state === 'lost');
-}
-
-function drawRedis() {
-  const up = nodes.nodes.filter((n) => !n.error).length;
-  $('redis').hidden = false;
-  const label = el('span', up < nodes.nodes.length ? 'unhealthy' : '', `Redis ${up}/${nodes.nodes.length}`);
-  $('redis').replaceChildren(label, ...nodes.nodes.map((n) => (
-    el('span', n.error ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(n.error ? without(n.error, n.name) : `${n.rtt_ms.toFixed(1)} ms`)))));
-  drawLine();
-  showProblem();
-  for (const c of cards.values()) c.onNodes?.(nodes);
-  allow();
-}
-
-/** Nothing can be done while nothing is known. */
-function allow() {
-  for (const c of cards.values()) c.allow?.(actions && known());
-  hosts.allow(actions && known());
-}
-
-/** An error without the name of the node that stands before it. */
-function without(error, name) {
-  return error.startsWith(`${name}: `) ? error.slice(name.length + 2) : error;
-}
-
-/** An error of the list adds nothing when a node does not answer. */
-function showProblem() {
-  const { more, list } = $('problem').dataset;
-  text($('problem'), (more ?? '') + (nodes?.nodes.some((n) => n.error) ? '' : list ?? ''));
-  $('problem').hidden = !$('problem').textContent;
-}
-
-function summarize() {
-  const { label, bad } = table.summary();
-  text($('summary'), label);
-  $('summary').className = bad ? 'bad' : '';
-  const one = cards.size === 1 ? `${[...cards.keys()][0]} · ` : '';
-  const count = $('line').dataset.state !== 'live' ? '(?) ' : bad ? `(${bad}) ` : '';
-  const title = `${count}${one}mandate`;
-  if (document.title !== title) document.title = title;
-  $('none').hidden = !(complete && table.rows.size === 0);
-  $('filter').parentElement.hidden = !table.many();
-}
-
-$('filter').addEventListener('input', () => {
-  table.filter($('filter').value);
-  hosts.filter($('filter').value);
+$("filter").addEventListener("input", arrange);
+addEventListener("hashchange", () => {
+  for (const election of rows.keys()) draw(election);
+  arrange();
 });
-
-// --- the zone of times ----------------------------------------------------------
-
-const kept = 'mandate-console-zone';
-
-function startZone() {
-  const names = ['UTC', 'Etc/UTC', 'GMT'].includes(zone.local) ? ['UTC'] : [zone.local, 'UTC'];
-  $('zone').replaceChildren(...names.map((n) => el('option', '', n)));
-  try {
-    if (localStorage.getItem(kept) === 'UTC') $('zone').value = 'UTC';
-  } catch { /* some browsers keep nothing */ }
-  applyZone();
-}
-
-function applyZone() {
-  zone.utc = $('zone').value === 'UTC';
-  drawLine();
-  for (const c of cards.values()) c.redraw?.();
-}
-
-$('zone').addEventListener('change', () => {
-  try {
-    localStorage.setItem(kept, $('zone').value);
-  } catch { /* as above */ }
-  applyZone();
-});
-startZone();
-
-main.connect('api/live');
-views.start();
-let drawn = 0;
-let arranged = 0;
-setInterval(() => {
-  const now = performance.now();
-  if (table.dirty && (now - arranged > arrangeEvery || table.rows.size < 50)) {
-    arranged = now;
-    table.arrange();
-  }
-  summarize();
-  if (document.hidden || document.body.classList.contains('stale')) return;
-  for (const c of cards.values()) c.tick?.();
-  if (now - drawn < drawRowsEvery) return;
-  drawn = now;
-  for (const r of table.rows.values()) r.draw(Date.now() + offset);
-}, drawEvery);
+setInterval(tick, 1000);
+connect();

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/health"
+	"github.com/mandate-dev/mandate/internal/servertest"
+)
+
+// hostile is what a candidate reports that wants to be markup.
+const hostile = `</script><img src=x onerror="document.title='hacked'"><b>bold</b>`
+
+// visit is a script beside the page's own one: it waits for each state of the page that it names,
+// and posts what it has not seen.
+const visit = `
+const missing = [];
+const see = async (what, is) => {
+  for (const end = Date.now() + 60000; Date.now() < end; await new Promise((r) => setTimeout(r, 50))) {
+    try { if (is()) return; } catch {}
+  }
+  missing.push(what + ": " + document.body.innerText.slice(0, 2000));
+  await post("/seen", JSON.stringify(missing));
+  throw new Error("not seen: " + what);
+};
+const post = (path, body) => fetch(path, { method: "POST", body });
+const row = (election) => document.getElementById("e-" + election);
+const text = (election) => row(election).innerText;
+const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
+const button = (election) => row(election).querySelector("button");
+addEventListener("securitypolicyviolation", (e) => missing.push("the policy was violated by " + e.blockedURI));
+addEventListener("error", (e) => missing.push("an error: " + e.message));
+
+await see("live, with all nodes", () => document.querySelector("#line").innerText === "live" && document.querySelector("#nodes").innerText.includes("Redis 3/3"));
+await see("the leader, its address and age", () => /orders[^]*\ba\b[^]*a\.example:80[^]*\d+s[^]*2\/2/.test(text("orders")));
+await see("the group", () => text("tenants/*").includes("4/4 owned"));
+await see("vacant first, with what is wrong and what to type", () => document.querySelector("#elections > tbody").id === "e-vacant" && text("vacant").includes("0 of 1 candidates could lead") && text("vacant").includes("mandate candidates vacant"));
+await see("the number in the title", () => document.title === "(1) mandate" && document.querySelector("#summary").innerText === "3 elections, 1 without a leader");
+await see("open, as the address says", () => button("vacant").ariaExpanded === "true" && button("orders").ariaExpanded === "false");
+await see("hostile text as text", () => text("vacant").includes("<b>bold</b>") && !document.querySelector("main img, main b, main script"));
+button("orders").click();
+await see("the candidates and terms", () => /Candidates[^]*leading[^]*following[^]*Terms[^]*leads/.test(text("orders")) && location.hash === "#vacant,orders");
+button("tenants/*").click();
+await see("the members", () => text("tenants/*").includes("owns 0-3; assigns"));
+await see("nothing beside the screen", fits);
+button("orders").focus();
+await post("/resign");
+await see("the next leader, and why the last one ended", () => /b\.example:80[^]*resigned/.test(text("orders")));
+await see("the focus is kept", () => document.activeElement === button("orders"));
+const filter = document.querySelector("#filter");
+filter.value = "tenants";
+filter.dispatchEvent(new Event("input"));
+await see("filtered", () => row("orders").hidden && !row("tenants/*").hidden);
+filter.value = "";
+filter.dispatchEvent(new Event("input"));
+await post("/minority");
+await see("a node that is down, and all still known", () => document.querySelector("#nodes").innerText.includes("Redis 2/3") && document.querySelector("#line").innerText === "live" && !document.body.classList.contains("stale"));
+await post("/majority");
+await see("grey, as of when", () => document.body.classList.contains("stale") && /no majority of the Redis nodes answers; as of \d/.test(document.querySelector("#line").innerText) && text("orders").includes("b.example:80"));
+await see("nothing beside the screen at the end", fits);
+await post("/seen", JSON.stringify(missing));
+`
+
+// One pass through the page in a browser, at the width of a desk and of a phone.
+func TestConsoleInABrowser(t *testing.T) {
+	chromium := servertest.NeedProgram(t, "apt-get install chromium", "chromium", "chromium-browser", "google-chrome")
+	for name, size := range map[string]string{"desk": "1280,800", "phone": "390,844"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var nodes []*miniredis.Miniredis
+			var urls []string
+			for range 3 {
+				m := miniredis.RunT(t)
+				m.ClockTTL(true)
+				nodes = append(nodes, m)
+				urls = append(urls, "redis://"+m.Addr())
+			}
+			a := browsed(t, urls, "orders", "a", nil)
+			for end := time.Now().Add(time.Minute); !a.IsLeader() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			}
+			browsed(t, urls, "orders", "b", nil)
+			browsed(t, urls, "vacant", "x", func(context.Context) error { return &hostileError{} })
+			browsedMember(t, urls)
+			missing := make(chan []byte, 1)
+			page := browsedPage(t, urls, map[string]func(body []byte){
+				"/resign":   func([]byte) { go func() { _ = a.Resign(context.Background()) }() },
+				"/minority": func([]byte) { nodes[2].Close() },
+				"/majority": func([]byte) { nodes[1].Close() },
+				"/seen":     func(body []byte) { missing <- body },
+			})
+			t.Cleanup(func() { // so that the candidates can release their locks
+				_ = nodes[1].Restart()
+				_ = nodes[2].Restart()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+				"--user-data-dir="+t.TempDir(), "--window-size="+size, page+"#vacant")
+			cmd.WaitDelay = 10 * time.Second
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}()
+			var found []string
+			select {
+			case got := <-missing:
+				if err := json.Unmarshal(got, &found); err != nil {
+					t.Fatal(err)
+				}
+			case <-ctx.Done():
+				t.Fatal("the browser does not answer")
+			}
+			for _, what := range found {
+				t.Errorf("not seen: %s", what)
+			}
+		})
+	}
+}
+
+type hostileError struct{}
+
+func (*hostileError) Error() string { return hostile }
+
+// browsedPage serves the console's page on the real clock, with the script that visits it, and with
+// what that script can have happen. It returns the URL.
+func browsedPage(t *testing.T, urls []string, happens map[string]func([]byte)) string {
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := console.New(console.Config{})
+	f := &feed{quorum: q, page: page, looks: make(turns, 16), calls: make(turns, 256)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.run(ctx) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch do := happens[r.URL.Path]; {
+		case do != nil:
+			do(body)
+		case r.URL.Path == "/visit.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = io.WriteString(w, visit)
+		case r.URL.Path == "/":
+			var html httptest.ResponseRecorder
+			html.Body = &bytes.Buffer{}
+			page.ServeHTTP(&html, r)
+			for name, values := range html.Header() {
+				w.Header()[name] = values
+			}
+			w.Header().Del("Content-Length")
+			_, _ = io.WriteString(w, strings.Replace(html.Body.String(), "</body>", `<script type="module" src="visit.js"></script></body>`, 1))
+		default:
+			page.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		cancel()
+		server.CloseClientConnections()
+		server.Close()
+		wg.Wait()
+		_ = q.Close()
+	})
+	return server.URL + "/"
+}
+
+// browsed campaigns until the test ends.
+func browsed(t *testing.T, urls []string, election, id string, probe func(context.Context) error) *elector.Elector {
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	cfg := elector.Config{Election: election, ID: id, Advertise: id + ".example:80", Lease: 30 * time.Second, Cooldown: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	if probe != nil {
+		cfg.Probe = health.Func(probe)
+	}
+	e, err := elector.New(q, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runUntilEnd(t, func(ctx context.Context) error {
+		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	})
+	return e
+}
+
+func browsedMember(t *testing.T, urls []string) {
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	m, err := shard.New(q, shard.Config{Group: "tenants", Shards: 4, ID: "m", Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runUntilEnd(t, func(ctx context.Context) error {
+		return m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	})
+}
