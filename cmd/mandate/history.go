@@ -49,7 +49,7 @@ Exit codes
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
-  mandate history poller --since 7d
+  mandate history poller --since 168h
   mandate history --all --since 12h
   mandate history --all 'orders-*' -n 50
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
@@ -77,7 +77,7 @@ Exit codes
 	}
 	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
 	cmd.Flags().BoolVar(&h.all, "all", false, "all elections, or those whose name matches an argument")
-	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
+	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h) or RFC 3339")
 	formatFlags(cmd, &h.format, "print one JSON object")
 	return cmd
 }
@@ -200,4 +200,32 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 	default:
 		return err
 	}
+}
+
+// checkSince returns the time of --since.
+func (a *app) checkSince(s string) (at time.Time) {
+	if s == "" {
+		return at
+	}
+	at, ok := parseSince(s, time.Now())
+	switch {
+	case !ok:
+		a.problem("--since is %q: give a duration such as 90m or 12h, or a time such as 2026-11-21T17:00:00Z", s)
+	case at.After(time.Now()):
+		a.problem("--since is %q: that is not in the past", s)
+	}
+	return at
+}
+
+// parseSince parses a duration, or a time in RFC 3339 or in the format and zone of the tables.
+func parseSince(s string, now time.Time) (time.Time, bool) {
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return now.Add(-d), true
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }

@@ -72,32 +72,3 @@ func fill(v reflect.Value) {
 		v.SetUint(1)
 	}
 }
-
-// No answer of the commands, of the HTTP server or of the console is in nanoseconds.
-func TestNoJSONInNanoseconds(t *testing.T) {
-	seen := 0
-	for _, dir := range []string{".", "internal", "../../elector"} {
-		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.Name() == "peers": // messages between candidates
-				return filepath.SkipDir
-			case !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".js") || strings.HasSuffix(path, "_test.go"):
-				return nil
-			}
-			seen++
-			text, err := os.ReadFile(path)
-			for _, key := range regexp.MustCompile(`json:"\w+_ns\b[^"]*"`).FindAllString(string(text), -1) {
-				t.Errorf("%s: %s", path, key)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if seen < 100 {
-		t.Errorf("only %d files were read", seen)
-	}
-}

@@ -106,10 +106,4 @@ func TestShards(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &st); err != nil || len(st.Members) != 2 || len(st.Members[0].Owned) != 3 || len(st.Members[1].Owned) != 3 {
 		t.Errorf("%v\n%s", err, out)
 	}
-
-	joinGroup(t, url, "worker-b", func(ctx context.Context, _ *shard.Term) error {
-		<-ctx.Done()
-		return nil
-	})
-	await("another member has the same id (this one is process ")
 }

@@ -17,7 +17,7 @@ func campaign(t *testing.T, url, election, id string, change ...func(*elector.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := elector.Config{Election: election, ID: id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)}
+	cfg := elector.Config{Election: election, ID: id, Lease: time.Minute, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&cfg)
 	}

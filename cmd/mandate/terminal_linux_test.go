@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,38 +80,13 @@ func onTerminal(t *testing.T, react func(drawn string, keyboard *os.File, p *os.
 func TestResignAsksOnATerminalReal(t *testing.T) {
 	servertest.NeedRedis(t)
 	url := servertest.Redis(t).URL()
-	for _, id := range []string{"a", "b"} {
-		q, err := elector.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { q.Close() })
-		e, err := elector.New(q, elector.Config{Election: "e", ID: id, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-				<-ctx.Done()
-				return nil
-			})
-		})
-		t.Cleanup(wg.Wait)
-		t.Cleanup(cancel)
-		if err := poll(func() error {
-			all, err := e.Election().Candidates(ctx)
-			if ready := slices.ContainsFunc(all, func(c elector.CandidateStatus) bool {
-				return c.ID == id && (c.Role == elector.RoleLeading || id == "b" && c.Role == elector.RoleFollowing)
-			}); !ready {
-				return errors.Join(errors.New(id+" does not take its role"), err)
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, _ := campaign(t, url, "e", "a", func(cfg *elector.Config) { cfg.Cooldown = time.Minute })
+	servertest.Eventually(t, time.Minute, "a leads", a.IsLeader)
+	campaign(t, url, "e", "b")
+	servertest.Eventually(t, time.Minute, "b follows", func() bool {
+		all, _ := a.Election().Candidates(t.Context())
+		return slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.ID == "b" && c.Role == elector.RoleFollowing })
+	})
 	answer := func(key string) func(string, *os.File, *os.Process) {
 		answered := false
 		return func(drawn string, keyboard *os.File, _ *os.Process) {
