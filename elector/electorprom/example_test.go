@@ -8,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // The metrics of a candidate, in the registry of its program.
@@ -36,23 +35,4 @@ func Example() {
 	// Output:
 	// true <nil>
 	// <nil>
-}
-
-// The metrics of a member of a group of shards: as many series for a thousand shards as for one.
-func ExampleMember() {
-	q, err := elector.Open("redis://127.0.0.1:6379")
-	if err != nil {
-		panic(err)
-	}
-	defer q.Close()
-	m, err := shard.New(q, shard.Config{Group: "invoices", Shards: 1000})
-	if err != nil {
-		panic(err)
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(electorprom.NewMember(m))
-
-	families, err := registry.Gather()
-	fmt.Println(len(families) > 0, err)
-	// Output: true <nil>
 }

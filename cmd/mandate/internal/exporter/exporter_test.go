@@ -3,7 +3,6 @@ package exporter_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
@@ -173,42 +171,6 @@ func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{election="broken"`) {
 			t.Errorf("%s", text)
 		}
-	})
-}
-
-// Regression: the begin of a term whose end nobody reported was taken for its end. Then the
-// alert of an election was silent at once if its leader vanished after more than a day.
-func TestVanishedLeaderIsMissedFromNow(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		rdb := r.Client("x")
-		record := func(election, kind string, token int, at time.Time) {
-			rdb.Set(t.Context(), "mandate:{"+election+"}:fence", token, 0)
-			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{" + election + "}:history", Values: []any{"event", fmt.Sprintf(
-				`{"v":1,"kind":%q,"election":%q,"candidate":"x","incarnation":"X","token":%d,"time":%q,"reason":"shutdown"}`, kind, election, token, at.Format(time.RFC3339))}})
-		}
-		const day = 24 * time.Hour
-		for _, name := range []string{"vanished", "ended"} {
-			record(name, "elected", 7, time.Now().Add(-3*day))
-		}
-		record("ended", "released", 7, time.Now().Add(-2*day))
-		e := exporter.New(r.Quorum("exporter"))
-		want := func(name string, least, most time.Duration) {
-			t.Helper()
-			got, text := scrape(t, e)
-			if s, ok := got["election_leaderless_seconds{"+name+"}"]; !ok || s <= 0 || s < least.Seconds() || s > most.Seconds() {
-				t.Errorf("%s is leaderless for %v s, want %v to %v:\n%s", name, s, least, most, text)
-			}
-		}
-		want("ended", 2*day, 2*day+time.Minute)
-		want("vanished", 0, time.Minute)
-		electortest.Advance(time.Hour)
-		want("vanished", time.Hour, time.Hour+time.Minute)
-		// Another leader came and vanished between two scrapes.
-		record("vanished", "elected", 8, time.Now())
-		electortest.Advance(30 * time.Minute)
-		want("vanished", 0, 30*time.Minute)
-		electortest.Advance(time.Hour)
-		want("vanished", time.Hour, time.Hour+30*time.Minute)
 	})
 }
 
