@@ -131,7 +131,6 @@ func TestReleaseIsNotReceived(t *testing.T) {
 		if longest := g.l.gap; longest > lease*4/10 {
 			t.Errorf("a shard was without an owner for %v", longest)
 		}
-		t.Logf("the longest time without an owner: %v", g.l.gap)
 		b.stop()
 	})
 }

@@ -45,11 +45,10 @@ type reconciler struct {
 	failed     error     // ends Run
 	blindUntil time.Time // no campaign as the assigner until then: it could not read the members
 
-	mu     sync.Mutex // guards all below, which only Run's goroutine writes
-	self   group.Member
-	record group.Record // of self
-	joins  bool         // the beats make this member one of the group; else they only query its settings
-	seen   *group.Plan  // the plan in force, for a new assigner
+	mu    sync.Mutex   // guards all below, which only Run's goroutine writes
+	self  group.Member // what the beats report
+	joins bool         // the beats make this member one of the group; else they only query its settings
+	seen  *group.Plan  // the plan in force, for a new assigner
 }
 
 // nodeState is what a node has answered to this member's beats.
@@ -81,7 +80,6 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 			Host: host, PID: os.Getpid(), Weight: m.cfg.Weight,
 		},
 	}
-	r.record = r.self.Record()
 	for range m.nodes.Len() {
 		r.nodes = append(r.nodes, nodeState{link: newLink(), answered: time.Now()})
 	}
@@ -97,13 +95,13 @@ func (r *reconciler) fail(format string, args ...any) {
 }
 
 // sends returns what the beats send: this member's record, and its settings once it joins.
-func (r *reconciler) sends() (self group.Record, settings group.Settings) {
+func (r *reconciler) sends() (self group.Member, settings group.Settings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.joins {
 		settings = r.m.cfg.settings()
 	}
-	return r.record, settings
+	return r.self, settings
 }
 
 func (r *reconciler) wakeNodes() {
@@ -414,9 +412,8 @@ func (r *reconciler) report() {
 		return
 	}
 	next.Seq++
-	record := next.Record()
 	r.mu.Lock()
-	r.self, r.record = next, record
+	r.self = next
 	r.mu.Unlock()
 	r.wakeNodes()
 }

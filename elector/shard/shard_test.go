@@ -246,23 +246,6 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// The last one has no member to hand over to, and does not wait for one.
-func TestAllLeave(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 16)
-		all := []*member{g.join("a"), g.join("b"), g.join("c")}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(16, "a", "b", "c") })
-		for _, m := range all {
-			m.stop()
-		}
-		for _, m := range all {
-			if err := m.ended(t, time.Second); err != nil {
-				t.Errorf("%s: %v", m.ID(), err)
-			}
-		}
-	})
-}
-
 // A member that is cut off from all nodes, and one that is killed, look the same to the
 // others: its locks lapse, and by then each shard has its next owner waiting. That one of
 // the three is the assigner.

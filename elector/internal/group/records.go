@@ -61,15 +61,6 @@ type Member struct {
 	Seq         uint64         `json:"seq"`             // orders the records of a member
 }
 
-// Record is a Member, encoded as the nodes keep it.
-type Record struct {
-	Incarnation string
-	text        string
-}
-
-// Record encodes m, once for all beats with it.
-func (m Member) Record() Record { return Record{m.Incarnation, encode(m)} }
-
 func parseMember(s string) (m Member, err error) {
 	if len(s) > maxRecord {
 		return m, errors.New("a record that is too long to be a member's")

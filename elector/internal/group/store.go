@@ -73,13 +73,13 @@ type Answer struct {
 // Beat reports to a node that a member is alive. A node without settings adopts the member's; one
 // with others does not accept the member. With zero settings Beat only queries the node's. have is
 // the version of the plan that the member has.
-func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Record, have Version) (a Answer, err error) {
+func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Member, have Version) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
 		ours = encode(settings)
 	}
 	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
-		ours, self.Incarnation, self.text, s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
+		ours, self.Incarnation, encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
 	if err != nil {
 		return a, err
 	}

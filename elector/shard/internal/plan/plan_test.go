@@ -92,16 +92,6 @@ func TestJoinAndLeave(t *testing.T) {
 	}
 }
 
-// Whatever is even stays where it is.
-func TestStill(t *testing.T) {
-	in := Input{Members: members(5), Shards: 64, Owner: noMembers(64)}
-	first := Make(in).Target
-	in.Owner, in.Planned = first, first
-	if again := Make(in).Target; !slices.Equal(first, again) {
-		t.Errorf("a plan that is even was changed: %v, then %v", first, again)
-	}
-}
-
 // The order in which the members are named changes nothing: two assigners agree.
 func TestOrderOfMembers(t *testing.T) {
 	a := members(6)
