@@ -157,56 +157,6 @@ func BenchmarkHandover(b *testing.B) {
 	}
 }
 
-// BenchmarkWarm is for how long no useful work is done in a planned handover to a candidate that has to get ready for 50 ms
-// first: as a part of its work, and by Config.Warm while the old leader still works.
-func BenchmarkWarm(b *testing.B) {
-	const ready, idle = 50 * time.Millisecond, 10 * time.Millisecond
-	for _, n := range []int{1, 3} {
-		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
-			servers := benchServers(b, n)
-			gaps := map[bool][]time.Duration{}
-			moves := map[bool]func(){}
-			var warmed atomic.Int64
-			for _, warm := range []bool{false, true} {
-				cfg := elector.Config{Election: fmt.Sprintf("warm-%t", warm), Cooldown: time.Millisecond, Succession: elector.SuccessionSeniority}
-				if warm {
-					cfg.Warm = func(context.Context) error {
-						time.Sleep(ready)
-						warmed.Add(1)
-						return nil
-					}
-				}
-				terms := benchCandidates(b, servers, 3, cfg)
-				leader := <-terms
-				time.Sleep(3 * time.Second) // it knows of the others
-				moves[warm] = func() {
-					time.Sleep(idle)
-					term := leader.e.Term()
-					go func(e *elector.Elector) { _ = e.Resign(context.Background()) }(leader.e)
-					<-term.Done()
-					stopped := time.Now()
-					leader = <-terms
-					gap := leader.at.Sub(stopped)
-					if !warm {
-						time.Sleep(ready)
-						gap = time.Since(stopped)
-					}
-					gaps[warm] = append(gaps[warm], gap)
-				}
-			}
-			for b.Loop() {
-				moves[false]()
-				moves[true]()
-			}
-			report(b, "cold", median(gaps[false]))
-			report(b, "warm", median(gaps[true]))
-			report(b, "warm-max", slices.Max(gaps[true]))
-			b.ReportMetric(float64(median(gaps[false]))/float64(median(gaps[true])), "cold/warm")
-			b.ReportMetric(float64(warmed.Load())/float64(len(gaps[true])), "warmed/move")
-		})
-	}
-}
-
 // BenchmarkCrash: how long after the end of the dead leader's lease, as Redis
 // counts it, the next leader's work begins. The leader dies with its process,
 // so here its keys are planted by hand: nobody renews and nobody releases them.

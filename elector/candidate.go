@@ -40,7 +40,6 @@ type candidate struct {
 	log         *slog.Logger
 	supervisor  *supervised.Pipe // of this process; nil: none
 
-	warming     warming
 	probes      probes
 	subscribers subscribers
 	counters    *counters

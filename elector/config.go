@@ -1,7 +1,6 @@
 package elector
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -24,7 +23,7 @@ const MaxLease = lease.MaxLease
 
 // Config describes one candidate in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay,
-// MaxTerm or WarmTimeout means none; no duration may exceed MaxLease. New refuses settings that
+// or MaxTerm means none; no duration may exceed MaxLease. New refuses settings that
 // can't work, and reports all problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
@@ -102,20 +101,6 @@ type Config struct {
 	WorkProbe         health.Probe
 	WorkProbeSettings health.Settings
 
-	// Warm gets this candidate ready to lead, such as by filling a cache, before a planned handover
-	// to it: at a transfer, and by Succession at a resignation, MaxTerm or a shutdown. The
-	// leader's work continues meanwhile, for WarmTimeout at most. A candidate whose Warm fails, panics
-	// or does not begin is passed over. Warm is not called before an unplanned election, so the work
-	// itself must get ready if Warm has not run. ctx ends when the leader stops waiting, when this
-	// candidate is elected, and with Run; a Warm that ignores ctx runs beside the work. Only one call
-	// runs at a time. All candidates should set Warm: a leader without it does not wait for its heir.
-	// Default: none.
-	Warm func(ctx context.Context) error
-	// WarmTimeout is the longest time for which this candidate, as the leader, delays a planned end of
-	// its term until the next leader is warm. If a process that stops is killed after some time, make
-	// that longer by as much. Default one lease; negative: it does not wait.
-	WarmTimeout time.Duration
-
 	// OnOverrun is called, on its own goroutine, when work is still running although
 	// its lease has expired: another leader may already be running. Ending the process
 	// is a good response. Default: the overrun is only logged and published.
@@ -134,9 +119,8 @@ func (c Config) withDefaults() Config {
 	c.Lease, c.RenewEvery, c.StopMargin = t.Lease, t.RenewEvery, t.StopMargin
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
-	def(&c.WarmTimeout, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)
-	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm, &c.WarmTimeout} {
+	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm} {
 		*d = max(0, *d) // negative: none
 	}
 	if c.ID == "" {
@@ -192,7 +176,7 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}, {"WarmTimeout", c.WarmTimeout}} {
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
 		if f.value > MaxLease {
 			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, MaxLease))
 		}

@@ -45,8 +45,7 @@
 //
 // Only the state machine reads Config.Probe and Config.WorkProbe; the internal packages do
 // not know them. A message from another candidate or an operator is a hint. It can make a
-// candidate query Redis, sooner or later than planned, answer, or call Config.Warm; and it
-// can make a leader name another heir, or end its own term. It has no other effect.
+// candidate query Redis, sooner or later than planned, or answer; and it can make a leader name another heir, or end its own term. It has no other effect.
 //
 // # Reading a renewal
 //
@@ -95,9 +94,6 @@
 //	an announcement   leader.go at the      when it may be sent     nothing: it waits for the announcement before it
 //	                  begin and the end
 //	                  of a term
-//	a warm handover   warm.go, at a         when the heir is warm,  nothing: it sends its result to the state machine
-//	                  planned end           or the term has ended
-//	Config.Warm       peers, a message      when it returns         nothing
 //	a late release    release.go            once definite, or the   the quorum.Release
 //	                                        lock has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner

@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -165,38 +164,6 @@ func ExampleElection_StepDown() {
 	// Output:
 	// leader: worker-1
 	// now: worker-2
-}
-
-// The next leader fills its cache while the old one still works, and then takes over in milliseconds.
-func ExampleConfig_warm() {
-	quorum, err := elector.Open("redis://127.0.0.1:6379")
-	if err != nil {
-		panic(err)
-	}
-	defer quorum.Close()
-	var prices atomic.Pointer[map[string]int]
-	load := func(ctx context.Context) error {
-		prices.Store(&map[string]int{"a": 1}) // yours reads a database, until ctx ends at the latest
-		return ctx.Err()
-	}
-	candidate, err := elector.New(quorum, elector.Config{
-		Election: "pricing", Succession: elector.SuccessionSeniority, Warm: load, WarmTimeout: 20 * time.Second,
-	})
-	if err != nil {
-		panic(err)
-	}
-	err = candidate.Run(context.Background(), func(ctx context.Context, _ *elector.Term) error {
-		if prices.Load() == nil { // after an unplanned election
-			if err := load(ctx); err != nil {
-				return err
-			}
-		}
-		<-ctx.Done() // serve
-		return nil
-	})
-	if err != nil {
-		panic(err)
-	}
 }
 
 // lead runs a candidate of orders-poller until leave is called, and returns when it

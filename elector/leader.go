@@ -23,10 +23,9 @@ type leadership struct {
 	term      *Term
 	lease     *renewer
 	maxTerm   <-chan time.Time // fires after MaxTerm; nil: no limit, or it has fired
-	warmer    warmer
-	tried     chan error      // gets the result of try, nil if another candidate could take the lock; nil until MaxTerm
-	disarm    func()          // stops the work's probe
-	probeDone <-chan struct{} // closed when the runner of the work's probe has returned
+	tried     chan error       // gets the result of try, nil if another candidate could take the lock; nil until MaxTerm
+	disarm    func()           // stops the work's probe
+	probeDone <-chan struct{}  // closed when the runner of the work's probe has returned
 	run       workRun
 	outcome   *outcome // set when the work has returned
 
@@ -38,14 +37,12 @@ type leadership struct {
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
 	m.supervisor.Elected(m.supervised(term)) // first: the process may be killed as soon as the work runs
 	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), warmer: warmer{m: m, term: term},
+		m: m, ctx: ctx, term: term, lease: m.newRenewer(term),
 		run: m.newWorkRun(term), announced: make(chan struct{}),
 	}
 	if m.cfg.MaxTerm > 0 {
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
-	m.warming.stop()
-	term.warms = m.cfg.warms()
 	m.guards.add(term, m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
@@ -71,7 +68,6 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 // lead serves a term until the lock is released. It returns only after the work has.
 func (l *leadership) lead() *Ended {
 	l.hold()
-	l.warmer.stop()
 	ended := l.stop()
 	l.drain()
 	if ended.Reason == ReasonUnhealthy || !l.term.grant.Valid() {
@@ -108,20 +104,12 @@ func (l *leadership) hold() {
 			l.unhealthy(err)
 			return
 		}
-		over, asked := l.ctx.Done(), l.term.endRequested
-		if l.warmer.waits() { // the end is planned already, and waits only for the heir
-			over, asked = nil, nil
-		}
 		select {
 		case <-l.term.ctx.Done():
 		case out := <-l.run.done:
 			l.returned(out)
-		case <-over:
-			l.warmer.plan(ReasonShutdown, shutdownCause(l.ctx))
-		case <-asked:
-			l.warmer.plan(l.term.requested())
-		case h := <-l.warmer.warmed:
-			l.warmer.take(h)
+		case <-l.ctx.Done():
+			l.term.end(ReasonShutdown, shutdownCause(l.ctx))
 		case <-l.maxTerm:
 			l.try()
 		case err := <-l.tried:
@@ -156,7 +144,7 @@ func (l *leadership) takeTry(err error) {
 		l.maxTerm = time.After(l.m.timing.RenewEvery)
 		return
 	}
-	l.warmer.plan(ReasonHandover, errMaxTerm)
+	l.term.end(ReasonHandover, errMaxTerm)
 }
 
 // drain blocks until the work has returned. After a voluntary end the lease is

@@ -137,7 +137,7 @@ func (m *machine) supervised(t *Term) supervised.Term {
 // heir returns the candidate for which the nodes reserve leadership when this term ends.
 func (m *machine) heir(t *Term) protocol.Heir {
 	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && (h.to != "" || h.cold) {
+	if h := t.handTo.Load(); h != nil && h.to != "" {
 		to = h.to
 	}
 	if to == "" {

@@ -67,13 +67,6 @@ func (s self) HandOver(token uint64, to string, why error) {
 	}
 }
 
-func (s self) Warm(ctx context.Context, limit time.Duration) error {
-	if role := s.c.currentRole(); role != RoleFollowing {
-		return failed(nil, "it is %s", role)
-	}
-	return s.c.warming.run(ctx, min(limit, MaxLease), s.c.cfg.Warm, s.c.log)
-}
-
 func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(ctx) }
 
 func (s self) IsPaused() bool { return s.c.isPaused() }

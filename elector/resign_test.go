@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -34,28 +33,14 @@ func TestResignOfATermThatIsOverSucceeds(t *testing.T) {
 	})
 }
 
-// Whoever resigns must not find the term valid a moment later, while the state machine is busy. With Warm it
-// is valid until the next leader is warm.
+// Whoever resigns must not find the term valid a moment later, while the state machine is busy.
 func TestResignEndsTheTermAtOnce(t *testing.T) {
-	for name, warm := range map[string]func(context.Context) error{
-		"without Warm": nil,
-		"with Warm":    func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				term := c.Start("a", withWarm(warm)).Elected(3 * shortLease)
-				c.Start("b", withWarm(warm))
-				time.Sleep(shortLease)
-				term.Resign()
-				if got := term.Valid(); got != (warm != nil) {
-					t.Errorf("after Resign the term is valid: %v", got)
-				}
-				wantReason(t, term, shortLease, elector.ReasonResigned)
-			})
-		})
-	}
-}
-
-func withWarm(warm func(context.Context) error) func(*elector.Config) {
-	return func(cfg *elector.Config) { cfg.Warm = warm }
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		term := c.Start("a").Elected(3 * shortLease)
+		term.Resign()
+		if term.Valid() {
+			t.Error("after Resign the term is valid")
+		}
+		wantReason(t, term, shortLease, elector.ReasonResigned)
+	})
 }

@@ -35,11 +35,9 @@ type Term struct {
 	once   sync.Once
 	expiry expiryRecord
 
-	warms        bool          // a requested end waits until the next leader is warm; the state machine ends the term then
-	endRequested chan struct{} // closed by the first Resign, or request to hand over
-	requestOnce  sync.Once
-	handTo       atomic.Pointer[handover] // set before endRequested is closed; nil: the request names no heir
-	over         chan struct{}            // closed when the work has returned and the lock was given back
+	requestOnce sync.Once
+	handTo      atomic.Pointer[handover] // set before the term ends; nil: the request names no heir
+	over        chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error
 	lost       atomic.Bool // a majority of the nodes does not hold the lock, or is about to be requested to release it
@@ -60,7 +58,7 @@ func (t *Term) made() bool { return t != nil && t.grant != nil }
 func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
 		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
-		endRequested: make(chan struct{}), over: make(chan struct{}),
+		over: make(chan struct{}),
 	}
 	// When parent ends, the state machine ends the term with its own reason
 	// (shutdown), so the context inherits only the values.
@@ -157,9 +155,8 @@ func (t *Term) Err() error {
 	return context.Cause(t.Context())
 }
 
-// Resign ends the term, and returns at once. With Config.Warm the term ends only when the next leader
-// is warm. The lease is kept until the work has stopped (at most Config.DrainTimeout), and the
-// candidate campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
+// Resign ends the term, and returns at once. The lease is kept until the work has stopped (at most
+// Config.DrainTimeout), and the candidate campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
 func (t *Term) Resign() {
 	if t.made() {
 		t.requestEnd()
@@ -231,24 +228,19 @@ func (t *Term) requestEnd() { t.request(nil) }
 
 // handover is a request to end the term in favour of another candidate.
 type handover struct {
-	to   string // its incarnation
-	why  error
-	cold bool // no candidate goes first, not even by the succession: those that should could not get warm
+	to  string // its incarnation
+	why error
 }
 
 func (t *Term) hand(h handover) { t.request(&h) }
 
-// request requests the end of the term; only the first request counts. If no candidate has to get
-// warm, request ends the term itself: through the state machine the work would learn of it a moment
-// later.
+// request requests the end of the term; only the first request counts. It ends the term itself:
+// through the state machine the work would learn of it a moment later.
 func (t *Term) request(h *handover) {
 	t.requestOnce.Do(func() {
 		t.handTo.Store(h)
-		close(t.endRequested)
 	})
-	if !t.warms {
-		t.end(t.requested())
-	}
+	t.end(t.requested())
 }
 
 // requested returns the reason and the error of the end that was requested.

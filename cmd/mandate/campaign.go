@@ -28,7 +28,6 @@ type campaignFlags struct {
 	once                                 bool
 
 	probeFlags
-	warm warmFlags
 	http httpFlags
 }
 
@@ -72,7 +71,7 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 		a.problem("--weight is 0: above 0 (a member that should own nothing need not run)")
 		o.group.weight = 1
 	}
-	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "warm", "warm-url", "warm-timeout", "http", "http-token-file"} {
+	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "http", "http-token-file"} {
 		if f.Changed(name) {
 			a.problem("--%s is for one election: leave it out with --group", name)
 		}

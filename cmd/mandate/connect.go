@@ -146,8 +146,6 @@ func (a *app) flagFor(setting string) string {
 		return "--work-version"
 	case "MaxTerm":
 		return "--max-term"
-	case "WarmTimeout":
-		return "--warm-timeout"
 	}
 	return setting
 }

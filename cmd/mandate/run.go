@@ -40,11 +40,6 @@ Probes. --probe-* check the running command, and only while it runs.
 not campaign. Both may be repeated; all must pass. After a step-down because of
 a failed probe this candidate does not campaign for --cooldown.
 
-A warm successor. When this leader is to stop as planned (a signal, resign,
---max-term), the candidate that leads next first runs the command of --warm,
-while COMMAND here runs on, for --warm-timeout at most. One whose command fails
-is passed over. It is not run before an unplanned election.
-
 What mandate run cannot protect against:
   - processes of another user (sudo), unless mandate is root, and processes that
     other programs start for COMMAND (docker run, systemd-run, at): they are not
@@ -127,7 +122,6 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
 	a.httpFlags(f, &o.http, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.successionFlags(cmd, &o.succession)
-	a.warmFlags(f, &o.warm, "warm", "shell `CMD` that is run")
 	a.probeFlags(f, &o.probeFlags)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -212,7 +206,6 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, er
 	}
 	a.succession(&o.succession, &cfg)
 	if !grouped {
-		a.warm(f, &o.warm, &cfg, "warm", shellCommand)
 	}
 	a.probes(f, &o.probeFlags, &cfg, grouped)
 	token := a.token(cmd.Context(), o.http)

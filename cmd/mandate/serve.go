@@ -72,7 +72,6 @@ func (a *app) serveCommand() *cobra.Command {
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
 	a.successionFlags(cmd, &o.succession)
 	cmd.Flags().BoolVar(&o.succession.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
-	a.warmFlags(f, &o.warm, "warm-url", "GET of `URL` that must answer 2xx")
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
@@ -125,7 +124,6 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
-	a.warm(f, &o.warm, &cfg, "warm-url", health.HTTP)
 	if len(o.healthURL) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}

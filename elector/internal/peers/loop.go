@@ -27,7 +27,7 @@ func (p *Peers) Stop() {
 		unsubscribe()
 	}
 	p.worker.end()
-	p.heirs.Store(nil)
+	p.heir.Store(nil)
 	if p.c.Order != Race {
 		p.again.Stop()
 		self := p.self()
@@ -35,7 +35,7 @@ func (p *Peers) Stop() {
 	}
 }
 
-// work answers what was received. Where the order of succession needs it, work also looks for heirs.
+// work answers what was received. Where the order of succession needs it, work also looks for an heir.
 func (p *Peers) work(ctx context.Context) {
 	for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
 		p.answer(ctx, r)
@@ -114,10 +114,6 @@ func (p *Peers) answer(ctx context.Context, r received) {
 		if token, leads := p.c.Self.Leading(); leads && p.fresh(r) {
 			p.reply(ctx, r, p.stepDown(token, r))
 		}
-	case warm:
-		if r.To == p.c.Incarnation && p.fresh(r) {
-			p.getWarm(ctx, r)
-		}
 	case paused, resumed:
 		p.pauses.open = true
 	}
@@ -151,17 +147,4 @@ func requested(note string) string {
 		return "requested " + note
 	}
 	return "requested by an operator: " + note
-}
-
-// getWarm warms this candidate up, and answers twice: that it has begun, and how it ended.
-func (p *Peers) getWarm(ctx context.Context, r received) {
-	self := p.self()
-	p.reply(ctx, r, Answer{Candidate: &self, Warming: true})
-	p.c.Go(func() {
-		a := Answer{Candidate: &self}
-		if err := p.c.Self.Warm(ctx, r.For); err != nil {
-			a.Refused = err.Error()
-		}
-		p.reply(ctx, r, a)
-	})
 }

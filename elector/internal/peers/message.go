@@ -51,12 +51,10 @@ type request struct {
 	Kind     string `json:"kind"`
 	Election string `json:"election"`
 	Nonce    string `json:"nonce,omitempty"` // the name of the channel for the answers ends with it
-	// of stepDown and warm
+	// of stepDown
 	Token uint64 `json:"token,omitempty"` // of the leader's current term
-	To    string `json:"to,omitempty"`    // incarnation of the heir; "" (stepDown only): any
+	To    string `json:"to,omitempty"`    // incarnation of the heir; "": any
 	Note  string `json:"note,omitempty"`
-	// of warm
-	For time.Duration `json:"for_ns,omitempty"`
 	// of info and gone
 	Candidate *Candidate `json:"card,omitempty"`
 }
@@ -73,14 +71,12 @@ const (
 	gone      = "gone"      // the sender is not a candidate any more
 	paused    = "paused"    // no new leader is elected
 	resumed   = "resumed"   // the pause has ended
-	warm      = "warm"      // to the heir: get ready to lead; the leader waits until it is
 )
 
 // Answer is a candidate's answer to a request.
 type Answer struct {
 	Candidate *Candidate `json:"card,omitempty"`
-	Refused   string     `json:"refused,omitempty"` // why the leader doesn't step down, or the candidate is not warm
-	Warming   bool       `json:"warming,omitempty"` // warming has begun: another answer follows
+	Refused   string     `json:"refused,omitempty"` // why the leader doesn't step down
 }
 
 func (q request) encode() []byte {
@@ -109,7 +105,6 @@ func parseRequest(s string) (request, error) {
 	if q.To != "" && protocol.CheckWord("", q.To, 64, "") != nil {
 		return request{}, errors.New("elector: not a request: no candidate can be called that")
 	}
-	q.For = max(0, q.For)
 	q.Note = protocol.Clip(q.Note, protocol.MaxReason)
 	if q.Candidate != nil {
 		q.Candidate.bound()

@@ -23,9 +23,6 @@ type Self interface {
 	Leading() (token uint64, ok bool)
 	// HandOver ends the term with that token in favour of the incarnation to; "": of any.
 	HandOver(token uint64, to string, why error)
-	// Warm makes the candidate ready to lead, and blocks until it is: for limit at most, if the
-	// candidate's function obeys its context.
-	Warm(ctx context.Context, limit time.Duration) error
 	// Yieldable queries Redis, and returns why no other candidate could be elected after a
 	// handover that no operator requested; nil if it could. It blocks for two calls to the nodes.
 	Yieldable(ctx context.Context) error
@@ -61,7 +58,7 @@ type Peers struct {
 	pauseEnded chan struct{}
 	requests   *mailbox
 	rollCalls  *mailbox
-	heirs      atomic.Pointer[[]string] // incarnations; set while leading
+	heir       atomic.Pointer[string] // an incarnation; set while leading
 	worker     worker
 
 	// owned by Start and Stop; all goroutines may read since in between
@@ -104,18 +101,10 @@ func (p *Peers) PauseEnded() <-chan struct{} { return p.pauseEnded }
 
 // Heir returns the incarnation that should lead after this term; "": none in particular.
 func (p *Peers) Heir() string {
-	if all := p.Heirs(); len(all) > 0 {
-		return all[0]
+	if heir := p.heir.Load(); heir != nil {
+		return *heir
 	}
 	return ""
-}
-
-// Heirs returns the incarnations that could lead after this term, the preferred one first.
-func (p *Peers) Heirs() []string {
-	if all := p.heirs.Load(); all != nil {
-		return *all
-	}
-	return nil
 }
 
 func (p *Peers) mailboxOf(kind string) *mailbox {

@@ -61,7 +61,6 @@ func (s *fakeSelf) Leading() (uint64, bool) { return s.token, s.token != 0 }
 func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
 	s.handedTo = append(s.handedTo, to+": "+why.Error())
 }
-func (s *fakeSelf) Warm(context.Context, time.Duration) error { return nil }
 
 func (s *fakeSelf) Yieldable(context.Context) error { return s.full }
 func (s *fakeSelf) IsPaused() bool                  { return s.paused }

@@ -48,14 +48,6 @@ func (r roster) forget(now time.Time, after time.Duration) {
 // heir returns the candidate that should lead after the leader self, among those with the role
 // following; nil: none in particular.
 func (r roster) heir(o Order, following string, self Candidate) *entry {
-	if all := r.heirs(o, following, self); len(all) > 0 {
-		return &all[0]
-	}
-	return nil
-}
-
-// heirs returns the candidate that should lead next, and after it those that could in its place.
-func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	var able []entry
 	for _, c := range r {
 		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
@@ -68,11 +60,11 @@ func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	if o == ByPriority || o == BySeniority {
 		able = newestOf(first(o, self.ID, able))
 	}
-	slices.SortFunc(able, func(a, b entry) int {
+	heir := slices.MinFunc(able, func(a, b entry) int {
 		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
 			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
-	return able
+	return &heir
 }
 
 // first returns the candidates that the order puts before all others.
@@ -106,7 +98,7 @@ func (o Order) compare(leader string, a, b Candidate) int {
 		return cmp.Compare(b.Priority, a.Priority)
 	case ByRotation: // ids greater than the leader's before smaller ones
 		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
-	case Race, BySeniority: // equal: heirs then puts the longest running one first
+	case Race, BySeniority: // equal: heir then puts the longest running one first
 	}
 	return 0
 }

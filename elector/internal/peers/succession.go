@@ -4,17 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"time"
 )
-
-// maxHeirs bounds how many heirs a leader tries one after the other.
-const maxHeirs = 5
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
 // updateSuccession does what the order of succession requires: it publishes changes of this candidate, and as
-// a leader looks for heirs.
+// a leader looks for an heir.
 func (p *Peers) updateSuccession(ctx context.Context) {
 	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)
@@ -29,14 +25,14 @@ func (p *Peers) updateSuccession(ctx context.Context) {
 	token, leads := p.c.Self.Leading()
 	if !leads {
 		if self.Role != p.c.Stopping { // the release of a stopping leader still names the heir
-			p.heirs.Store(nil)
+			p.heir.Store(nil)
 		}
 		return
 	}
 	p.lookAsLeader(ctx, self, token, now)
 }
 
-// lookAsLeader calls the roll if that is due, updates the heirs, and hands over to a candidate
+// lookAsLeader calls the roll if that is due, updates the heir, and hands over to a candidate
 // that outranks this one.
 func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
 	higher := p.outrankingCandidate(self, now)
@@ -46,13 +42,12 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 		p.rollCallToken, p.rollCallAt = token, now
 		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
 	}
-	var first []string
-	for _, heir := range p.others.heirs(p.c.Order, p.c.Following, self) {
-		first = append(first, heir.Incarnation)
+	first := ""
+	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
+		first = heir.Incarnation
 	}
-	first = first[:min(len(first), maxHeirs)]
-	if !slices.Equal(first, p.Heirs()) {
-		p.heirs.Store(&first)
+	if first != p.Heir() {
+		p.heir.Store(&first)
 	}
 	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
