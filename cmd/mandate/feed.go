@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/listing"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -124,7 +123,7 @@ func (f *feed) list(ctx context.Context, groups map[string]bool) (all map[string
 	defer cancel()
 	for _, name := range f.names {
 		if groups[name] = groups[name] || namesGroup(ctx, f.quorum, name); groups[name] {
-			all[name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, listing.Group{Name: name}) }
+			all[name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, listedGroup{name: name}) }
 		} else {
 			all[name] = func(ctx context.Context) { f.followElection(ctx, name) }
 		}
@@ -133,13 +132,13 @@ func (f *feed) list(ctx context.Context, groups map[string]bool) (all map[string
 		return all, true
 	}
 	used, idle, err := f.quorum.ElectionsByUse(ctx)
-	others, folded, left := listing.Fold(append(used, idle...), listing.MaxGroups)
+	others, folded, left := fold(append(used, idle...), maxGroups)
 	shown := others[:min(maxRows, len(others))]
 	for _, name := range shown {
 		all[name] = func(ctx context.Context) { f.followElection(ctx, name) }
 	}
 	for _, g := range folded {
-		all[g.Name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, g) }
+		all[g.name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, g) }
 	}
 	site := &console.Site{Hidden: len(others) - len(shown) + left}
 	if err != nil {
@@ -227,8 +226,8 @@ func different(a, b elector.Status) bool {
 	return x.Incarnation != y.Incarnation || x.Token != y.Token || a.Paused != b.Paused || a.Blocked != b.Blocked || a.Conflict != b.Conflict
 }
 
-func (f *feed) followGroup(ctx context.Context, g listing.Group) {
-	r := report{Status: elector.Status{Election: g.Name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.Name}, listed: len(g.Shards)}}
+func (f *feed) followGroup(ctx context.Context, g listedGroup) {
+	r := report{Status: elector.Status{Election: g.name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}}
 	for ; ctx.Err() == nil; sleep(ctx, f.pace(lookEvery, lookShare)) {
 		f.looks.query(ctx, callTimeout, func(reading context.Context) { r.readGroup(reading, f.quorum) })
 		if ctx.Err() == nil {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/listing"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -15,14 +16,14 @@ import (
 // readFolded reads the elections in names, which lists those in use first. The shards of a group are
 // read as one report; the groups' reports come last.
 func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
-	others, groups, left := listing.Fold(names, listing.MaxGroups)
+	others, groups, left := fold(names, maxGroups)
 	var all []report
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { all, err = reports(ctx, q, others) })
 	rows := make([]report, 0, len(groups))
 	for _, g := range groups {
-		rows = append(rows, report{Status: elector.Status{Election: g.Name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.Name}, listed: len(g.Shards)}})
+		rows = append(rows, report{Status: elector.Status{Election: g.name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}})
 	}
 	next := make(chan *report)
 	for range min(parallelReads, len(rows)) {
@@ -43,7 +44,7 @@ func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]repor
 		}
 	}
 	if err == nil && left > 0 {
-		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", listing.MaxGroups, left)
+		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", maxGroups, left)
 	}
 	all = append(all, rows...)
 	return all, err
@@ -76,4 +77,35 @@ func (r *report) groupCells() ([]string, output.Color) {
 		condition += ": " + next
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
+}
+
+// maxGroups is how many groups of shards a list shows. It bounds the work, because each group is
+// read as a whole, and any two keys that someone has written can look like a group.
+const maxGroups = 500
+
+// listedGroup is a group of shards, with those of its shards that Redis lists.
+type listedGroup struct {
+	name   string
+	shards shard.Set
+}
+
+// fold separates the names of elections into groups and others. names must list the elections in
+// use first, as elector.Quorum.ElectionsByUse does; the groups are returned in that order. Of more
+// groups than most the last ones are left out; left is their number.
+func fold(names []string, most int) (others []string, groups []listedGroup, left int) {
+	others, shards := shard.Split(names)
+	first := make(map[string]int, len(shards))
+	for i, name := range names {
+		group, _, is := shard.OfElection(name)
+		if _, before := first[group]; is && !before {
+			first[group] = i
+		}
+	}
+	groups = make([]listedGroup, 0, len(shards))
+	for name, listed := range shards {
+		groups = append(groups, listedGroup{name, listed})
+	}
+	slices.SortFunc(groups, func(a, b listedGroup) int { return cmp.Compare(first[a.name], first[b.name]) })
+	left = max(0, len(groups)-most)
+	return others, groups[:len(groups)-left], left
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -33,7 +32,7 @@ type report struct {
 	terms        []elector.TermRecord      // the newest ones, newest first
 	last         *elector.TermRecord       // the newest term that has ended
 	unread       bool                      // the terms could not be read
-	unused       bool                      // without candidates the election counts as abandoned, see vacancy.Abandoned
+	unused       bool                      // without candidates the election counts as abandoned, see longGone
 }
 
 // examine makes a report. It reads its sources concurrently, until ctx ends.
@@ -76,15 +75,17 @@ func (r *report) evaluateTerms(terms []elector.TermRecord, now time.Time) {
 	}
 }
 
+// missed is for how long an election with neither a leader nor candidates counts as an outage. After
+// that it seems to be unused.
+const missed = 24 * time.Hour
+
 // longGone reports whether an election that has no leader counts as abandoned, judging by its
-// terms.
+// terms. One whose end was never reported may have lasted until a moment ago.
 func longGone(terms []elector.TermRecord, now time.Time) bool {
-	var s vacancy.Sight
-	s.Look(false, now)
-	if len(terms) > 0 && !terms[0].Current {
-		s.Recorded(terms[0].From, terms[0].Until, now)
+	if len(terms) == 0 {
+		return true
 	}
-	return s.Abandoned(len(terms) == 0, now)
+	return !terms[0].Until.IsZero() && now.Sub(terms[0].Until) > missed
 }
 
 // leaseLeft returns what is left of the leader's lease at now: the other sources of a report take

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -128,7 +127,7 @@ func termEntry(term elector.TermRecord) timelineRow {
 const atMost = "<= "
 
 // unused reports whether an election has had no leader for so long that it seems to be out of use.
-func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > vacancy.Missed }
+func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > missed }
 
 func vacancyEntry(v elector.Vacancy) timelineRow {
 	e := timelineRow{color: output.Red, election: v.Election, token: "-", leader: "no leader", from: v.Since, lasted: output.Brief(v.For), end: "vacant"}

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -36,15 +35,15 @@ type Exporter struct {
 	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
 	read    time.Time
 	metrics []prometheus.Metric
-	seen    map[string]vacancy.Sight // by election
-	denied  map[string]time.Time     // when Redis last refused the roll call, by election
+	seen    map[string]sight     // by election
+	denied  map[string]time.Time // when Redis last refused the roll call, by election
 	groups  groups
 }
 
 // New makes an Exporter of all elections under the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
 	e := &Exporter{
-		quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{},
+		quorum: q, seen: map[string]sight{}, denied: map[string]time.Time{},
 		groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}},
 	}
 	registry := prometheus.NewRegistry()
@@ -146,16 +145,16 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 		}
 		if r.err == nil {
 			s := e.seen[r.name]
-			s.Look(r.status.Leader != nil, now)
-			s.Recorded(r.began, r.ended, now)
-			e.seen[r.name], r.leaderless = s, s.For(now).Seconds()
-			if r.never && !s.Led() { // counted from now, it would seem missed again after each restart of the exporter
+			s.look(r.status.Leader != nil, now)
+			s.recorded(r.began, r.ended, now)
+			e.seen[r.name], r.leaderless = s, s.lasts(now).Seconds()
+			if r.never && !s.hasLed() { // counted from now, it would seem missed again after each restart of the exporter
 				r.leaderless = math.Inf(1)
 			}
 		}
 	}
 	if complete { // otherwise elections that are missing now may still exist
-		maps.DeleteFunc(e.seen, func(name string, _ vacancy.Sight) bool { return !there[name] })
+		maps.DeleteFunc(e.seen, func(name string, _ sight) bool { return !there[name] })
 		maps.DeleteFunc(e.denied, func(name string, _ time.Time) bool { return !there[name] })
 	}
 }
