@@ -49,13 +49,6 @@ func newAssigner(r *reconciler, term *elector.Term) *assigner {
 	return a
 }
 
-// planDelay is how long a change waits for others that arrive together with it.
-const planDelay = 10 * time.Millisecond
-
-// firstPlanDelay is for members that start together. Without it, the first one would be given all
-// shards, and then hand most of them over.
-func (a *assigner) firstPlanDelay() time.Duration { return min(a.m.cfg.Lease/10, time.Second/2) }
-
 func (a *assigner) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for node := range a.pollers {
@@ -68,9 +61,11 @@ func (a *assigner) run(ctx context.Context) {
 		}
 	})()
 	for a.news.rest(ctx, a.m.cfg.beatEvery()) {
-		delay := planDelay
+		delay := 10 * time.Millisecond // for changes that arrive together
 		if a.last == nil {
-			delay = a.firstPlanDelay()
+			// For members that start together. Else the first one would be given all shards, and
+			// then hand most of them over.
+			delay = min(a.m.cfg.Lease/10, time.Second/2)
 		}
 		select {
 		case <-ctx.Done():

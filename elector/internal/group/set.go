@@ -47,16 +47,9 @@ func (s *Set) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return err
 	}
-	all, err := ParseSet(text)
-	*s = all
-	return err
-}
-
-// ParseSet parses the text form of a set: "0-3,7".
-func ParseSet(text string) (Set, error) {
 	all := Set{}
-	if text == "" {
-		return all, nil
+	if *s = all; text == "" {
+		return nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -66,13 +59,14 @@ func ParseSet(text string) (Set, error) {
 			to, err = strconv.Atoi(last)
 		}
 		if err != nil || from < 0 || to < from || to >= MaxShards || len(all) > 0 && from <= all[len(all)-1] {
-			return nil, errSet
+			return errSet
 		}
 		for i := from; i <= to; i++ {
 			all = append(all, i)
 		}
 	}
-	return all, nil
+	*s = all
+	return nil
 }
 
 // Has reports whether a shard is in the set.
