@@ -77,7 +77,6 @@ func TestClosedQuorumIsDistinguished(t *testing.T) {
 	}
 	nothing := func(context.Context, *elector.Term) error { return nil }
 	calls := queries(q, el)
-	calls["Forget"] = func(ctx context.Context) error { return el.Forget(ctx) }
 	calls["Run"] = func(ctx context.Context) error { return e.Run(ctx, nothing) }
 	calls["Campaign"] = func(ctx context.Context) error { _, err := e.Campaign(ctx); return err }
 	calls["TryCampaign"] = func(ctx context.Context) error { _, err := e.TryCampaign(ctx); return err }

@@ -49,7 +49,7 @@ func TestGroupIsOneRow(t *testing.T) {
 	if out, errs := ls("invoices/*"); strings.Count(out, "invoices/") < 6 || !strings.Contains(out, "invoices/3 ") {
 		t.Errorf("its pattern:\n%s%s", out, errs)
 	}
-	for _, line := range []string{"status invoices", "candidates invoices", "history invoices", "resign invoices", "transfer invoices --to a", "pause invoices", "resume invoices", "forget invoices", "wait invoices --timeout 1s", "watch invoices"} {
+	for _, line := range []string{"status invoices", "candidates invoices", "history invoices", "resign invoices", "transfer invoices --to a", "pause invoices", "resume invoices", "wait invoices --timeout 1s", "watch invoices"} {
 		var o, e captured
 		code := execute(t.Context(), append(strings.Fields(line), "--redis", url), &o, &e)
 		if out := o.String() + e.String(); code != exitNoLeader || !strings.Contains(out, "a group of shards, not an election") || !strings.Contains(out, "mandate shards invoices") || strings.Contains(out, noTrace) {
@@ -110,7 +110,7 @@ func TestRunWithTheNameOfAnElection(t *testing.T) {
 	if err := m.Set("mandate:{orders}:fence", "1700000000000"); err != nil {
 		t.Fatal(err)
 	}
-	const want = "group orders: an election has this name: choose another one, or mandate forget orders if none of its candidates runs any more"
+	const want = "group orders: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more"
 	out, err := exec.Command("mandate", "run", "--group", "orders", "--shards", "4", "--redis", url, "--", "true").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent || !strings.Contains(string(out), want) {

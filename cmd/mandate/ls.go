@@ -27,7 +27,7 @@ name matches one. Without a leader an election is
   vacant     it is missed: its candidates cannot lead, or all of them are gone
   paused     an operator has paused it: no new leader will be elected
   abandoned  there is no candidate, and has been no leader for a day, or never:
-             Redis keeps the counter until mandate forget removes it
+             Redis keeps the counter until you remove it (docs/redis.md)
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or the answers did not come in time)
 

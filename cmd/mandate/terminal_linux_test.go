@@ -104,9 +104,6 @@ func TestResignAsksOnATerminalReal(t *testing.T) {
 	if lines := strings.Split(drawn, "\n"); code != exitFailed || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "mandate resign: not confirmed") }) {
 		t.Errorf("code %d: %s", code, drawn)
 	}
-	if drawn, code = onTerminal(t, answer("y\n"), "--redis", url, "forget", "e"); code != exitRefused || strings.Contains(drawn, "[y/N]") || !strings.Contains(drawn, "stop them first") {
-		t.Errorf("it asks about what it refuses: code %d: %s", code, drawn)
-	}
 	if drawn, code = onTerminal(t, answer("y\n"), "--redis", url, "resign", "e"); code != 0 || !strings.Contains(drawn, "b leads, token") {
 		t.Errorf("code %d: %s", code, drawn)
 	}

@@ -22,7 +22,6 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		"wait NAME --timeout 2s": {exitNoLeader, noTrace},
 		"resign NAME":            {exitNoLeader, noTrace},
 		"transfer NAME --to a":   {exitNoLeader, noTrace},
-		"forget NAME":            {exitNoLeader, noTrace},
 		"ls NAME":                {exitNoLeader, "no election has such a name"},
 		"shards NAME":            {exitNoLeader, "no members of a group"},
 		"pause NAME --for 1s":    {exitNoLeader, noTrace},

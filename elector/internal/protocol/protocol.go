@@ -78,11 +78,6 @@ func (k Keys) ReleaseKeys() []string { return []string{k.Lock, k.Fence, k.New, k
 // AnnounceKeys returns the key of AnnounceScript.
 func (k Keys) AnnounceKeys() []string { return []string{k.History} }
 
-// ForgetKeys returns the keys of ForgetScript: all keys of an election, the lock first.
-func (k Keys) ForgetKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History}
-}
-
 // FrontRow is how many followers subscribe to the wake channel of a node. Redis
 // writes a message to all subscribers before it reads the next claim, so a
 // release is first published to a few.

@@ -29,8 +29,6 @@ var (
 	announceLua string
 	//go:embed scripts/many.lua
 	manyLua string
-	//go:embed scripts/forget.lua
-	forgetLua string
 	//go:embed scripts/rights.lua
 	rightsLua string
 
@@ -53,7 +51,6 @@ var (
 
 // Scripts for operators, which are not batched.
 var (
-	ForgetScript = redis.NewScript(forgetLua) // removes an election that has no leader
 	RightsScript = redis.NewScript(rightsLua) // finds the rights that the user lacks, for doctor
 )
 
