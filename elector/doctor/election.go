@@ -50,14 +50,15 @@ func (e *examination) election(r *Report) {
 // reachable reports nodes that could not be read, or that refuse writes.
 func (e *examination) reachable(r *Report) {
 	n, missing, cause := len(r.Status.Nodes), 0, ""
+	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
 	for _, node := range r.Status.Nodes {
 		if node.Reachable {
 			continue
 		}
 		missing++
+		refusing = slices.DeleteFunc(refusing, func(f Finding) bool { return f.Node == node.Node })
 		cause = cmp.Or(cause, node.Node+": "+strings.TrimPrefix(node.Error, node.Node+": "))
 	}
-	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
 	out := missing + len(refusing)
 	level, effect := LevelWarn, ""
 	if 2*out >= n {
