@@ -92,7 +92,7 @@ const (
 
 // flapping reports an election whose leadership is lost again and again.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
-	if found, reason := Flapping(terms, RecentTerms, now); found != "" {
+	if found, reason := flappingOf(terms, RecentTerms, now); found != "" {
 		advice := unwanted[reason]
 		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // for these the advice points to the log
 			advice += ": " + e.command("history", name)
@@ -104,11 +104,11 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 	}
 }
 
-// Flapping reports whether the leadership was lost at least three times in the last ten minutes
+// flappingOf reports whether the leadership was lost at least three times in the last ten minutes
 // although no operator requested it, and how most of these terms ended. found is empty if it was
 // not. terms are the newest n terms of History; if there may be further ones in these ten minutes,
 // found has "at least".
-func Flapping(terms []elector.TermRecord, n int, now time.Time) (found string, most elector.Reason) {
+func flappingOf(terms []elector.TermRecord, n int, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}
 	all := 0
 	more := false // there may have been further terms before the oldest one

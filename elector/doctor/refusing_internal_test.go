@@ -16,7 +16,7 @@ func TestRefusals(t *testing.T) {
 		{ID: "a", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'pexpire'", "ACL SETUSER w +pexpire"), node("n3", "", "")}},
 		{ID: "b", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'set'", "other"), node("n3", "OOM command not allowed", "")}},
 	}
-	all := Refusals(roll)
+	all := refusalsOf(roll)
 	if len(all) != 2 || all[0].Node != "n2" || !slices.Equal(all[0].Who, []string{"a", "b"}) || all[0].Answer != "ERR 'pexpire'" || all[0].Remedy != "ACL SETUSER w +pexpire" ||
 		all[1].Node != "n3" || all[1].Remedy != remedy("OOM ") {
 		t.Errorf("%+v", all)
@@ -28,7 +28,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%d of 3: %+v", of, e.findings)
 		}
 	}
-	if all := Refusals(nil); all != nil {
+	if all := refusalsOf(nil); all != nil {
 		t.Error(all)
 	}
 }
