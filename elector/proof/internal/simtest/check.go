@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +19,6 @@ type record struct {
 	mode      atomic.Int32
 	start     time.Time
 	cancelled time.Time // when the work's context ended
-	back      time.Time // when the work returned
 }
 
 // slack is what timers and bent clocks may cost beyond a deadline.
@@ -78,7 +76,6 @@ func (s *Sim) cancelled(r *record) {
 func (s *Sim) finish(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.back = time.Now()
 	r.proc.running = nil
 }
 
@@ -94,7 +91,7 @@ func (s *Sim) overlap(when string) {
 		return
 	}
 	if valid := s.valid(); len(valid) > 1 && !s.mayOverlap(valid...) {
-		s.violate("%d valid terms at once (%s): %s", len(valid), when, names(valid))
+		s.violate("%d valid terms at once (%s): %v", len(valid), when, valid)
 	}
 }
 
@@ -193,5 +190,3 @@ func (s *Sim) valid() (ps []*proc) {
 	}
 	return ps
 }
-
-func names(ps []*proc) string { return fmt.Sprint(ps) }

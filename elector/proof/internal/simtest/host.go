@@ -27,7 +27,7 @@ type host struct {
 func (s *Sim) newHost(id int, rate float64) *host {
 	h := &host{sim: s, id: id, rate: rate, last: time.Now()}
 	for _, n := range s.nodes {
-		h.links = append(h.links, &link{host: h, node: n, onCommand: s.onCommand})
+		h.links = append(h.links, &link{node: n, onCommand: s.onCommand})
 	}
 	return h
 }

@@ -30,7 +30,6 @@ type link struct {
 	noMessages bool          // messages to subscribers are lost
 	delayReq   time.Duration // at most, beside the usual
 	delayRep   time.Duration
-	host       *host
 	node       *node
 	onCommand  func(*proc, command)
 }
