@@ -39,68 +39,6 @@ func TestDriftIsFound(t *testing.T) {
 	}
 }
 
-// A leadership that changes again and again is a finding, planned changes are not.
-func TestFlappingIsFound(t *testing.T) {
-	now := time.Now()
-	terms := func(reason elector.Reason, ago time.Duration) (all []elector.TermRecord) {
-		for i := range 3 {
-			all = append(all, elector.TermRecord{Token: uint64(9 - i), From: now.Add(-ago - time.Minute), Until: now.Add(-ago), Reason: reason})
-		}
-		return all
-	}
-	for name, c := range map[string]struct {
-		terms []elector.TermRecord
-		want  int
-	}{
-		"unhealthy": {terms(elector.ReasonUnhealthy, time.Minute), 1},
-		"vanished":  {terms(elector.ReasonVanished, time.Minute), 1},
-		"deploys":   {terms(elector.ReasonShutdown, time.Minute), 0},
-		"long ago":  {terms(elector.ReasonUnhealthy, time.Hour), 0},
-		"once":      {terms(elector.ReasonUnhealthy, time.Minute)[:1], 0},
-	} {
-		got := examined(func(e *examination) { e.flapping("e", c.terms, now) })
-		if len(got) != c.want || c.want == 1 && (got[0].Level != LevelWarn || !strings.Contains(got[0].Advice, "mandate history e")) {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
-// A pause that only an operator ends is a finding, also while there is a leader.
-func TestPauseWithoutAnEndIsFound(t *testing.T) {
-	for _, c := range []struct {
-		st   elector.Status
-		want Level
-	}{
-		{elector.Status{}, ""},
-		{elector.Status{Paused: true, Pause: "by ann"}, LevelWarn},
-		{elector.Status{Paused: true, PauseLeft: time.Minute}, LevelOK},
-	} {
-		got := find(examined(func(e *examination) { e.pause("e", c.st) }), "pause")
-		if got.Level != c.want {
-			t.Errorf("%+v: %+v", c.st, got)
-		}
-	}
-}
-
-// Whether another candidate could take over is worth knowing before it is needed.
-func TestCandidatesThatCannotLeadAreFound(t *testing.T) {
-	leader := elector.CandidateStatus{ID: "a", Healthy: true, Role: elector.RoleLeading}
-	full := elector.CandidateStatus{ID: "b", Role: elector.RoleFollowing, Detail: "OOM"}
-	for _, c := range []struct {
-		all  []elector.CandidateStatus
-		want Level
-	}{
-		{[]elector.CandidateStatus{leader}, ""},
-		{[]elector.CandidateStatus{leader, full}, LevelWarn},
-		{[]elector.CandidateStatus{full}, LevelFail},
-	} {
-		got := find(examined(func(e *examination) { e.ready("e", c.all) }), "able")
-		if got.Level != c.want || c.want != "" && !strings.Contains(got.Found, "b: OOM") {
-			t.Errorf("%+v: %+v", c.all, got)
-		}
-	}
-}
-
 // Advice follows the error of a node that does not answer.
 func TestAdviceFitsTheError(t *testing.T) {
 	for msg, want := range map[string]string{
