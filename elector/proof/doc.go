@@ -1,5 +1,4 @@
 // Package proof holds what takes the whole of elector apart on purpose and checks what
-// happened: the simulation (simtest), real processes that are killed and cut off (chaos), real servers that hang, die
-// and refuse (realtest), the hand-over measured beside other libraries (rivals), and deliberate bugs that the
+// happened: the simulation (simtest), real servers that hang, die and refuse (realtest), and deliberate bugs that the
 // tests must notice (mutants). Nothing of the library imports it, and no name in it is a promise.
 package proof
