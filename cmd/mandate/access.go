@@ -64,7 +64,7 @@ func withFiles(raw string, values url.Values) string {
 // read again.
 func (a *app) listedURLs() (urls []string, file string) {
 	if a.urlsFrom = "--redis"; len(a.redis) > 0 {
-		return a.redis, ""
+		return splitURLs(strings.Join(a.redis, ",")), ""
 	}
 	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
 	if list != "" && file != "" {
@@ -110,7 +110,6 @@ func (a *app) readURLs(name string) (urls []string, file string) {
 		a.problem("%s: %s is empty: write one URL a line", from, name)
 		return []string{defaultRedis}, ""
 	}
-	a.warnReadable(name)
 	if info.Mode().IsRegular() {
 		file = name
 	}
@@ -125,28 +124,4 @@ func splitURLs(list string) []string {
 		}
 	}
 	return urls
-}
-
-// warnExposed warns of files with secrets that every user of this machine may read.
-func (a *app) warnExposed(urls []string) {
-	warned := map[string]bool{}
-	for _, raw := range urls {
-		u, err := url.Parse(raw)
-		if err != nil {
-			continue
-		}
-		for _, param := range []string{"password_file", "key_file"} {
-			if name := u.Query().Get(param); name != "" && !warned[name] {
-				warned[name] = true
-				a.warnReadable(name)
-			}
-		}
-	}
-}
-
-func (a *app) warnReadable(name string) {
-	info, err := os.Stat(name)
-	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
-		a.log.Warn("secret file is readable by every user", "file", name, "mode", info.Mode().Perm().String(), "advice", "chmod o-r")
-	}
 }

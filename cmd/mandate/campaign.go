@@ -41,7 +41,6 @@ type groupFlags struct {
 func (a *app) groupFlags(cmd *cobra.Command, o *groupFlags) {
 	f := cmd.Flags()
 	f.StringVar(&o.name, "group", "", "instead of --election: the `NAME` of a group of shards, which all its members share")
-	_ = cmd.RegisterFlagCompletionFunc("group", a.completeGroups) // the only error is an unknown flag
 	f.IntVar(&o.shards, "shards", 0, "with --group: how many shards it has, the same for all members")
 	f.Float64Var(&o.weight, "weight", 1, "with --group: how many shards this member should own relative to the others")
 }
@@ -132,22 +131,6 @@ func (a *app) runMember(ctx context.Context, work shard.Work) error {
 		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(elector.Problem(err), "shard: "))}
 	}
 	return nil
-}
-
-// completeGroups offers the groups: each group has an assigner election.
-func (a *app) completeGroups(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (groups []string) {
-		names, _ := q.Elections(ctx) // a shell completion has no place for errors
-		for _, name := range names {
-			if group, ok := strings.CutSuffix(name, "/assigner"); ok {
-				groups = append(groups, group)
-			}
-		}
-		return groups
-	})
 }
 
 // stopTimes divides the time that is left of the lease when the work must stop: first the grace,

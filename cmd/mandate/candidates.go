@@ -35,9 +35,8 @@ Exit codes
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate candidates poller
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.openElection,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			all, err := el.Candidates(ctx)
 			if err != nil {

@@ -12,21 +12,9 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// holdsTwo reports whether url is a comma-separated list, as MANDATE_REDIS takes, where a single
-// URL belongs. go-redis would take the second half of such a list for a database.
-func holdsTwo(url string) bool {
-	_, rest, comma := strings.Cut(url, ",")
-	return comma && strings.Contains(rest, "://")
-}
-
 // connect makes the quorum, without I/O. Problems with the URLs are recorded.
 func (a *app) connect() error {
 	urls := a.urls()
-	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
-		a.problem("%s, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", a.urlsFrom, i+1)
-		urls = []string{defaultRedis} // so that the rest is checked, too
-	}
-	a.warnExposed(urls)
 	q, err := elector.Open(urls...)
 	if err != nil {
 		a.addProblems(err, func(setting string) string {

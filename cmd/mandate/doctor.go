@@ -40,8 +40,7 @@ Exit codes
   6  failures: elections do not work, or are not safe`,
 		Example: `  mandate doctor
   mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeElections,
+		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.openQuorum(cmd, nil)

@@ -53,8 +53,7 @@ Exit codes
   mandate history --all --since 12h
   mandate history --all 'orders-*' -n 50
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if h.count < 1 || h.count > maxTerms {
 				a.problem("--count is %d: give 1 to %d, Redis keeps no more", h.count, maxTerms)

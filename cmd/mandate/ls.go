@@ -53,8 +53,7 @@ Exit codes
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, patterns []string) error {
 			a.checkPatterns(patterns)
 			return a.openQuorum(cmd, nil)

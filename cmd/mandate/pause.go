@@ -32,9 +32,8 @@ Exit codes
   3  there is no such election: check the name, or use --force
   4  no majority of the Redis nodes answered
   7  another operator has paused it already; nothing was done`,
-		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Example: `  mandate pause poller --for 1h --reason "schema migration"`,
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkReason(reason)
 			by = a.operator(by)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -25,7 +26,6 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	defer done()
 	all := make([]report, len(names))
 	next := make(chan int)
-	calls := newRollCalls()
 	var wg, rolls sync.WaitGroup
 	for range min(parallelReads, len(names)) {
 		wg.Go(func() {
@@ -45,7 +45,7 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 				}
 				terms := r.readTerms(rest, el)
 				// A candidate that does not answer must not delay the other elections.
-				rolls.Go(func() { r.readRoll(rest, el, terms, calls) })
+				rolls.Go(func() { r.readRoll(rest, el, terms) })
 			}
 		})
 	}
@@ -62,6 +62,10 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	return all, cmp.Or(err, missingRolls(all))
 }
 
+// restWithin bounds the time for reading everything but the status of all elections: a node that
+// hangs delays each roll call.
+const restWithin = 5 * time.Second
+
 // fewTerms are enough to detect flapping, and few enough for a list of all elections.
 const fewTerms = 10
 
@@ -72,8 +76,30 @@ func (r *report) readTerms(ctx context.Context, el *elector.Election) []elector.
 }
 
 // readRoll calls the roll, and evaluates it together with the last terms.
-func (r *report) readRoll(ctx context.Context, el *elector.Election, terms []elector.TermRecord, calls *rollCalls) {
-	r.roll, r.rollErr = calls.call(ctx, el)
+func (r *report) readRoll(ctx context.Context, el *elector.Election, terms []elector.TermRecord) {
+	r.roll, r.rollErr = el.Candidates(ctx)
+	r.rollErr = cmp.Or(r.rollErr, ctx.Err()) // candidates may be missing in a roll that was cut off
 	r.evaluateTerms(terms, time.Now())
 	r.checkLeader(ctx, el)
+}
+
+// missingRolls returns an error if the candidates of some elections are unknown, usually because
+// time was up. It returns nil if all are known, or if this Redis user may not call the roll.
+func missingRolls(all []report) error {
+	var first *report
+	missing := 0
+	for i := range all {
+		if r := &all[i]; r.err == nil && r.rollErr != nil && !errors.Is(r.rollErr, elector.ErrDenied) {
+			missing++
+			first = cmp.Or(first, r)
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	why := elector.Problem(first.rollErr)
+	if errors.Is(first.rollErr, context.DeadlineExceeded) {
+		why = "they did not all answer within " + restWithin.String()
+	}
+	return fmt.Errorf("the candidates of %d of %d elections are not known, such as %s: %s", missing, len(all), first.Election, why)
 }

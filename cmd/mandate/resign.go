@@ -25,8 +25,7 @@ if no other candidate could lead now: the work would stop. --force does it
 nevertheless.` + handoverCodes,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"
   mandate resign poller --yes`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkReason(reason)
 			o.by = a.operator(o.by)

@@ -24,9 +24,8 @@ Exit codes
   2  invalid flags or arguments
   3  there is no such election: check the name
   4  no majority of the Redis nodes answered`,
-		Example:           `  mandate resume poller`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Example: `  mandate resume poller`,
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			by = a.operator(by)
 			return a.openElection(cmd, args)

@@ -45,7 +45,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		var cut report
-		cut.readRoll(ctx, mustElection(t, q, names[0]), nil, newRollCalls())
+		cut.readRoll(ctx, mustElection(t, q, names[0]), nil)
 		if err := missingRolls([]report{cut}); err == nil || !strings.HasSuffix(err.Error(), "they did not all answer within 5s") {
 			t.Errorf("cut off: %v", err)
 		}

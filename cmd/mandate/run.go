@@ -111,7 +111,6 @@ func (a *app) runCommand() *cobra.Command {
 	f.SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
-	a.completeElectionFlag(cmd)
 	a.groupFlags(cmd, &o.group)
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
@@ -190,11 +189,6 @@ func during[T any](working *sync.RWMutex, work func(context.Context, T) error) f
 func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, error) {
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, o)
-	if grouped {
-		if err := supervise.Room(o.group.shards); err != nil { // the last remaining member runs all of them
-			a.problem("--shards %d: %v", o.group.shards, err)
-		}
-	}
 	if len(args) == 0 || args[0] == "" {
 		a.problem("no command given: write it at the end, after --")
 	}

@@ -56,13 +56,11 @@ func (a *app) serveCommand() *cobra.Command {
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
   curl -i http://127.0.0.1:7480/leader`,
-		Args:              noNames(": the election is given with --election"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noNames(": the election is given with --election"),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
-	a.completeElectionFlag(cmd)
 	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")

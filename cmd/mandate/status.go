@@ -39,9 +39,8 @@ Exit codes
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
   mandate status poller --json | jq -r .leader.candidate`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.openElection,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()

@@ -20,9 +20,8 @@ func (a *app) transferCommand() *cobra.Command {
 until that candidate leads. If ID leads already, that is a success. If ID is
 not a candidate or could not lead now, it is refused and nothing happens; if ID
 fails meanwhile, any candidate may lead after a quarter of the lease.` + handoverCodes,
-		Example:           `  mandate transfer poller --to worker-2`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
+		Example: `  mandate transfer poller --to worker-2`,
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
@@ -39,7 +38,6 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 	}
 	o.add(a, cmd)
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
-	_ = cmd.RegisterFlagCompletionFunc("to", a.completeCandidates)
 	return cmd
 }
 

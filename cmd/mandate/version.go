@@ -4,33 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
-
-func (a *app) versionCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  mandate version\n  mandate version --json",
-		Args:    noNames(""),
-		PreRunE: func(*cobra.Command, []string) error { return a.usage() },
-		RunE: func(*cobra.Command, []string) error {
-			if !asJSON {
-				_, err := fmt.Fprintln(a.stdout, versionLine())
-				return err
-			}
-			return output.JSONLine(a.stdout, map[string]string{
-				"version": buildVersion(), "go": runtime.Version(), "platform": platform(),
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 

@@ -39,9 +39,8 @@ Exit codes
      user lacks the right to read`,
 		Example: `  mandate wait poller && ./smoke-test
   mandate wait poller --leader worker-2 --for 10s --timeout 2m`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.openElection,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			l, err := awaitLeader(ctx, el, o, func() {
 				a.log.Warn("nothing is known of this election yet", "election", el.Name(), "waiting", o.timeout, "advice", a.given.command("ls"))
@@ -57,7 +56,6 @@ Exit codes
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.leader, "leader", "", "wait until the candidate `ID` leads")
-	_ = cmd.RegisterFlagCompletionFunc("leader", a.completeCandidates)
 	a.duration(f, &o.led, "for", 0, 0, "until it has led for this time (default: at once)")
 	a.duration(f, &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object, the leader")

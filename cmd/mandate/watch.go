@@ -30,9 +30,8 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments, 3 NAME is a group
 of shards.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.openElection,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: a.openElection,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

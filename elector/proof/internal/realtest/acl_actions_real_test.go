@@ -41,7 +41,7 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 		"~mandate:{*}:check":  {used: true}, // whether the nodes take writes is then not known
 		"+set":                {used: true},
 		"+del":                {},
-		"+scan":               {}, // ls, and the completion of names
+		"+scan":               {}, // ls
 		"+pubsub|channels":    {}, // the same
 		"+ping":               {}, // half a minute of silence
 		// The record of a pause.
