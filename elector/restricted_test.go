@@ -41,7 +41,7 @@ func (r restricted) rollCall() time.Duration {
 }
 
 // The table "with less than all commands" of docs/redis.md: each row, with each refusal that
-// makes a difference, and with all of them. TestRealRestrictedRedis shows that a real server refuses in this way.
+// makes a difference, and with all of them. TestRealACLLessIsNotEnough shows that a real server refuses in this way.
 func TestRestrictedRedis(t *testing.T) {
 	messages := []string{"publish", "subscribe", "unsubscribe", "ping"}
 	const looks, talk, count, past = "INFO and CONFIG", "publish and subscribe", "NUMSUB", "XADD"

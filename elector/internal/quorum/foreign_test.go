@@ -38,17 +38,6 @@ func TestKeysOfAnotherKindAreNamed(t *testing.T) {
 	}
 }
 
-// An error of another kind is no statement about the type of a key.
-func TestOtherErrorsOfAReadAreTheirOwn(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		p.counters("1")
-		p.refuse(0, "GET", "NOPERM no rights on this key")
-		if err := p.voter("a").loses().Answers[0].Err; err == nil || !strings.Contains(err.Error(), "NOPERM") || strings.Contains(err.Error(), "another type") {
-			t.Error(err)
-		}
-	})
-}
-
 // What stands in the way for much longer than a lease was not put there by us, or the
 // clock of the node was set back: it must not block the election for that long. What
 // was put there in order keeps its end.

@@ -3,8 +3,6 @@ package quorum
 import (
 	"strconv"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -54,34 +52,6 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		a.wins(1)
 		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("under the next term of the same incarnation: %+v, %d locks", got, p.locks())
-		}
-	})
-}
-
-// What one node has answered definitely it is not asked again.
-func TestReleaseAsksOnlyWhereItIsOpen(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		a.lines[0].cut.Store(true)
-		a.lines[1].cut.Store(true)
-		r := a.Releasing(token, protocol.Heir{})
-		if r.Try(testLease); r.Definite() || r.Left() != 2 || p.locks() != 2 {
-			t.Fatalf("definite %v, left %d, %d locks", r.Definite(), r.Left(), p.locks())
-		}
-		asked := 0
-		p.onScript(2, protocol.ReleaseScript, func() { asked++ })
-		a.lines[0].cut.Store(false)
-		if r.Try(testLease); !r.Definite() || r.Left() != 1 {
-			t.Errorf("definite %v, left %d", r.Definite(), r.Left())
-		}
-		a.lines[1].cut.Store(false)
-		r.Try(testLease)
-		synctest.Wait() // the others' answers were enough
-		a.WaitIdle(time.Minute)
-		if r.Left() != 0 || p.locks() != 0 || asked != 0 {
-			t.Errorf("left %d, %d locks; asked %d times again", r.Left(), p.locks(), asked)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package quorum
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -48,39 +47,6 @@ func TestReportIsRecordedLater(t *testing.T) {
 					t.Errorf("published: %q", got)
 				}
 			})
-		})
-	}
-}
-
-// Regression: a node that refuses the script's call, for want of the right to the history's key or to scripts, was
-// taken for one that is away: nothing was logged, and the end of a process waited for it.
-func TestReportIsDeniedAtTheCall(t *testing.T) {
-	for answer, want := range map[string]string{
-		"NOPERM No permissions to access a key":                                              "grant it: ACL SETUSER default ~mandate:{orders}:history;",
-		"NOPERM this user has no permissions to access one of the keys used as arguments":    "grant it: ACL SETUSER default ~mandate:{orders}:history;",
-		"NOPERM User default has no permissions to run the 'evalsha' command":                "grant it: ACL SETUSER default +evalsha;",
-		"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand": "grant it: ACL SETUSER default +evalsha;",
-	} {
-		atThePolls(t, 1, func(t *testing.T, p *polls) {
-			a := p.voter("a")
-			refused := make(chan error, 10)
-			a.recorders[0].refused = func(err error) { refused <- a.nodes.NodeError(0, err) }
-			p.refuse(0, "EVALSHA", answer)
-			a.Announce(Report{Event: func(bool) []byte { return []byte("one") }})
-			began := time.Now()
-			a.AwaitRecorded(time.Hour)
-			if d := time.Since(began); d > time.Second {
-				t.Errorf("%s: waited for %v", answer, d)
-			}
-			a.WaitIdle(time.Minute)
-			select {
-			case err := <-refused:
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: %v", answer, err)
-				}
-			default:
-				t.Errorf("%s: not reported", answer)
-			}
 		})
 	}
 }

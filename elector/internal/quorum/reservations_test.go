@@ -97,57 +97,6 @@ func TestReleaseNotifiesTheFrontRowOnce(t *testing.T) {
 	}
 }
 
-// Who goes first: the first that finds room in the front row, for two leases, until it
-// has been, also when the row is full by then; and an heir before all others. Only the one whose reservation it is gives it up.
-func TestFrontRowIsNamed(t *testing.T) {
-	for name, tc := range map[string]struct {
-		before    string
-		listening int
-		named     bool // b, which asks for the lock that a holds
-		after     string
-		ttl       time.Duration
-	}{
-		"the first to ask":           {listening: protocol.FrontRow - 1, named: true, after: "incb", ttl: 2 * testLease},
-		"not beyond the front row":   {listening: protocol.FrontRow},
-		"once more":                  {before: "incb", named: true, after: "incb", ttl: 2 * testLease},
-		"once more, in a full row":   {before: "incb", listening: protocol.FrontRow, named: true, after: "incb", ttl: 2 * testLease},
-		"another is named":           {before: "incc", after: "incc", ttl: testLease},
-		"the heir of the leader":     {before: "!incb", named: true, after: "!incb", ttl: testLease},
-		"another heir of the leader": {before: "!incc", after: "!incc", ttl: testLease},
-	} {
-		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
-				p.counters("1")
-				a, b := p.voter("a"), p.voter("b")
-				token := a.wins(1)
-				if tc.before != "" {
-					_ = p.redis[0].Set(p.keys.Heir, tc.before)
-					p.redis[0].SetTTL(p.keys.Heir, testLease)
-				}
-				p.messages(0, p.keys.Wake, tc.listening)
-				p.messages(0, p.keys.Events, 3)
-				tally := b.loses()
-				got := tally.Answers[0]
-				if got.Status != protocol.Held || (got.Note == protocol.GoesFirst) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
-					t.Errorf("%+v", got)
-				}
-				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
-					t.Errorf("named by %d, want %d", tally.Named(), want)
-				}
-				if reservation, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); reservation != tc.after || ttl != tc.ttl {
-					t.Errorf("the reservation is %q for %v, want %q for %v", reservation, ttl, tc.after, tc.ttl)
-				}
-				// A leader that hands over to no heir takes an heir's reservation back, at its next renewal.
-				a.Renew(testLease, token, protocol.Heir{}, fit)
-				synctest.Wait()
-				if reservation := p.get(0, p.keys.Heir); (reservation == "") != (tc.after == "" || tc.after[0] == '!') {
-					t.Errorf("after a renewal the reservation is %q", reservation)
-				}
-			})
-		})
-	}
-}
-
 // A winner leaves the reservation of another alone, and removes its own.
 func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {

@@ -112,18 +112,6 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 	})
 }
 
-// Two elections that are handed over together need one round trip each, not one after the other.
-func TestFewReleasesWaitForNoOther(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		all := p.process(transport.MaxParallel)
-		began := time.Now()
-		all.release(0)
-		if took := time.Since(began); took != trip {
-			t.Errorf("they took %v, want a round trip", took)
-		}
-	})
-}
-
 // release gives all terms back, the first one that much before the others.
 func (p *process) release(before time.Duration) {
 	p.t.Helper()

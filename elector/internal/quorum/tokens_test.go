@@ -2,16 +2,12 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -72,41 +68,6 @@ func TestCountersAreNeverLowered(t *testing.T) {
 				}
 				if fence := p.get(2, p.keys.Fence); fence != want {
 					t.Errorf("the counter is %s, want %s: %+v", fence, want, tally.Answers)
-				}
-			})
-		})
-	}
-}
-
-// A second round is for tokens that differ, and goes to the nodes that granted a lower
-// one: every first election, and most others, would else take two round trips.
-func TestOnlyLowerTokensAreRaised(t *testing.T) {
-	for counters, want := range map[[3]string]struct {
-		token  uint64
-		raised string
-	}{
-		{"2", "2", "2"}: {3, ""},
-		{"4", "2", "4"}: {5, ""},
-		{"2", "4", "3"}: {5, "02"},
-		{"9", "4", "4"}: {10, "12"},
-	} {
-		t.Run(strings.Join(counters[:], ","), func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
-				p.counters(counters[:]...)
-				var asked [3]atomic.Bool
-				for i := range asked {
-					p.onScript(i, protocol.RaiseScript, func() { asked[i].Store(true) })
-				}
-				token := p.voter("a").wins(1)
-				synctest.Wait()
-				raised := ""
-				for i := range asked {
-					if asked[i].Load() {
-						raised += strconv.Itoa(i)
-					}
-				}
-				if token != want.token || raised != want.raised {
-					t.Errorf("token %d, raised on %q; want %d, %q", token, raised, want.token, want.raised)
 				}
 			})
 		})
@@ -249,27 +210,4 @@ func TestOneServerHasOneVote(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A raise that waits behind a hung claim is not sent when its attempt is over.
-func TestRaisesOfAnAttemptThatIsOverAreNotMade(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("10", "2", "2")
-		p.onScript(1, protocol.RaiseScript, func() { p.redis[1].Del(p.keys.Lock) }) // the attempt fails
-		var raises atomic.Int32
-		p.redis[2].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
-			switch {
-			case cmd == "EVALSHA" && slices.Contains(args, protocol.ClaimScript.Hash()):
-				time.Sleep(time.Minute)
-			case cmd == "EVALSHA" && slices.Contains(args, protocol.RaiseScript.Hash()):
-				raises.Add(1)
-			}
-			return false
-		})
-		p.voter("a").loses()
-		time.Sleep(2 * time.Minute)
-		if n := raises.Load(); n > 0 {
-			t.Errorf("the hung node got %d raises of an attempt that had failed", n)
-		}
-	})
 }

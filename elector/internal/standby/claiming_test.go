@@ -26,74 +26,6 @@ func leadsOn(left time.Duration) quorum.Tally {
 	return quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Second}
 }
 
-// As long as claims meet the leader of before, the goroutine that campaigns is not woken, and each plans the next one.
-func TestClaimsWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := waiting(t, 1)
-		made := claims(w, time.Millisecond, func() {
-			if !w.ClaimUnchanged(leadsOn(10 * time.Second)) {
-				t.Error("not enough to go on waiting")
-			}
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-		defer cancel()
-		if d := wait(ctx, w, nil, nil); d != 60*time.Second {
-			t.Errorf("woken after %v", d)
-		}
-		if *made != 6 { // after 8 s, and then once a lease
-			t.Errorf("%d claims in a minute", *made)
-		}
-		if w.d.rtt != time.Millisecond {
-			t.Errorf("the nodes' round trip is now that of a call for many: %v", w.d.rtt)
-		}
-	})
-}
-
-// What a claim shows beside a leader is for the goroutine that campaigns, and it gets the votes.
-func TestClaimWhileWaitingThatShowsMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := waiting(t, 1)
-		votes := leadsOn(10 * time.Second)
-		made := claims(w, time.Millisecond, func() { w.ClaimChanged(&votes) })
-		if got := w.Wait(t.Context(), nil, nil, nil); got != &votes || *made != 1 {
-			t.Errorf("%d claims, and the votes %v", *made, got)
-		}
-		synctest.Wait()
-		if got := w.Wait(canceled(t), nil, nil, nil); got != nil {
-			t.Error("votes are given twice")
-		}
-	})
-}
-
-func canceled(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
-// Too full a row is left, and one with room joined, by the goroutine that campaigns.
-func TestClaimWhileWaitingThatChangesTheRow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := waiting(t, protocol.FrontRow) // outside
-		votes := leadsOn(10 * time.Second)
-		for i := range votes.Answers {
-			votes.Answers[i].Waiters = 1
-		}
-		claims(w, time.Millisecond, func() {
-			if !w.ClaimUnchanged(votes) {
-				w.ClaimChanged(&votes)
-			}
-		})
-		if got := w.Wait(t.Context(), nil, nil, nil); got == nil {
-			t.Error("no votes")
-		}
-		if w.Lost(votes); w.stopWake == nil {
-			t.Error("it has not joined")
-		}
-	})
-}
-
 // Wait ends when no claim is under way: what the goroutine that campaigns does next must not meet one.
 func TestWaitEndsAfterTheClaim(t *testing.T) {
 	for name, held := range map[string]bool{"that the leader leads on": true, "more": false} {
@@ -150,27 +82,4 @@ func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An alarm that comes when it is set for later, or when a message has the goroutine claim itself, makes no claim.
-func TestAlarmThatIsNotDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, b := waiting(t, 1)
-		if w.Due() {
-			t.Error("it does not wait")
-		}
-		w.begin()
-		if w.Due() {
-			t.Error("the claim is due later")
-		}
-		time.Sleep(time.Second)
-		b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
-		if w.Due() {
-			t.Error("the goroutine that campaigns is woken already")
-		}
-		w.end()
-		if w.Due() {
-			t.Error("it does not wait any more")
-		}
-	})
 }

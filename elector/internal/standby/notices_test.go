@@ -1,7 +1,6 @@
 package standby
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -93,42 +92,6 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 	}
 }
 
-// After a gap in the subscription to events something may have been missed, and only
-// then; without a subscription the lease's end is waited for.
-func TestNoticesOfTheSubscriptionItself(t *testing.T) {
-	d := follower(3)
-	for _, s := range []pubsub.Signal{
-		{Kind: pubsub.Failed, Channel: keys.Events, Err: errors.New("gone")},
-		{Kind: pubsub.Subscribed, Channel: keys.Wake},
-	} {
-		if d.received(s, &keys, parseEvent) || d.notices.resubscribed {
-			t.Errorf("%+v wakes", s)
-		}
-	}
-	if !d.received(pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events}, &keys, parseEvent) || !d.notices.resubscribed {
-		t.Error("a new subscription to events wakes nobody")
-	}
-}
-
-// A claim's answer makes what is older void, and nothing else.
-func TestNoticesForgetWhatIsOlderThanTheAnswer(t *testing.T) {
-	n := notices{
-		wake:   map[int]protocol.WakeMessage{0: {Token: 7}, 1: {Token: 8}},
-		events: map[int]protocol.WakeMessage{0: {Token: 7}, 1: {Token: 8}, 2: {Token: 9}}, elected: 9,
-		claimAt: time.Now(), confirmAt: time.Now(),
-	}
-	n.forget(8)
-	if len(n.wake) != 1 || len(n.events) != 2 || n.wake[1].Token != 8 || n.elected != 9 {
-		t.Errorf("of the answer that named 8: %+v", n)
-	}
-	if !n.claimAt.IsZero() || !n.confirmAt.IsZero() {
-		t.Error("the time to claim is still planned")
-	}
-	if n.forget(9); n.elected != 0 {
-		t.Error("the election of the term that we saw is news")
-	}
-}
-
 // Reports of the end of an older term are no reason to run against a newer leader, unless
 // a majority tells of the newer one's end.
 func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
@@ -143,12 +106,5 @@ func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
 		if got := n.replaced(reports, 2); got != c.replaced {
 			t.Errorf("%v: %v", c.released, got)
 		}
-	}
-}
-
-func TestNoticesNameAPreferredCandidate(t *testing.T) {
-	got := names(map[int]protocol.WakeMessage{0: {First: "b"}, 1: {First: "b"}, 2: {}, 3: {First: protocol.Reservation("b")}})
-	if len(got) != 2 || got["b"] != 2 || got[protocol.Reservation("b")] != 1 {
-		t.Errorf("%v", got)
 	}
 }

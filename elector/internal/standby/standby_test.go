@@ -82,15 +82,6 @@ func wait(ctx context.Context, w *Waiter, health, pauseEnded <-chan struct{}) ti
 	return time.Since(began)
 }
 
-func TestWaiterWaitsForTheLeasesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := waiting(t, 1)
-		if d := wait(t.Context(), w, nil, nil); d < 8*time.Second || d > 8*time.Second+10*time.Millisecond {
-			t.Errorf("waited %v", d)
-		}
-	})
-}
-
 func TestWaiterIsWoken(t *testing.T) {
 	release := protocol.WakeMessage{Token: 7}.String()
 	for name, c := range map[string]struct {
@@ -123,74 +114,6 @@ func TestWaiterIsWoken(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Of a thousand followers in a process a message wakes those alone that are to claim now: for the others it sets the time.
-func TestMessageWakesThoseThatClaimNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, b := waiting(t, 1)
-		w.begin()
-		defer w.end()
-		b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2)
-		if len(w.arrived) != 0 {
-			t.Error("woken by a release after which another one goes first")
-		}
-		if in := time.Until(w.due); in <= 0 || in > time.Second {
-			t.Errorf("the claim is due in %v", in)
-		}
-		b.publish(keys.Wake, protocol.WakeMessage{Token: 8, First: "me"}.String(), 0, 1, 2)
-		if len(w.arrived) != 1 {
-			t.Error("not woken by a release after which it goes first")
-		}
-	})
-}
-
-// One that is not woken by a release, because another one goes first, claims when that one's time is over.
-func TestMessageSetsTheAlarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, b := waiting(t, 1)
-		time.AfterFunc(time.Second, func() { b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2) })
-		if d := wait(t.Context(), w, nil, nil); d <= time.Second || d > 2*time.Second {
-			t.Errorf("waited %v", d)
-		}
-	})
-}
-
-// A candidate that can't claim must not take a place in the front row, and one that does
-// not campaign any more must not listen.
-func TestWaiterSubscribes(t *testing.T) {
-	w, b := waiting(t, protocol.FrontRow-1)
-	if len(b) != 2 {
-		t.Errorf("%d channels with room in the front row, want 2", len(b))
-	}
-	w.LeaveFrontRow()
-	w.LeaveFrontRow()
-	if len(b) != 1 || b[keys.Events] == nil || w.d.inRow {
-		t.Errorf("%d channels outside of the front row, want events only", len(b))
-	}
-	a := holding("a", "7", time.Second)
-	a.Waiters = protocol.FrontRow
-	if w.Lost(quorum.Tally{Answers: []protocol.Answer{a, a, a}}); len(b) != 1 {
-		t.Error("joined a full front row")
-	}
-	if w.Close(); len(b) != 0 {
-		t.Errorf("%d channels after the end", len(b))
-	}
-	full, b := waiting(t, protocol.FrontRow)
-	if len(b) != 1 {
-		t.Error("joined a full front row at once")
-	}
-	full.Close()
-}
-
-func TestWaiterReportsAMissingSubscription(t *testing.T) {
-	b, reported := bus{}, 0
-	w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) { reported++ }})
-	defer w.Close()
-	b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Channel: keys.Events})
-	if reported != 1 {
-		t.Errorf("reported %d times", reported)
 	}
 }
 

@@ -53,6 +53,9 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	receiveRollCalls(t, s, 1)
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
 		complain("no roll call")
+		if err == nil || !strings.Contains(err.Error(), "needs +") {
+			t.Errorf("the missing right is not named: %v", err)
+		}
 	}
 	seen := make(chan elector.Event, 100)
 	events := observe(t.Context(), e.Election())
@@ -139,7 +142,7 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	el.join("a", as(t, candidates, s))
 	el.join("b", as(t, candidates, s))
 	_, term := el.next(0, el.lease+slack)
-	follows(t, s)
+	follows(t, s.Client(t))
 	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = reader, "change-me" })
 	token := term.Token()
 	stepDown := fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"N","token":%d}`, token)
@@ -164,26 +167,6 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	if err != nil || received < 2 {
 		t.Errorf("%d candidates receive what a reader publishes, %v: nothing is tested", received, err)
 	}
-	el.survives(term, el.lease)
-}
-
-// A server without selectors refuses the last right of the reader. Without it the roll
-// can't be called, the missing right is named, and all else works.
-func TestRealACLReaderWithoutSelectors(t *testing.T) {
-	t.Parallel()
-	all := shipped(t, reader)
-	if last := all[len(all)-1]; last != "(+publish &mandate:{*}:roll)" {
-		t.Fatalf("the last right is %s", last)
-	}
-	s := guarded(t, reader, all[:len(all)-1])
-	if got := sight(t, s, reader); !slices.Equal(got, []string{"no roll call"}) {
-		t.Errorf("without the selector: %q", got)
-	}
-	el := newElectorate(t)
-	el.join("b", as(t, candidates, s))
-	_, term := el.next(0, 2*el.lease+slack)
-	_, err := electionOf(as(t, reader, s), "orders").Candidates(t.Context())
-	wantDenied(t, err, "+publish &mandate:{orders}:roll")
 	el.survives(term, el.lease)
 }
 
