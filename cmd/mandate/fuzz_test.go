@@ -109,7 +109,7 @@ func FuzzTerminal(f *testing.F) {
 			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, st.Nodes, f),
 				a.printTimeline(past, historyFlags{format: f, all: f.wide, since: time.Unix(1, 0)}, word, nil))
 		}
-		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
+		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -20,11 +18,8 @@ import (
 
 const handoverCodes = `
 
-On a terminal it asks first; --yes answers in advance.
-
 Exit codes
   0  another candidate leads
-  1  the question was not answered with yes
   2  invalid flags or arguments
   3  there is no leader, or no new leader within --timeout, or the election
      is paused
@@ -34,15 +29,12 @@ Exit codes
 // handoverFlags are the flags of resign and transfer.
 type handoverFlags struct {
 	asJSON  bool
-	yes     bool
-	force   bool
 	timeout time.Duration
 	by      string
 }
 
 func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
 	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	a.byFlag(cmd, &o.by)
 }
@@ -86,83 +78,34 @@ func (a *app) operator(by string) string {
 	return by
 }
 
-// handover is a change of the leader that an operator requests.
-type handover struct {
-	// question returns what to ask the operator before the handover to one of the able candidates;
-	// empty: nothing. refusal is why there are none. The error errLeadsAlready means that nothing
-	// is left to do.
-	question func(leader elector.Leader, able []elector.CandidateStatus, refusal error) (string, error)
-	do       func(context.Context, *elector.Election) (elector.Handover, error)
-}
-
-var errLeadsAlready = errors.New("leads already")
-
-// handOver makes the RunE of a command that moves the leadership.
-func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		el := a.election
-		h, question, err := o.prepare(cmd.Context(), el, move)
-		if err == nil && question != "" && !o.yes {
-			err = a.confirm(cmd, question)
-		}
-		if err == nil {
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-			defer cancel()
-			h, err = move.do(ctx, el.As(o.by))
-		}
-		already := errors.Is(err, errLeadsAlready)
-		if already {
-			h.To, err = h.From, nil
-		}
-		if perr := a.printHandover(h, already, err, o.asJSON); perr != nil {
-			return perr
-		}
-		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
-			st, serr := el.Status(cmd.Context())
-			switch {
-			case serr != nil:
-			case st.Paused && st.Leader == nil:
-				err = &exitError{code: exitNoLeader, err: errors.New(pausedText(elector.Problem(err), st.Pause) + "; to end that: " + a.given.command("resume", el.Name()))}
-			case unknownElection(cmd.Context(), el, st):
-				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
-			case st.Leader == nil:
-				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; for the reason: " + a.given.command("status", el.Name()))}
-			}
-		}
-		return err
-	}
-}
-
-// pausedText describes the failure of a request while the election is paused. The problem names the
-// pause already if a step-down was left without a new leader because of it.
-func pausedText(problem, pause string) string {
-	if pause != "" && strings.Contains(problem, pause) {
-		return problem
-	}
-	return problem + ": the election is paused (" + pause + ")"
-}
-
-// prepare finds the candidates that could lead next. If there is no leader it returns no error: the
-// request itself will then fail.
-func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move handover) (h elector.Handover, question string, err error) {
+// handOver runs a request that moves the leadership, within the time-out, and prints the outcome.
+// from is the present leader; without one the request itself fails.
+func (a *app) handOver(ctx context.Context, o *handoverFlags, do func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	el := a.election.As(o.by)
+	var h elector.Handover
 	st, err := el.Status(ctx)
-	if err != nil || st.Leader == nil {
-		return h, "", err
+	if err == nil {
+		var from elector.Leader
+		if st.Leader != nil {
+			from = *st.Leader
+		}
+		h, err = do(ctx, el, from)
 	}
-	h.From = *st.Leader
-	if o.force {
-		return h, fmt.Sprintf("Make %s step down from %s without checking who could lead then?", h.From.Candidate, el.Name()), nil
+	if perr := a.printHandover(h, err, o.asJSON); perr != nil {
+		return perr
 	}
-	able, err := el.Successors(ctx)
+	if err == nil || st.Leader != nil && !errors.Is(err, elector.ErrNoLeader) {
+		return err
+	}
 	switch {
-	case err == nil, errors.Is(err, elector.ErrRefused):
-		question, err = move.question(h.From, able, err)
-	case errors.Is(err, elector.ErrNoLeader): // the leader has just stepped down
-		err = nil
+	case st.Paused:
+		err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; the election is paused, to end that: " + a.given.command("resume", el.Name()))}
+	case unknownElection(ctx, el, st):
+		err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
 	}
-	return h, question, err
+	return err
 }
 
 // handoverJSON is what resign and transfer print with --json.
@@ -173,7 +116,7 @@ type handoverJSON struct {
 	Error string          `json:"error,omitempty"`
 }
 
-func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON bool) error {
+func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 	if asJSON {
 		out := handoverJSON{Gap: output.MS(h.Gap)}
 		if h.From.Token != 0 {
@@ -187,12 +130,11 @@ func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON 
 		}
 		return output.JSON(a.stdout, out)
 	}
-	if h.To.Token == 0 {
-		return nil
-	}
 	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
 	switch {
-	case already:
+	case h.To.Token == 0:
+		return nil
+	case h.To.Token == h.From.Token:
 		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
 	case h.Gap > 0:
 		line += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, h.From.Candidate)
@@ -200,22 +142,73 @@ func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON 
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
 
-// confirm asks the operator at the terminal. Without a terminal, as in a script, it does not ask.
-func (a *app) confirm(cmd *cobra.Command, question string) error {
-	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
-		return nil
+func (a *app) resignCommand() *cobra.Command {
+	var o handoverFlags
+	var reason string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "resign NAME",
+		Short: "Make the leader step down, and wait for the next leader",
+		Long: `Make the leader of the election NAME step down: it stops its work, releases the
+lock, and campaigns again after its cool-down. Waits until another candidate
+leads, and prints how long there was no leader.
+
+It calls the roll and tries whether the Redis nodes take writes, and is refused
+if no other candidate could lead now: the work would stop. --force does it
+nevertheless.` + handoverCodes,
+		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(reason)
+			o.by = a.operator(o.by)
+			return a.openElection(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+				if !force {
+					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
+						return elector.Handover{From: from}, refused("%s, or use --force", elector.Problem(err))
+					}
+				}
+				return el.StepDown(ctx, reason)
+			})
+		},
 	}
-	lines := output.New(a.stderr).Prose(cmd.CommandPath() + ": " + output.Printable(question) + " [y/N]")
-	fmt.Fprint(a.stderr, strings.Join(lines, "\n")+" ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	switch {
-	case errors.Is(err, io.EOF): // after Ctrl-D the cursor is still behind the question
-		fmt.Fprintln(a.stderr)
-	case err != nil:
-		return err
+	o.add(a, cmd)
+	cmd.Flags().BoolVar(&force, "force", false, "even if no other candidate could lead")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the history")
+	return cmd
+}
+
+func (a *app) transferCommand() *cobra.Command {
+	var o handoverFlags
+	var to string
+	cmd := &cobra.Command{
+		Use:   "transfer NAME --to ID",
+		Short: "Hand over to a named candidate, and wait for it",
+		Long: `Make the leader of the election NAME hand over to the candidate ID, and wait
+until that candidate leads. If ID leads already, that is a success. If ID is
+not a candidate or could not lead now, it is refused and nothing happens; if ID
+fails meanwhile, any candidate may lead after a quarter of the lease.` + handoverCodes,
+		Example: `  mandate transfer poller --to worker-2`,
+		Args:    cobra.ArbitraryArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
+			}
+			o.by = a.operator(o.by)
+			return a.openElection(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+				if from.Candidate == to {
+					return elector.Handover{From: from, To: from}, nil
+				}
+				return el.Transfer(ctx, to)
+			})
+		},
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{code: exitFailed, err: errors.New("not confirmed: nothing was done")}
-	}
-	return nil
+	o.add(a, cmd)
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
+	return cmd
 }

@@ -32,7 +32,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},
 		"transfer": func(a *app) error {
-			return a.printHandover(elector.Handover{From: *st.Leader}, false, errors.New("x"), true)
+			return a.printHandover(elector.Handover{From: *st.Leader}, errors.New("x"), true)
 		},
 		"pause": func(a *app) error { return a.printPause(nil, pauseJSON{Reason: hostile}, true) },
 	}

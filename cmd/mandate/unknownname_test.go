@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -36,26 +35,4 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d with %q:\n%s", line, code, want.code, want.text, all)
 		}
 	}
-}
-
-// An operator who mistyped the name need not wait for the time-out to learn it.
-func TestWaitReportsAnUnknownNameAtOnce(t *testing.T) {
-	m := miniredis.RunT(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out, logs captured
-	done := make(chan int, 1)
-	go func() {
-		done <- execute(ctx, []string{"wait", "e", "--redis", "redis://" + m.Addr(), "--timeout", "10m"}, &out, &logs)
-	}()
-	limit := time.After(time.Minute)
-	for !strings.Contains(logs.String(), "nothing is known of this election yet") {
-		select {
-		case <-limit:
-			t.Fatalf("it waits without a word:\n%s", logs.String())
-		case <-time.After(time.Millisecond):
-		}
-	}
-	cancel()
-	<-done
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +27,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
 of --leader, that has led for --for by its own clock. If there is one already,
-it returns at once. While Redis is unreachable, it continues to wait; also for a
-name of which nothing is known yet, which it reports at once on stderr.
+it returns at once. While Redis is unreachable, it continues to wait.
 
 Exit codes
   0  the leader matches
@@ -42,9 +40,7 @@ Exit codes
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
-			l, err := awaitLeader(ctx, el, o, func() {
-				a.log.Warn("nothing is known of this election yet", "election", el.Name(), "waiting", o.timeout, "advice", a.given.command("ls"))
-			})
+			l, err := awaitLeader(ctx, el, o)
 			if err != nil {
 				return err
 			}
@@ -62,41 +58,26 @@ Exit codes
 	return cmd
 }
 
-// awaitLeader reads the status at each change, and once a second in case one is missed. It calls
-// onUnknown once when neither a node nor a candidate knows the election.
-func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnknown func()) (elector.Leader, error) {
-	until := time.Now().Add(o.timeout)
-	ctx, cancel := context.WithDeadline(ctx, until)
-	var wg sync.WaitGroup
-	defer wg.Wait()
+// lookForLeader is how often wait reads the status.
+const lookForLeader = 200 * time.Millisecond
+
+// awaitLeader reads the status until it shows the leader, or the time is over.
+func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (elector.Leader, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	changed := make(chan struct{}, 1)
-	wg.Go(func() {
-		for range el.Observe(ctx) {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		}
-	})
+	until, _ := ctx.Deadline()
 	first := map[uint64]time.Time{} // when each term was first seen
-	var last func() error           // why the last answer was not sufficient
+	var last error                  // why the last answer was not sufficient
 	for {
 		st, err := el.Status(ctx)
 		if errors.Is(err, elector.ErrDenied) {
 			return elector.Leader{}, err
 		}
-		unknown := err == nil && unknownElection(ctx, el, st)
-		if unknown && onUnknown != nil {
-			onUnknown()
-			onUnknown = nil
-		}
 		// A query that was cut off by the time-out proves nothing about the nodes: its connection
 		// may notice the end of the time before the context does.
 		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
-			last = func() error { return o.timedOut(st, err, unknown) }
+			last = o.timedOut(st, err, err == nil && unknownElection(ctx, el, st))
 		}
-		next := time.Second
 		if l := st.Leader; err == nil && l != nil && (o.leader == "" || o.leader == l.Candidate) {
 			if first[l.Token].IsZero() {
 				first[l.Token] = time.Now()
@@ -108,17 +89,10 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnkno
 			if led >= o.led {
 				return *l, nil
 			}
-			next = min(next, o.led-led)
 		}
-		timer := time.NewTimer(next)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return elector.Leader{}, last()
+		if sleep(ctx, lookForLeader); ctx.Err() != nil {
+			return elector.Leader{}, last
 		}
-		timer.Stop()
 	}
 }
 

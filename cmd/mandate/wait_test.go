@@ -35,7 +35,7 @@ func TestWaitEndsInTheMiddleOfAQuery(t *testing.T) {
 				time.AfterFunc(time.Second, heal)
 			})
 			// It queries again when the leader has led for long enough: half a second before the end.
-			_, err = awaitLeader(ctx, el, waitFlags{led: since + 1500*time.Millisecond, timeout: 2 * time.Second}, nil)
+			_, err = awaitLeader(ctx, el, waitFlags{led: since + 1500*time.Millisecond, timeout: 2 * time.Second})
 			if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != exitNoLeader {
 				t.Fatalf("%v", err)
 			}
