@@ -41,11 +41,7 @@ func (w *Waiter) ClaimUnchanged(t quorum.Tally) bool {
 		w.signal()
 		return true
 	}
-	w.due = time.Time{}
-	w.plan(now, w.d.next(now))
-	if w.resumed {
-		w.resume(now)
-	}
+	w.replan(now)
 	return true
 }
 

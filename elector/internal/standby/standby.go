@@ -163,9 +163,16 @@ func (w *Waiter) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting, w.woken, w.votes = true, false, nil
-	w.set(time.Now(), w.d.at)
+	w.replan(time.Now())
+}
+
+// replan plans the claim after the last one, by its answers and by what was reported meanwhile: a
+// release that is not considered here costs a lease without a leader. The caller holds mu.
+func (w *Waiter) replan(now time.Time) {
+	w.due = time.Time{}
+	w.plan(now, w.d.next(now))
 	if w.resumed {
-		w.resume(time.Now())
+		w.resume(now)
 	}
 }
 
