@@ -3,7 +3,7 @@ package exporter_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"github.com/mandate-dev/mandate/elector"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -27,9 +27,7 @@ const root = "../../../.."
 
 // metric is what a scrape shows of one name.
 type metric struct {
-	counts bool            // a counter, or a part of a histogram
 	labels map[string]bool // those of Prometheus for its targets too
-	series []string
 }
 
 // scraped are the metrics of a leader with both probes, of a follower and of the exporter, as
@@ -43,7 +41,7 @@ func scraped(t *testing.T) map[string]*metric {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 			texts = append(texts, w.Body.String())
 		}
-		e := probed(t, r)
+		e := start(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
 		r.Lead(e)
 		c := electorprom.New(e)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,31 +51,25 @@ func scraped(t *testing.T) map[string]*metric {
 		get(c.Handler())
 		cancel()
 		wg.Wait()
-		get(electorprom.New(candidate(t, r, "orders", "b")).Handler())
-		member(t, r, "invoices", "m", 4)
+		get(electorprom.New(start(t, r, elector.Config{Election: "orders", ID: "b"})).Handler())
+		member(t, r, "m", 4)
 		electortest.Advance(10 * time.Second)
 		get(exporter.New(r.Quorum("exporter")))
 	})
 	all := map[string]*metric{}
-	for i, text := range texts {
-		target := fmt.Sprintf(`namespace="n",job="j",instance="i%d"`, i)
-		kind := ""
+	const target = `namespace="",job="",instance=""`
+	for _, text := range texts {
 		for line := range strings.Lines(text) {
-			if m := regexp.MustCompile(`^# TYPE \w+ (\w+)`).FindStringSubmatch(line); m != nil {
-				kind = m[1]
-			}
 			m := regexp.MustCompile(`^(mandate_\w+)\{(.*)\} \S+\n$`).FindStringSubmatch(line)
 			if m == nil {
 				continue
 			}
 			of := all[m[1]]
 			if of == nil {
-				of = &metric{counts: kind != "gauge", labels: map[string]bool{}}
+				of = &metric{labels: map[string]bool{}}
 				all[m[1]] = of
 			}
-			labels := target + "," + m[2]
-			of.series = append(of.series, m[1]+"{"+labels+"}")
-			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(labels, -1) {
+			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(target+","+m[2], -1) {
 				of.labels[l[1]] = true
 			}
 		}

@@ -3,6 +3,7 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,31 +22,34 @@ import (
 
 // These bound the load of scrapes.
 const (
-	freshFor   = 5 * time.Second  // a reading serves all scrapes for this time
-	readWithin = 8 * time.Second  // Prometheus waits for 10 s
-	deniedFor  = 10 * time.Minute // a refused roll call interrupts the subscription
+	freshFor     = 5 * time.Second // a reading serves all scrapes for this time
+	readWithin   = 8 * time.Second // Prometheus waits for 10 s
+	statusWithin = 2 * time.Second // longer than a Status takes when a node hangs
+	groupWithin  = 4 * time.Second // two time-outs of a node that hangs, one after the other
+	atATime      = 16              // elections, and groups, that are read concurrently
 )
 
 // Exporter serves /metrics. Make one with New.
 type Exporter struct {
-	quorum *elector.Quorum
-
+	quorum  *elector.Quorum
 	handler http.Handler
 
 	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
 	read    time.Time
 	metrics []prometheus.Metric
-	seen    map[string]sight     // by election
-	denied  map[string]time.Time // when Redis last refused the roll call, by election
-	groups  groups
+	vacant  map[string]vacancy // by election, also those of shards
+}
+
+// vacancy is what the readings have shown of an election without a leader.
+type vacancy struct {
+	led   time.Time // when a leader was last seen
+	term  time.Time // begin of the last term in the history
+	since time.Time // when no leader was seen first; zero: there is one
 }
 
 // New makes an Exporter of all elections under the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	e := &Exporter{
-		quorum: q, seen: map[string]sight{}, denied: map[string]time.Time{},
-		groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}},
-	}
+	e := &Exporter{quorum: q, vacant: map[string]vacancy{}}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e)
 	// Two members with one id would have the same series: the others are served all the same.
@@ -79,40 +83,94 @@ func (e *Exporter) readMetrics() []prometheus.Metric {
 	began := time.Now()
 	used, idle, err := e.quorum.ElectionsByUse(ctx)
 	names, shards := shard.Split(append(used, idle...)) // used first: time may be up before all are read
-	all := e.readAll(ctx, names, err == nil)
-	groups := e.groups.read(ctx, shards, err == nil)
+	all := e.readElections(ctx, names)
+	groups := e.readGroups(ctx, shards)
 	took := time.Since(began)
-	nodes, up := nodesOf(all)
-	if len(nodes) == 0 {
-		nodes, up = e.readNodes(ctx, err == nil)
-	}
+	missing := err != nil || slices.ContainsFunc(all, func(r reading) bool {
+		return r.err != nil || r.rollErr != nil && !errors.Is(r.rollErr, elector.ErrDenied)
+	}) ||
+		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
 	s := &samples{prefix: e.quorum.Prefix()}
-	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", flag(err == nil && !missing(all, groups)))
+	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", flag(!missing))
 	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
-	for _, name := range nodes {
-		s.gauge("redis_node_up", "1 if an election could be read from the Redis node, 0 if none could.", flag(up[name]), "node", name)
+	for _, n := range e.readNodes(ctx) {
+		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", flag(n.Reachable || n.Answered), "node", n.Node)
 	}
+	now := time.Now()
 	for i := range all {
-		s.election(&all[i])
+		s.election(&all[i], e.leaderless(&all[i], now))
 	}
 	for i := range groups {
-		s.group(&groups[i])
+		s.group(&groups[i], e.unowned(&groups[i], now))
+	}
+	if err == nil { // otherwise elections that are missing now may still exist
+		there := map[string]bool{}
+		for _, name := range names {
+			there[name] = true
+		}
+		maps.DeleteFunc(e.vacant, func(name string, _ vacancy) bool {
+			group, _, _ := shard.OfElection(name)
+			return !there[name] && shards[group] == nil
+		})
 	}
 	return s.all
 }
 
-func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) []reading {
+// readNodes returns the nodes, from the status of an election that need not exist.
+func (e *Exporter) readNodes(ctx context.Context) []elector.NodeStatus {
+	el, err := e.quorum.Election("mandate-exporter")
+	if err != nil { // impossible with this name
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusWithin)
+	defer cancel()
+	st, _ := el.Status(ctx) // the status has the errors of the nodes
+	return st.Nodes
+}
+
+// reading is what was read of one election.
+type reading struct {
+	name    string
+	status  elector.Status
+	err     error               // of the status; if set, nothing is known
+	last    *elector.TermRecord // the newest term, if there is no leader
+	never   bool                // the history has no term
+	roll    []elector.CandidateStatus
+	rollErr error
+}
+
+func (e *Exporter) readElections(ctx context.Context, names []string) []reading {
 	all := make([]reading, len(names))
 	var rolls sync.WaitGroup
 	concurrently(len(names), func(i int) {
-		r := &all[i]
-		r.name = names[i]
-		denied, was := e.denied[r.name]
-		r.readFrom(ctx, e.quorum, !was || time.Since(denied) > deniedFor, &rolls)
+		all[i].name = names[i]
+		all[i].read(ctx, e.quorum, &rolls)
 	})
 	rolls.Wait()
-	e.remember(all, complete, time.Now())
 	return all
+}
+
+// read reads the status, and starts the roll call without waiting for it: candidates may never
+// answer, which must not delay the other elections.
+func (r *reading) read(ctx context.Context, q *elector.Quorum, rolls *sync.WaitGroup) {
+	el, err := q.Election(r.name)
+	if err != nil {
+		r.err, r.rollErr = err, err
+		return
+	}
+	rolls.Go(func() {
+		if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
+			r.rollErr = ctx.Err() // candidates may be missing from a roll that was cut off
+		}
+	})
+	bounded, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	if r.status, r.err = el.Status(bounded); r.err == nil && r.status.Leader == nil {
+		terms, err := el.History(bounded, 1)
+		if r.never = err == nil && len(terms) == 0; len(terms) == 1 && !terms[0].Current {
+			r.last = &terms[0]
+		}
+	}
 }
 
 // concurrently calls f with 0 to n-1, at most atATime at a time, and waits for all.
@@ -129,69 +187,85 @@ func concurrently(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// remember keeps since when elections have been vacant, because the history may lack that, and
-// where the roll may not be called. The caller holds mu.
-func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
-	there := map[string]bool{}
-	for i := range all {
-		r := &all[i]
-		there[r.name] = true
-		switch {
-		case !r.called:
-		case errors.Is(r.rollErr, elector.ErrDenied):
-			e.denied[r.name] = now
-		default:
-			delete(e.denied, r.name)
-		}
-		if r.err == nil {
-			s := e.seen[r.name]
-			s.look(r.status.Leader != nil, now)
-			s.recorded(r.began, r.ended, now)
-			e.seen[r.name], r.leaderless = s, s.lasts(now).Seconds()
-			if r.never && !s.hasLed() { // counted from now, it would seem missed again after each restart of the exporter
-				r.leaderless = math.Inf(1)
-			}
-		}
+// leaderless returns for how many seconds an election has had no leader: since the reported end of
+// the last term, or else since that was first seen. A term whose end was never reported may have
+// lasted until a moment ago, and too short is the safe side: an election that has been vacant for a
+// day and has no candidates no longer raises an alarm. +Inf: no leader was ever seen.
+func (e *Exporter) leaderless(r *reading, now time.Time) float64 {
+	v := e.vacant[r.name]
+	switch {
+	case r.err != nil:
+		return 0
+	case r.status.Leader != nil:
+		e.vacant[r.name] = vacancy{led: now}
+		return 0
+	case v.since.IsZero():
+		v.since = now
+	case r.last != nil && r.last.From.After(v.since) && !r.last.From.Equal(v.term): // a leader was elected and vanished between two readings
+		v.since = now
 	}
-	if complete { // otherwise elections that are missing now may still exist
-		maps.DeleteFunc(e.seen, func(name string, _ sight) bool { return !there[name] })
-		maps.DeleteFunc(e.denied, func(name string, _ time.Time) bool { return !there[name] })
+	if r.last != nil {
+		v.term = r.last.From
+	}
+	e.vacant[r.name] = v
+	switch {
+	case r.never && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
+		return math.Inf(1)
+	case r.last != nil && r.last.Until.After(v.led): // otherwise it is the end of an earlier term
+		return lasting(r.last.Until, now)
+	default:
+		return lasting(v.since, now)
 	}
 }
 
-// missing reports whether some of what was found could not be read.
-func missing(all []reading, groups []groupReading) bool {
-	return slices.ContainsFunc(all, func(r reading) bool { return r.missing() }) ||
-		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
+// lasting returns the seconds since a time, and never zero, so that an alert can test it at once.
+func lasting(since, now time.Time) float64 { return max(time.Millisecond, now.Sub(since)).Seconds() }
+
+// groupReading is what was read of one group as a whole, however many shards it has.
+type groupReading struct {
+	name   string
+	status shard.Status
+	err    error // if set, nothing is known
 }
 
-// nodesOf returns the Redis nodes in their order, and which of them any election could be read
-// from.
-func nodesOf(all []reading) (names []string, up map[string]bool) {
-	up = map[string]bool{}
-	for i := range all {
-		for _, n := range all[i].status.Nodes {
-			if _, seen := up[n.Node]; !seen {
-				names = append(names, n.Node)
-			}
-			up[n.Node] = up[n.Node] || n.Reachable
-		}
+// readGroups reads the groups. listed has the elections of their shards, which is all that is known
+// of a group without members.
+func (e *Exporter) readGroups(ctx context.Context, listed map[string]shard.Set) []groupReading {
+	all := make([]groupReading, 0, len(listed))
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		all = append(all, groupReading{name: name})
 	}
-	return names, up
-}
-
-// readNodes returns the nodes if there is no reading of an election, because there is no election
-// yet or because no node answers. It reads the status of an election that need not exist.
-func (e *Exporter) readNodes(ctx context.Context, searched bool) (names []string, up map[string]bool) {
-	r := reading{}
-	if el, err := e.quorum.Election("mandate-exporter"); err == nil {
-		bounded, cancel := context.WithTimeout(ctx, statusWithin)
+	concurrently(len(all), func(i int) {
+		ctx, cancel := context.WithTimeout(ctx, groupWithin)
 		defer cancel()
-		r.status, _ = el.Status(bounded) // the status has the errors of the nodes
+		g := &all[i]
+		g.status, g.err = shard.Read(ctx, e.quorum, g.name)
+		if errors.Is(g.err, shard.ErrNoGroup) { // its members are gone, so its shards have no owners
+			g.status, g.err = shard.Status{Group: g.name, Shards: len(listed[g.name])}, nil
+			for _, n := range listed[g.name] {
+				g.status.Unowned = append(g.status.Unowned, shard.Vacancy{Shard: n})
+			}
+		}
+	})
+	return all
+}
+
+// unowned returns for how many seconds the shard that is longest without an owner has been seen so.
+func (e *Exporter) unowned(g *groupReading, now time.Time) (longest float64) {
+	if g.err != nil {
+		return 0
 	}
-	for i := range r.status.Nodes {
-		n := &r.status.Nodes[i]
-		n.Reachable = n.Reachable || searched // the search succeeded; the user may lack the right to read this key
+	before := map[string]vacancy{}
+	for n := range g.status.Shards {
+		name := shard.ElectionOf(g.name, n)
+		before[name] = e.vacant[name]
+		delete(e.vacant, name)
 	}
-	return nodesOf([]reading{r})
+	for _, v := range g.status.Unowned {
+		name := shard.ElectionOf(g.name, v.Shard)
+		since := cmp.Or(before[name].since, now)
+		e.vacant[name] = vacancy{since: since}
+		longest = max(longest, lasting(since, now))
+	}
+	return longest
 }

@@ -3,6 +3,7 @@ package exporter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
@@ -28,18 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func candidate(t *testing.T, r *electortest.Redis, election, id string) *elector.Elector {
-	t.Helper()
-	return start(t, r, elector.Config{Election: election, ID: id})
-}
+var well = health.Func(func(context.Context) error { return nil })
 
-// probed is a candidate with both probes.
-func probed(t *testing.T, r *electortest.Redis) *elector.Elector {
-	t.Helper()
-	well := health.Func(func(context.Context) error { return nil })
-	return start(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
-}
-
+// start runs a candidate until the end of the test.
 func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elector {
 	t.Helper()
 	cfg.Lease, cfg.Logger = 10*time.Second, slog.New(slog.DiscardHandler)
@@ -47,38 +40,34 @@ func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elec
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+	untilTheEnd(t, func(ctx context.Context) error {
+		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
 	})
 	return e
 }
 
-func member(t *testing.T, r *electortest.Redis, group, id string, shards int) *shard.Member {
+// member runs a member of the group "invoices" until the end of the test.
+func member(t *testing.T, r *electortest.Redis, id string, shards int) {
 	t.Helper()
-	m, err := shard.New(r.Quorum(id), shard.Config{Group: group, Shards: shards, ID: id, Logger: slog.New(slog.DiscardHandler)})
+	m, err := shard.New(r.Quorum(id), shard.Config{Group: "invoices", Shards: shards, ID: id, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	untilTheEnd(t, func(ctx context.Context) error {
+		return m.Run(ctx, func(ctx context.Context, _ *shard.Term) error { <-ctx.Done(); return nil })
+	})
+}
+
+func untilTheEnd(t *testing.T, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error { <-ctx.Done(); return nil })
-	}()
+	go func() { done <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return m
 }
 
 // scrape is every sample by its name and, in braces, the election or node.
@@ -103,12 +92,18 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 
 func TestExporter(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(candidate(t, r, "orders", "a"))
-		candidate(t, r, "orders", "b")
+		a := start(t, r, elector.Config{Election: "orders", ID: "a"})
+		r.Lead(a)
+		start(t, r, elector.Config{Election: "orders", ID: "b"})
 		start(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
 		rdb.Set(t.Context(), `mandate:{ev"il\}:fence`, "7", 0)
 		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
+		for kind, ago := range map[string]time.Duration{"elected": 2 * time.Hour, "released": time.Hour} {
+			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{ended}:history", Values: []string{"event", fmt.Sprintf(
+				`{"v":1,"kind":%q,"election":"ended","candidate":"a","token":7,"reason":"shutdown","time":%q}`, kind, time.Now().Add(-ago).Format(time.RFC3339))}})
+		}
+		rdb.Set(t.Context(), "mandate:{ended}:fence", "7", 0)
 		broken := health.Func(func(context.Context) error { return errors.New("HTTP 503") })
 		start(t, r, elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
 		e := exporter.New(r.Quorum("exporter"))
@@ -136,7 +131,7 @@ func TestExporter(t *testing.T) {
 			`election_leader_known{ev\"il\\}`: 0,
 		})
 
-		if err := mustElection(t, r).Pause(t.Context(), 0, "x"); err != nil {
+		if err := a.Election().Pause(t.Context(), 0, "x"); err != nil {
 			t.Fatal(err)
 		}
 		r.CutOff("a", "b")
@@ -150,6 +145,9 @@ func TestExporter(t *testing.T) {
 		// Since it was first missed: its leader vanished.
 		if s := got["election_leaderless_seconds{orders}"]; s < 25 || s > 55 {
 			t.Errorf("leaderless for %v s", s)
+		}
+		if s := got["election_leaderless_seconds{ended}"]; s < 3600 || s > 3700 { // since its reported end
+			t.Errorf("one whose leader ended an hour ago is leaderless for %v s", s)
 		}
 		if s := got["election_leaderless_seconds{old}"]; !math.IsInf(s, 1) { // since the first scrape it would be missed
 			t.Errorf("an old one is leaderless for %v s", s)
@@ -165,22 +163,13 @@ func TestExporter(t *testing.T) {
 // Regression: an election that could not be read was missing, and nothing showed that.
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(candidate(t, r, "orders", "a"))
+		r.Lead(start(t, r, elector.Config{Election: "orders", ID: "a"}))
 		r.Client("x").Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
 		e := exporter.New(r.Quorum("exporter"))
 		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{election="broken"`) {
 			t.Errorf("%s", text)
 		}
 	})
-}
-
-func mustElection(t *testing.T, r *electortest.Redis) *elector.Election {
-	t.Helper()
-	el, err := r.Quorum("operator").Election("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return el
 }
 
 // Regression: with no election that could be read no node was there, and no alert fired.
@@ -206,7 +195,6 @@ func TestNodesAreThereWithoutElections(t *testing.T) {
 // Many scrapes cost no more than one.
 func TestScrapesShareAReading(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Client("x").Set(t.Context(), "mandate:{e}:fence", "7", 0)
 		e := exporter.New(r.Quorum("exporter"))
 		_, first := scrape(t, e)
 		r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)
@@ -223,9 +211,9 @@ func TestScrapesShareAReading(t *testing.T) {
 // A group has series for itself and for its members, and none for single shards.
 func TestGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(candidate(t, r, "orders", "x"))
-		member(t, r, "invoices", "a", 40)
-		member(t, r, "invoices", "b", 40)
+		r.Lead(start(t, r, elector.Config{Election: "orders", ID: "x"}))
+		member(t, r, "a", 40)
+		member(t, r, "b", 40)
 		electortest.Advance(15 * time.Second)
 		e := exporter.New(r.Quorum("exporter"))
 		got, text := scrape(t, e)

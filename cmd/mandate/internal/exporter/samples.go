@@ -31,11 +31,11 @@ func (s *samples) gauge(name, help string, value float64, labels ...string) {
 	}
 }
 
-func (s *samples) election(r *reading) {
+func (s *samples) election(r *reading, leaderless float64) {
 	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.name) }
 	if r.err == nil {
 		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", flag(r.status.Leader != nil))
-		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", r.leaderless)
+		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", leaderless)
 		gauge("paused", "1 while an operator wants no new leader.", flag(r.status.Paused))
 	}
 	if r.rollErr != nil {
@@ -52,7 +52,7 @@ func (s *samples) election(r *reading) {
 }
 
 // group adds what is known of a group and of its members, and nothing for single shards.
-func (s *samples) group(g *groupReading) {
+func (s *samples) group(g *groupReading, unowned float64) {
 	if g.err != nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *samples) group(g *groupReading) {
 	}
 	gauge("shards", "Shards of the group.", float64(st.Shards))
 	gauge("shards_unowned", "Shards that no member reports as its own.", float64(len(st.Unowned)))
-	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.", g.unowned.Seconds())
+	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.", unowned)
 	gauge("shards_moving", "Shards that a member owns and another one is to own.", float64(len(st.Moving)))
 	gauge("members", "Living members.", float64(len(st.Members)))
 	gauge("members_open", "Living members that want shards: healthy, and not stopping.", open)
