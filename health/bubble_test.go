@@ -92,20 +92,3 @@ func (s *switchable) set(err error) {
 		s.bad.Store(&err)
 	}
 }
-
-// turn makes it bad: it fails with err, or hangs until the release when that is nil.
-func (s *switchable) turn(err error) {
-	if err != nil {
-		s.set(err)
-		return
-	}
-	hang := make(chan struct{})
-	s.hangs.Store(&hang)
-}
-
-// release ends a hang.
-func (s *switchable) release() {
-	if hang := s.hangs.Swap(nil); hang != nil {
-		close(*hang)
-	}
-}

@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,92 +89,4 @@ func TestAllNamesTheOneThatHangsAndDoesNotPileUp(t *testing.T) {
 			t.Errorf("asked %d times in all, want once more after it returned", got)
 		}
 	})
-}
-
-func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stuck := newHang()
-		p := FromCheck(func() error { return stuck.Check(t.Context()) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		err := p.Check(ctx)
-		wantMessage(t, err, "no answer within 1s")
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error("not a deadline error")
-		}
-		if got := time.Since(start); got != time.Second {
-			t.Errorf("returned after %s, want at the end of ctx", got)
-		}
-		before := runtime.NumGoroutine()
-		time.Sleep(2 * time.Second)
-		for range 100 {
-			wantMessage(t, p.Check(t.Context()), "no answer for 3s", "the call from 00:00:00Z still hangs")
-		}
-		if got := runtime.NumGoroutine(); got > before {
-			t.Errorf("%d goroutines, before %d", got, before)
-		}
-		if got := stuck.calls.Load(); got != 1 {
-			t.Errorf("%d calls", got)
-		}
-		close(stuck.release)
-		synctest.Wait()
-		if err := p.Check(t.Context()); err != nil {
-			t.Errorf("after it came back: %v", err)
-		}
-	})
-}
-
-func TestDefiniteIsSeenThroughNamedAndAll(t *testing.T) {
-	base := errors.New("stalled")
-	definite := Func(func(context.Context) error { return Definite(base) })
-	err := All(Named("a", failing("x")), Named("b", definite)).Check(t.Context())
-	if !isDefinite(err) || !errors.Is(err, base) {
-		t.Errorf("%v: definite %v", err, isDefinite(err))
-	}
-	if err := All(Named("a", failing("x")), Named("b", failing("y"))).Check(t.Context()); isDefinite(err) {
-		t.Errorf("%v is not definite", err)
-	}
-	if Definite(nil) != nil {
-		t.Error("Definite(nil) is an error")
-	}
-	if got := Definite(base).Error(); got != "stalled" {
-		t.Errorf("words changed to %q", got)
-	}
-}
-
-func TestHeartbeatStallsAtItsBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := NewHeartbeat(2 * time.Second)
-		time.Sleep(time.Hour) // the time before Arm doesn't count
-		h.Arm()
-		time.Sleep(2*time.Second - 1)
-		if err := h.Check(t.Context()); err != nil {
-			t.Errorf("just before the bound: %v", err)
-		}
-		time.Sleep(1 * time.Nanosecond)
-		wantMessage(t, h.Check(t.Context()), "no progress for 2s (bound 2s)")
-		time.Sleep(1200 * time.Millisecond)
-		err := h.Check(t.Context())
-		wantMessage(t, err, "no progress for 3.2s (bound 2s)")
-		if !isDefinite(err) {
-			t.Error("a stall is definite")
-		}
-		h.Beat()
-		if err := h.Check(t.Context()); err != nil {
-			t.Errorf("after a beat: %v", err)
-		}
-	})
-}
-
-func TestArmPassesThroughNamedAndAll(t *testing.T) {
-	h := NewHeartbeat(time.Minute)
-	p := Named("work", All(Func(pass), Named("beat", h), nil))
-	arm(p)
-	if err := h.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	disarm(p)
-	wantMessage(t, h.Check(t.Context()), "not armed")
-	disarm(Named("plain", Func(pass))) // has nothing to disarm
 }

@@ -75,34 +75,6 @@ func TestBadURLsKeepTheirPassword(t *testing.T) {
 	}
 }
 
-func TestBadAddressesAreRefused(t *testing.T) {
-	for _, u := range []string{"", "localhost:80", "ftp://x/", "http://", "http://:80", "http://x:0", "http://x:65536", "http://x:y", "http://a b", ":"} {
-		if _, err := HTTP(u); err == nil {
-			t.Errorf("HTTP(%q) was taken", u)
-		}
-	}
-	for _, a := range []string{"", "localhost", "localhost:", "localhost:0", "localhost:65536", "localhost:http", "1:2:3"} {
-		if _, err := TCP(a); err == nil {
-			t.Errorf("TCP(%q) was taken", a)
-		}
-	}
-	for _, a := range []string{"localhost:1", ":80", "[::1]:65535"} {
-		if _, err := TCP(a); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestTCPProbe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,27 +89,6 @@ func TestTCPProbe(t *testing.T) {
 	}
 	l.Close()
 	wantMessage(t, p.Check(t.Context()), "refused")
-}
-
-type ping struct{ err error }
-
-func (p ping) PingContext(context.Context) error { return p.err }
-func (p ping) Err() error                        { return p.err }
-
-func TestPings(t *testing.T) {
-	down := errors.New("down")
-	if err := SQL(ping{}).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := SQL(ping{down}).Check(t.Context()); !errors.Is(err, down) {
-		t.Error(err)
-	}
-	if err := Redis(func(context.Context) ping { return ping{} }).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := Redis(func(context.Context) ping { return ping{down} }).Check(t.Context()); !errors.Is(err, down) {
-		t.Error(err)
-	}
 }
 
 func TestFileAge(t *testing.T) {

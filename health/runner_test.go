@@ -80,8 +80,3 @@ func TestRunnerIsSingleFlightAndStopsWithItsContext(t *testing.T) {
 		}
 	})
 }
-
-type badArmer struct{ Func }
-
-func (badArmer) Arm()    { panic("bad") }
-func (badArmer) Disarm() {}

@@ -11,19 +11,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestSettingsDefaults(t *testing.T) {
-	want := Settings{
-		Interval: time.Second, Timeout: time.Second, MaxAge: 7 * time.Second,
-		Failures: 3, Successes: 1,
-	}
-	if got := (Settings{}).WithDefaults(); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := want.WithDefaults(); got != want {
-		t.Errorf("defaults must not change what is set: %+v", got)
-	}
-}
-
 func TestSettingsAtTheirBounds(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, c := range []struct {

@@ -74,34 +74,6 @@ func TestFreshnessTripsByTimeAlone(t *testing.T) {
 	})
 }
 
-func TestFreshnessTripsEvenWhenTheLoopIsStuck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Func(pass), Settings{Failures: 1, Interval: time.Second, Timeout: time.Second, MaxAge: 6 * time.Second})
-		// No loop at all: as if it hung for ever after the second answer.
-		r.mu.Lock()
-		r.reset()
-		r.mu.Unlock()
-		r.record(time.Now(), time.Now(), nil)
-		time.Sleep(4 * time.Second)
-		r.record(time.Now(), time.Now(), nil) // the age counts from the newest
-		time.Sleep(6*time.Second - 1)
-		wantHealthy(t, r, "just before the bound")
-		fallsAfter(t, r, 1)
-		time.Sleep(time.Second)
-		wantUnhealthy(t, r, "no answer for 7s (bound 6s)")
-		r.finish()
-	})
-}
-
-func TestPanickingProbeCountsAsFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Named("db", Func(func(context.Context) error { panic("nil map") })), Settings{})
-		start(t, r, r.RunArmed)
-		fallsAfter(t, r, 2*time.Second)
-		wantUnhealthy(t, r, "db: panic: nil map")
-	})
-}
-
 func TestStalledHeartbeatTripsAtItsBoundNotAtTheInterval(t *testing.T) {
 	for _, p := range []struct {
 		name string

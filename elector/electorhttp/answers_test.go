@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
@@ -119,28 +118,6 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 			_, l := leadership(t, h)
 			return l.Leader == "a" && l.Token == a.Term().Token()
 		})
-	})
-}
-
-func TestQueries(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		e, h := s.start("a", electorhttp.Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })})
-		until(t, "a leads", 2*lease, e.IsLeader)
-		time.Sleep(time.Second)
-		var st elector.Status
-		if w := ask(h, http.MethodGet, "/status"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &st) != nil || st.Leader == nil || st.Leader.Candidate != "a" {
-			t.Errorf("status %d: %s", w.Code, w.Body)
-		}
-		for path, want := range map[string]int{
-			"/nosuch": 404, "/ready": 200, "/live": 200, "/metrics": 200,
-		} {
-			if w := ask(h, http.MethodGet, path); w.Code != want {
-				t.Errorf("GET %s: %d, want %d", path, w.Code, want)
-			}
-		}
-		if w := ask(h, http.MethodPost, "/leader"); w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("POST /leader: %d", w.Code)
-		}
 	})
 }
 

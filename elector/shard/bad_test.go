@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
@@ -37,7 +35,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 	for name, value := range forged {
 		t.Run(name, func(t *testing.T) {
-			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 12)
 				g.joinTwo()
 				for _, n := range c.Nodes {
@@ -58,7 +56,7 @@ func TestForgedPlan(t *testing.T) {
 // that is, although it campaigns for that shard for the first time: the owner, which is cut
 // off, keeps it until its lease ends.
 func TestLossOfAllData(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
 		g.joinTwo()
 		time.Sleep(3 * lease)
@@ -70,24 +68,9 @@ func TestLossOfAllData(t *testing.T) {
 	})
 }
 
-// Records that no member wrote make no member.
-func TestForgedMembers(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
-		g.join("a")
-		for _, n := range c.Nodes {
-			n.Server().HSet(membersKey, "x", "garbage")
-			n.Server().HSet(membersKey, "y", `99999999999999 {"id":"y","incarnation":"other","weight":1,"owned":"","unable":""}`)
-			n.Server().HSet(membersKey, "z", `99999999999999 {"id":"z","incarnation":"z","weight":-1,"owned":"","unable":""}`)
-			n.Server().HSet(membersKey, "w", `99999999999999 {"id":"w","incarnation":"w","weight":1,"owned":"0-999999999","unable":""}`)
-		}
-		g.eventually(2*lease, "a owns all", func() bool { return g.l.even(12, "a") })
-	})
-}
-
 // A member that is forged well is given shards that it never takes: they stay where they are.
 func TestForgedMemberCostsNoOwner(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
 		g.joinTwo()
 		for range 30 {
@@ -120,35 +103,6 @@ func TestClockOfANodeSetBack(t *testing.T) {
 	})
 }
 
-// A key of another type is refused by the node: the members log which one, and remain owners.
-func TestKeyOfAnotherType(t *testing.T) {
-	for key, write := range map[string]func(s *miniredis.Miniredis, key string) error{
-		membersKey: func(s *miniredis.Miniredis, key string) error { return s.Set(key, "x") },
-		planKey:    func(s *miniredis.Miniredis, key string) error { _, err := s.Push(key, "x"); return err },
-		groupKey:   func(s *miniredis.Miniredis, key string) error { _, err := s.Push(key, "x"); return err },
-	} {
-		t.Run(key, func(t *testing.T) {
-			testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-				g := newGroup(t, c, 4)
-				g.join("a")
-				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
-				server := c.Nodes[0].Server()
-				server.Del(key)
-				if err := write(server, key); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(3 * lease)
-				if !g.l.even(4, "a") {
-					t.Errorf("a lost shards: %v", g.l.counts())
-				}
-				if len(g.log.Lines("level=WARN", "refused this member or did not answer", "MANDATE key "+key+" holds another type than a ", "remove that key")) == 0 {
-					t.Error("the log does not name the key of another type")
-				}
-			})
-		})
-	}
-}
-
 // Without an assigner, as when its election is paused, every member keeps what it owns.
 func TestNoAssigner(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -176,7 +130,7 @@ func TestNoAssigner(t *testing.T) {
 // A group must not have the name of an election: `mandate status orders` would be about
 // one of them.
 func TestNameOfAnElection(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		c.Start("candidate").Elected(lease)
 		g := newGroup(t, c, 4)
 		err := g.join("a").ended(t, time.Second)
@@ -190,7 +144,7 @@ func TestNameOfAnElection(t *testing.T) {
 // group's keys, and the members would end on finding it without these. It is refused before it
 // writes anything, whichever way it campaigns, and free once the group is forgotten.
 func TestNameOfAGroup(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
 		g.joinTwo()
 		refused := func(err error) {
@@ -206,9 +160,7 @@ func TestNameOfAGroup(t *testing.T) {
 				}
 			}
 		}
-		if len(c.Nodes) > 1 {
-			c.Nodes[2].Set(testredis.Down)
-		}
+		c.Nodes[2].Set(testredis.Down)
 		refused(c.Start("x").Ended(time.Second))
 		refused(c.Start("o", func(cfg *elector.Config) { cfg.Observer = true }).Ended(time.Second))
 		_, err := testcluster.NewCandidate(t, c.Quorum("y"), "y").TryCampaign(t.Context())
@@ -228,38 +180,6 @@ func TestNameOfAGroup(t *testing.T) {
 		if !g.l.even(4, "a", "b") {
 			t.Errorf("%v", g.l.counts())
 		}
-	})
-}
-
-// What a minority has, and what another program has put there, refuses no election.
-func TestNameOfNoGroup(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		if err := c.Nodes[0].Server().Set(groupKey, `{"v":1,"shards":4,"lease_ms":10000}`); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Nodes[1].Server().Set(groupKey, "hello"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Nodes[2].Server().Lpush(groupKey, "hello"); err != nil {
-			t.Fatal(err)
-		}
-		c.Start("a").Elected(lease)
-	})
-}
-
-// The name is free, and those of the shards, when the group's last member has ended and is forgotten.
-func TestNameOfAFormerGroup(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		m := g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
-		m.stop()
-		if err := m.ended(t, lease); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2*lease + time.Second)
-		c.Start("x").Elected(lease)
-		c.Start("y", named("orders/3")).Elected(lease)
 	})
 }
 
@@ -309,26 +229,9 @@ func TestBadConfig(t *testing.T) {
 	})
 }
 
-// Two members with one id are reported, by both; both work on.
-func TestTwins(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
-		g.join("a")
-		time.Sleep(time.Second) // two that subscribe at the same instant do not receive each other's first message
-		twin := g.run(g.member("a"), failing(-1, nil))
-		time.Sleep(4 * lease)
-		if lines := g.log.Lines("level=WARN", "another process uses the same candidate id"); len(lines) < 2 {
-			t.Errorf("%q, want a line of each", lines)
-		}
-		if len(twin.Owned()) != 4 {
-			t.Errorf("the twin owns %v", twin.Owned())
-		}
-	})
-}
-
 // A key of one shard that another program has written costs that shard alone.
 func TestBadKeyOfOneShard(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		for _, n := range c.Nodes {
 			if _, err := n.Server().Push("mandate:{orders/5}:next", "x"); err != nil {
 				t.Fatal(err)
@@ -351,7 +254,7 @@ func TestSlowLine(t *testing.T) {
 		"never": {Down: testredis.Hold}, // nor does the plan arrive that would end its candidacies
 	} {
 		t.Run(name, func(t *testing.T) {
-			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 8)
 				g.join("x")
 				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })

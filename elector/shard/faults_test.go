@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -21,7 +20,7 @@ import (
 func TestFarMember(t *testing.T) {
 	for _, delay := range []time.Duration{lease * 4 / 100, lease * 7 / 100} { // each way; an assigner's requests have a fifteenth
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
-			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 8)
 				g.join("x")
 				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
@@ -92,7 +91,7 @@ func TestLeaveWithANodeThatHangs(t *testing.T) {
 
 // One beat that fails while a member stops is not the end of Redis: it hands its shards over.
 func TestLeaveDuringAHiccup(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
 		a := g.join("a")
 		g.join("b")
@@ -183,7 +182,7 @@ func (g *group) hangs(id string, at func(shard int) bool) (work shard.Work, end 
 // A shard whose work has stopped working, and does not return either, goes to another
 // member when its lock has lapsed: the member where it hangs never campaigns again.
 func TestStuckWork(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
 		var stuck atomic.Bool
 		m := g.member("a", func(cfg *shard.Config) {
@@ -228,49 +227,5 @@ func TestWorkHangsAfterAnOutage(t *testing.T) {
 		time.Sleep(2 * lease)
 		c.Heal()
 		g.eventually(2*lease, "all shards are owned again", func() bool { return g.l.even(4, "a", "b") })
-	})
-}
-
-// A member that leaves has the end of every term recorded before Run returns, also when the nodes
-// refuse all requests for a moment just after the releases: nothing is left to do it afterwards.
-func TestLeaveIsRecorded(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		const shards = 200
-		g := newGroup(t, c, shards)
-		a := g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, "a") })
-		time.Sleep(lease)
-		a.stop()
-		testcluster.Eventually(t, lease, "the locks are released", func() bool {
-			for _, n := range c.Nodes {
-				for _, key := range n.Server().Keys() {
-					if strings.HasSuffix(key, ":lock") && !strings.Contains(key, "/assigner") {
-						return false
-					}
-				}
-			}
-			return true
-		})
-		for _, n := range c.Nodes {
-			n.RefuseWith("LOADING Redis is loading the dataset in memory")
-		}
-		time.Sleep(lease / 8)
-		for _, n := range c.Nodes {
-			n.RefuseWith("")
-		}
-		if err := a.ended(t, lease/4); err != nil {
-			t.Error(err)
-		}
-		q := c.Quorum("operator")
-		for s := range shards {
-			el, err := q.Election(shard.ElectionOf("orders", s))
-			if err != nil {
-				t.Fatal(err)
-			}
-			terms, err := el.History(t.Context(), 1)
-			if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonShutdown {
-				t.Fatalf("shard %d: %+v, %v", s, terms, err)
-			}
-		}
 	})
 }

@@ -70,31 +70,10 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// What the work of a shard needs to stop in is its owner's to choose, as is the pause after
-// work that has nothing left to do.
-func TestTimesOfAShard(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 1)
-		m := g.member("a", func(cfg *shard.Config) { cfg.StopMargin, cfg.RestartDelay = 4*time.Second, 3*time.Second })
-		began := make(chan time.Time, 10)
-		g.run(m, func(_ context.Context, term *shard.Term) error {
-			if left := term.Left(); left > 6*time.Second || left < 5*time.Second {
-				t.Errorf("the work may run for %v of a lease of %v", left, lease)
-			}
-			began <- time.Now()
-			return nil
-		})
-		first := <-began
-		if pause := (<-began).Sub(first); pause < 3*time.Second || pause > 4*time.Second {
-			t.Errorf("the work ran again after %v", pause)
-		}
-	})
-}
-
 // A member that can release nothing says so: its shards were without an owner until their
 // leases' end, which whoever restarts it must be able to see.
 func TestShardsThatWereNotReleased(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
 		a := g.join("a")
 		g.eventually(2*time.Second, "all are a's", func() bool { return g.l.even(4, "a") })

@@ -21,7 +21,7 @@ func named(election string) func(*elector.Config) {
 // An election that has the name of a shard's would campaign for that shard's lock. It is refused
 // while the group exists, whichever way it campaigns, and the owners keep their shards.
 func TestNameOfAShard(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
 		g.joinTwo()
 		refused := func(name string, err error) {
@@ -31,9 +31,7 @@ func TestNameOfAShard(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if len(c.Nodes) > 1 {
-			c.Nodes[2].Set(testredis.Down)
-		}
+		c.Nodes[2].Set(testredis.Down)
 		// Whatever the number of its shards: another group of that name may have more.
 		for _, name := range []string{"orders/3", "orders/99", "orders/16383", "orders/assigner"} {
 			refused(name, c.Start("x", named(name)).Ended(time.Second))
@@ -58,20 +56,6 @@ func TestNameOfAShard(t *testing.T) {
 		// A member that joins the group is one, as the assigner, too.
 		g.join("c")
 		g.eventually(lease, "all three own shards", func() bool { return g.l.even(4, "a", "b", "c") })
-	})
-}
-
-// Names that no shard ever has are free, beside a group and where there is none.
-func TestNamesOfNoShard(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		g.joinTwo()
-		for _, name := range []string{"orders/x", "orders/03", "orders/-1", "orders/16384", "orders/3/x", "orders/", "/3", "invoices/3", "invoices/assigner"} {
-			c.Start("x", named(name)).Elected(2 * lease)
-		}
-		if !g.l.even(4, "a", "b") {
-			t.Errorf("%v", g.l.counts())
-		}
 	})
 }
 

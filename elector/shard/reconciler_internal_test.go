@@ -1,11 +1,9 @@
 package shard
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
@@ -33,67 +31,6 @@ func TestNewest(t *testing.T) {
 		if (got == nil) != (c.want == nil) || got != nil && got.Version != c.want.Version {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
-	}
-}
-
-// A member counts where a majority of the nodes knows it: on one node alone it may be forged, or
-// be cut off from the others, where it could hold no lock.
-func TestRoll(t *testing.T) {
-	m := func(id, incarnation string, seq uint64) group.Member {
-		return group.Member{ID: id, Incarnation: incarnation, Seq: seq}
-	}
-	for _, c := range []struct {
-		name   string
-		byNode [][]group.Member
-		want   []group.Member
-	}{
-		{"none", [][]group.Member{nil, nil, nil}, nil},
-		{"on all nodes", [][]group.Member{{m("a", "1", 1)}, {m("a", "1", 1)}, {m("a", "1", 1)}}, []group.Member{m("a", "1", 1)}},
-		{"on a majority", [][]group.Member{{m("a", "1", 1)}, nil, {m("a", "1", 1)}}, []group.Member{m("a", "1", 1)}},
-		{"on a minority", [][]group.Member{{m("a", "1", 1)}, nil, nil}, nil},
-		{"two incarnations on one node each", [][]group.Member{{m("a", "1", 1)}, {m("a", "2", 1)}, nil}, nil},
-		{"the newest record", [][]group.Member{{m("a", "1", 7)}, {m("a", "1", 9)}, {m("a", "1", 8)}}, []group.Member{m("a", "1", 9)}},
-		{"in order", [][]group.Member{
-			{m("b", "2", 1), m("a", "3", 1), m("a", "1", 1)},
-			{m("a", "1", 1), m("b", "2", 1), m("a", "3", 1)},
-			nil,
-		}, []group.Member{m("a", "1", 1), m("a", "3", 1), m("b", "2", 1)}},
-	} {
-		same := func(x, y group.Member) bool {
-			return x.ID == y.ID && x.Incarnation == y.Incarnation && x.Seq == y.Seq
-		}
-		if got := living(c.byNode, 2); !slices.EqualFunc(got, c.want, same) {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
-	}
-}
-
-// A member that gets no answers ends what campaigns, since the plan that would end it does not arrive, and
-// keeps what it owns: that ends by its lease.
-func TestSilenceEndsWhatCampaigns(t *testing.T) {
-	q, err := elector.Open("redis://127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	m, err := New(q, Config{Group: "g", Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReconciler(t.Context(), m, nil)
-	for s := range 2 {
-		if r.running[s], err = newCandidacy(r, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.running[1].term = &Term{Shard: 1}
-	r.nodes[0].answered = time.Now()
-	if err := r.silence(); err != nil || r.running[0].ctx.Err() != nil {
-		t.Errorf("when a node has answered just now: %v, campaigning: %v", err, r.running[0].ctx.Err())
-	}
-	r.nodes[0].answered = time.Now().Add(-time.Hour)
-	if err := r.silence(); err == nil || r.running[0].ctx.Err() == nil || r.running[1].ctx.Err() != nil {
-		t.Errorf("after an hour without an answer: %v, campaigning: %v, the owned shard: %v", err, r.running[0].ctx.Err(), r.running[1].ctx.Err())
 	}
 }
 

@@ -197,14 +197,8 @@ func (g *group) eventually(within time.Duration, what string, ok func() bool) {
 	testcluster.Eventually(g.t, within, what, ok)
 }
 
-func onNodes(t *testing.T, f func(t *testing.T, c *testcluster.Cluster)) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) { testcluster.Bubble(t, n, f) })
-	}
-}
-
 func TestJoin(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 32)
 		g.join("a")
 		g.join("b")
@@ -229,7 +223,7 @@ func TestJoin(t *testing.T) {
 
 // A member that stops hands its shards over first.
 func TestLeave(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 32)
 		a := g.join("a")
 		g.join("b")
@@ -295,7 +289,7 @@ func TestStuckShard(t *testing.T) {
 
 // A member with another number of shards, or another lease, is refused with the reason.
 func TestOtherSettings(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		g.join("a")
 		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
@@ -313,7 +307,7 @@ func TestOtherSettings(t *testing.T) {
 // A member that was away while the group was started anew with another number of shards ends, and
 // owns nothing before.
 func TestOtherSettingsMeanwhile(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		a := g.join("a")
 		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
@@ -376,20 +370,6 @@ func TestMinority(t *testing.T) {
 		g.eventually(lease+time.Second/2, "a owns all", func() bool { return g.l.even(12, "a") })
 		c.Heal()
 		g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })
-	})
-}
-
-// Without Redis there is no member to hand over to: Run waits for its locks, and no longer.
-func TestStopWithoutRedis(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
-		a := g.join("a", func(cfg *shard.Config) { cfg.DrainTimeout = 10 * lease })
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
-		c.Each(testredis.Cut, "a")
-		time.Sleep(lease / 2)
-		a.stop()
-		_ = a.ended(t, 2*lease)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		q := c.Quorum("reader")
 		if _, err := shard.Read(t.Context(), q, "orders"); !errors.Is(err, shard.ErrNoGroup) {
 			t.Errorf("before the first member: %v", err)
@@ -70,37 +70,6 @@ func TestReadWithoutRedis(t *testing.T) {
 		}
 		if d := time.Since(began); d > 2*time.Second {
 			t.Errorf("it took %v", d)
-		}
-	})
-}
-
-// Why a shard has no owner: each member has failed at it.
-func TestReadUnable(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		g.run(g.member("a"), failing(2, errors.New("broken")))
-		time.Sleep(lease)
-		st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := shard.Vacancy{Shard: 2, Why: "every member has failed at it lately"}
-		if len(st.Unowned) != 1 || st.Unowned[0] != want {
-			t.Errorf("%+v, want %+v", st.Unowned, want)
-		}
-	})
-}
-
-// Regression: of a node that was read while the first member joined, the member was there and
-// the number of shards was not: every shard of none had an owner.
-func TestReadWhileTheFirstOneJoins(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		g.join("a")
-		time.Sleep(lease)
-		c.Nodes[0].Server().Del("mandate:{orders}:group")
-		if st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders"); !errors.Is(err, shard.ErrNoGroup) {
-			t.Errorf("%+v, %v", st, err)
 		}
 	})
 }

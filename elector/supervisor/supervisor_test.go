@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +18,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
-
-// onNodes runs f with one node and with three.
-func onNodes(t *testing.T, f func(t *testing.T, c *testcluster.Cluster)) {
-	t.Helper()
-	for name, n := range map[string]int{"one node": 1, "three nodes": 3} {
-		t.Run(name, func(t *testing.T) { testcluster.Bubble(t, n, f) })
-	}
-}
 
 // crashed is the term of a leader that is cut off as if it was dead, as it reported it.
 func crashed(t *testing.T, c *testcluster.Cluster) supervised.Term {
@@ -68,7 +59,7 @@ func reported(t *testing.T, messages ...supervised.Message) *supervisor.Terms {
 
 // Another candidate leads as soon as the term is released, and the history has why.
 func TestCrashedTermIsReleased(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		b := c.Start("b")
 		time.Sleep(testcluster.Lease / 10)
@@ -91,7 +82,7 @@ func TestCrashedTermIsReleased(t *testing.T) {
 // The release is bound to the term: what another process holds, or a later term of the same one, it leaves
 // as it is. A supervisor that knows another number of nodes can't know what a majority is.
 func TestReleaseIsBoundToTheTerm(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		dumps := func() (all string) {
 			for _, n := range c.Nodes {
@@ -127,7 +118,7 @@ func TestReleaseIsBoundToTheTerm(t *testing.T) {
 
 // While Redis is away it is tried again, until the lease has passed: then there is nothing to release.
 func TestReleaseWhileRedisIsAway(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		q := c.Quorum("supervisor")
 		c.Each(testredis.Cut, "supervisor")
@@ -137,7 +128,7 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 			t.Errorf("gave up after %v: %d, %v", took, n, err)
 		}
 	})
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		q := c.Quorum("supervisor")
 		c.Each(testredis.Cut, "supervisor")
@@ -151,7 +142,7 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 // A report that fails is sent again: the supervisor is about to end, and the history would call the term
 // vanished.
 func TestReportOfACrashIsSentAgain(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		q := c.Quorum("supervisor")
 		for _, n := range c.Nodes {
@@ -175,38 +166,19 @@ func TestReportOfACrashIsSentAgain(t *testing.T) {
 	})
 }
 
-// The first answer of each node comes too late, as on a machine that is too busy: what it has done is
-// reported all the same, or the history would call the term vanished.
-func TestReleaseWhoseAnswersAreLost(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		for _, n := range c.Nodes {
-			n.LoseReply("release", 1)
-		}
-		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "killed"); n != 1 || err != nil {
-			t.Errorf("released %d, %v", n, err)
-		}
-		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
-		if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonCrashed {
-			t.Errorf("history %+v, %v", terms, err)
-		}
-	})
-}
-
 // A signal ends the retries, and never the one attempt: a service manager sends it to all processes of a
 // service whose main process was killed.
 func TestReleaseThatShouldEnd(t *testing.T) {
 	over, end := context.WithCancel(context.Background())
 	end()
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		q := c.Quorum("supervisor")
 		if n, err := reported(t, supervised.Message{Elected: &term}).Release(over, q, ""); n != 1 || err != nil {
 			t.Errorf("Redis answers: %d, %v", n, err)
 		}
 	})
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		term := crashed(t, c)
 		q := c.Quorum("supervisor")
 		c.Each(testredis.Cut, "supervisor")
@@ -255,21 +227,3 @@ func TestFollow(t *testing.T) {
 		t.Errorf("passed on %d terms, %v", passed.Len(), err)
 	}
 }
-
-// What is no line of an Elector is left out: none of it makes a term, nor ends the reading. An error is no
-// end of the pipe: processes may hold it.
-func TestFollowOtherLines(t *testing.T) {
-	text := "gone 7 e\n{\n" + strings.Repeat("x", 32*supervised.MaxLine) + "{\"elected\":{}}\n{\"elected\":{\"election\":\"e\",\"attempt\":1}}\n{\"elected\":{\"election\":\"half"
-	ts := &supervisor.Terms{}
-	if err := ts.Follow(strings.NewReader(text)); err != nil || ts.Len() != 1 {
-		t.Errorf("%v, %d terms", err, ts.Len())
-	}
-	broken := io.MultiReader(strings.NewReader("{}\n"), errReader{})
-	if err := ts.Follow(broken); err == nil {
-		t.Error("a pipe that can't be read is taken for one that has ended")
-	}
-}
-
-type errReader struct{}
-
-func (errReader) Read([]byte) (int, error) { return 0, errors.New("read error") }

@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -91,39 +89,6 @@ func TestProbesFailBeforeRunAndAfterIt(t *testing.T) {
 	})
 }
 
-func TestHungCheckDoesNotReportItsLastOK(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hang atomic.Bool
-		unhang := make(chan struct{})
-		check := func() error {
-			if hang.Load() {
-				<-unhang
-			}
-			return nil
-		}
-		h := New()
-		must(t, h.AddReadyProbe("db", health.FromCheck(check), health.Settings{}))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- h.Run(ctx) }()
-		synctest.Wait()
-		if got := request(h, "GET", "/ready").Code; got != 200 {
-			t.Fatalf("at first: %d", got)
-		}
-		hang.Store(true)
-		time.Sleep(7 * time.Second)
-		if got := request(h, "GET", "/ready").Code; got != 503 {
-			t.Errorf("hung for 7s: %d, want 503", got)
-		}
-		if got := full(t, h, "/ready")["db"]; !strings.Contains(got, "no answer") {
-			t.Errorf("words: %q", got)
-		}
-		close(unhang)
-		cancel()
-		must(t, <-done)
-	})
-}
-
 func TestChecksRequestedDirectly(t *testing.T) {
 	h := New()
 	var bad error
@@ -163,29 +128,4 @@ func TestBadChecksAreRefusedWithoutPanic(t *testing.T) {
 		}
 	}
 	must(t, h.AddReadyProbe("x", pass, health.Settings{})) // what was refused took no name
-}
-
-func TestMethodsAndPaths(t *testing.T) {
-	h := New()
-	must(t, h.AddReadyCheck("never", func() error { return errors.New("no") }))
-	for _, c := range []struct {
-		method, target string
-		code           int
-		body           bool
-	}{
-		{"GET", "/live", 200, true},
-		{"HEAD", "/live", 200, false},
-		{"HEAD", "/ready?full=1", 503, false},
-		{"POST", "/ready", 405, true},
-		{"DELETE", "/live", 405, true},
-		{"GET", "/nothing", 404, true},
-	} {
-		w := request(h, c.method, c.target)
-		if w.Code != c.code || (w.Body.Len() > 0) != c.body {
-			t.Errorf("%s %s: %d with %d bytes, want %d", c.method, c.target, w.Code, w.Body.Len(), c.code)
-		}
-		if c.code == 405 && w.Header().Get("Allow") != "GET, HEAD" {
-			t.Errorf("405 without Allow: %v", w.Header())
-		}
-	}
 }

@@ -27,10 +27,8 @@ const dialling = 300 * time.Millisecond
 
 // server is a Redis that takes its time to be dialled.
 type server struct {
-	m       *miniredis.Miniredis
-	dials   atomic.Int32
-	refuses atomic.Bool
-	hangs   atomic.Bool // dials are never answered
+	m     *miniredis.Miniredis
+	dials atomic.Int32
 
 	mu   sync.Mutex
 	open []net.Conn
@@ -38,18 +36,10 @@ type server struct {
 
 func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	s.dials.Add(1)
-	for {
-		select {
-		case <-time.After(dialling):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if s.refuses.Load() {
-			return nil, errRefused
-		}
-		if !s.hangs.Load() {
-			break
-		}
+	select {
+	case <-time.After(dialling):
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	c, err := s.m.Dial()
 	s.mu.Lock()
@@ -67,8 +57,6 @@ func (s *server) cut() {
 	}
 	s.open = nil
 }
-
-var errRefused = errors.New("refused")
 
 // pooled runs f with a client in a bubble.
 func pooled(t *testing.T, f func(t *testing.T, s *server, c *redis.Client, p *Pool)) {
@@ -121,51 +109,6 @@ func TestConnectionsOutliveTheirRequests(t *testing.T) {
 	})
 }
 
-// Requests that overlap have a connection each, up to the bound; those that are not needed
-// any more are closed.
-func TestConnectionsAreBounded(t *testing.T) {
-	pooled(t, func(t *testing.T, _ *server, c *redis.Client, p *Pool) {
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				if err := ping(t, c, 10*time.Second); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		count := func() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.all) }
-		if n := count(); n != 8 {
-			t.Errorf("%d connections, want 8", n)
-		}
-		for range 5 { // not at a multiple of keepFor, when they are looked at
-			time.Sleep(keepFor / 2)
-			_ = ping(t, c, time.Second)
-		}
-		if n := count(); n != 1+spare {
-			t.Errorf("%d connections are kept for one request at a time", n)
-		}
-		time.Sleep(3 * keepFor)
-		if n := count(); n != 0 {
-			t.Errorf("%d connections are kept for nobody", n)
-		}
-	})
-}
-
-// Why there is no connection is told to those who wait for one, at once.
-func TestRefusalIsReported(t *testing.T) {
-	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
-		s.refuses.Store(true)
-		if err := ping(t, c, time.Hour); !errors.Is(err, errRefused) {
-			t.Errorf("%v", err)
-		}
-		s.refuses.Store(false)
-		if err := ping(t, c, time.Second); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 // A request that waited for its connection is not sent when it is not wanted any more.
 func TestUnwantedIsNotSent(t *testing.T) {
 	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
@@ -209,33 +152,6 @@ func listening(t *testing.T) (*miniredis.Miniredis, *Pool, *redis.Client) {
 	c.AddHook(Hook{Pool: p})
 	t.Cleanup(func() { p.Close(); c.Close() })
 	return m, p, c
-}
-
-// Every command of a pipeline says why there was no connection for it, also when one was
-// found lost first.
-func TestPipelineReportsWhyItWasNotSent(t *testing.T) {
-	m, p, c := listening(t)
-	for _, lost := range []bool{false, true} {
-		if lost {
-			_ = c.Ping(t.Context()).Err()
-			p.settle()
-		}
-		m.RequireAuth("secret") // and the client has none
-		if lost {
-			m.Close()
-		}
-		cmds, err := c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
-			pipe.Ping(t.Context())
-			pipe.Get(t.Context(), "k")
-			return nil
-		})
-		for _, cmd := range cmds {
-			if err == nil || cmd.Err() == nil || errors.Is(cmd.Err(), errNoRedial) {
-				t.Errorf("lost %v: %v: %v", lost, cmd.Name(), cmd.Err())
-			}
-		}
-		m.RequireAuth("")
-	}
 }
 
 // settle waits until there is a connection, and none is being made.
@@ -309,35 +225,4 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 			t.Errorf("the former master took %s requests, of them %s before", again, sent)
 		}
 	})
-}
-
-// Close ends connections that are being made, and requests that wait for them.
-func TestCloseEndsAll(t *testing.T) {
-	pooled(t, func(t *testing.T, s *server, c *redis.Client, p *Pool) {
-		s.hangs.Store(true)
-		done := make(chan error)
-		go func() { done <- ping(t, c, time.Hour) }()
-		synctest.Wait()
-		p.Close()
-		if err := <-done; !errors.Is(err, redis.ErrClosed) {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-// go-redis looks at a connection before each use. One that it gives up then costs the
-// request nothing: it was not sent.
-func TestLostConnectionsAreNoticedBeforeSending(t *testing.T) {
-	m, p, c := listening(t)
-	for i := range 20 {
-		_, err := c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error { pipe.Ping(t.Context()); return nil })
-		if err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
-		p.settle() // or a connection that is being made fails, rightly
-		m.Close()
-		if err := m.Restart(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -2,10 +2,8 @@ package conns
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -52,46 +50,5 @@ func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// With TLS 1.3 a client has finished its handshake before the server has seen that it has
-// no certificate.
-func TestRefusedCertificateIsNamedAfterAFailedWrite(t *testing.T) {
-	server := httptest.NewUnstartedServer(nil) // for its certificate
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
-	server.StartTLS()
-	defer server.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	refused := make(chan error, 1)
-	go func() {
-		raw, err := l.Accept()
-		if err == nil {
-			err = tls.Server(raw, server.TLS).Handshake()
-			_ = raw.Close()
-		}
-		refused <- err
-	}()
-	raw, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = raw.Close() }()
-	if err := <-refused; err == nil {
-		t.Fatal("the server wanted no certificate")
-	}
-	c := explained(raw)
-	for range 100 { // the first ones are taken before the end of the connection is known
-		if _, err = c.Write([]byte("PING\r\n")); err != nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err == nil || !strings.Contains(err.Error(), "certificate required") {
-		t.Errorf("%v", err)
 	}
 }

@@ -2,13 +2,11 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -46,12 +44,8 @@ func (n *fakeNodes) count() int {
 
 // fakeSelf leads the term with token 7, unless token is another.
 type fakeSelf struct {
-	token      uint64
-	paused     bool
-	handedTo   []string
-	pauseReads int
-	full       error
-	refused    int // subscriptions
+	token    uint64
+	handedTo []string
 }
 
 func (s *fakeSelf) Info() Candidate {
@@ -62,15 +56,15 @@ func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
 	s.handedTo = append(s.handedTo, to+": "+why.Error())
 }
 
-func (s *fakeSelf) Yieldable(context.Context) error { return s.full }
-func (s *fakeSelf) IsPaused() bool                  { return s.paused }
-func (s *fakeSelf) ReadPause(context.Context)       { s.pauseReads++ }
+func (s *fakeSelf) Yieldable(context.Context) error { return nil }
+func (s *fakeSelf) IsPaused() bool                  { return false }
+func (s *fakeSelf) ReadPause(context.Context)       {}
 
 func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, protocol.KeysOf("mandate", "orders")
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
-		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) { self.refused++ },
+		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) {},
 		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
@@ -81,36 +75,6 @@ func (p *Peers) receiveAll(all ...request) {
 	for _, q := range all {
 		q.Election = "orders"
 		p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.channelOf(q.Kind), Payload: string(q.encode())})
-	}
-}
-
-// In a race no candidate needs to know who leads: a goroutine that woke up for each change
-// of the role would stand in the way of a handover.
-func TestRoleChangesWakePeersOnlyWhereTheyMatter(t *testing.T) {
-	for order, want := range map[Order]bool{Race: false, ByPriority: true, BySeniority: true, ByRotation: true} {
-		p, _ := testPeers(&fakeSelf{}, order)
-		p.RoleChanged()
-		p.RoleChanged() // never blocks
-		if got := p.worker.due; got != want {
-			t.Errorf("order %d: woken: %v, want %v", order, got, want)
-		}
-	}
-}
-
-// In a race a candidate has nothing to do about what another one publishes of itself, unless that has its id: of a thousand in one
-// process each would wake up for each of the others.
-func TestOthersInARaceAreNoConcern(t *testing.T) {
-	other, twin := &Candidate{ID: "o", Incarnation: "o1"}, &Candidate{ID: "m", Incarnation: "m2"}
-	for order, want := range map[Order]int{Race: 1, ByPriority: 4} {
-		p, _ := testPeers(&fakeSelf{}, order)
-		p.receiveAll(request{Kind: info, Candidate: other}, request{Kind: gone, Candidate: other}, request{Kind: gone, Candidate: twin})
-		if order == Race && p.worker.due {
-			t.Error("woken for another candidate")
-		}
-		p.receiveAll(request{Kind: info, Candidate: twin})
-		if got := len(p.requests.take()); got != want || !p.worker.due {
-			t.Errorf("order %d: %d requests, want %d; woken %v", order, got, want, p.worker.due)
-		}
 	}
 }
 
@@ -132,24 +96,6 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 	}
 	if nodes.count() != 2 { // one refusal, one consent
 		t.Errorf("%d answers: %q", nodes.count(), nodes.sent)
-	}
-}
-
-// A flood of messages is bounded, and what is no request is not kept.
-func TestFloodOfRequestsIsBounded(t *testing.T) {
-	self := &fakeSelf{}
-	p, _ := testPeers(self, Race)
-	p.receive(pubsub.Signal{Kind: pubsub.Message, Payload: "x"})
-	p.receive(pubsub.Signal{Kind: pubsub.Failed, Err: errors.New("gone")})
-	if self.refused != 1 {
-		t.Errorf("a subscription that failed was reported %d times", self.refused)
-	}
-	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "m", Incarnation: "m1"}}) // its own
-	for range 2 * maxReceived {
-		p.receiveAll(request{Kind: rollCall, Nonce: "A"}, request{Kind: leaderAll, Nonce: "A"})
-	}
-	if calls, requests := len(p.rollCalls.take()), len(p.requests.take()); calls != maxReceived || requests != maxReceived {
-		t.Errorf("%d roll calls and %d requests wait, want %d of each", calls, requests, maxReceived)
 	}
 }
 
@@ -203,44 +149,5 @@ func TestRollCallsDisplaceNoRequest(t *testing.T) {
 	}
 	if len(self.handedTo) != 1 || underWay != maxSending+1 {
 		t.Errorf("handed over %d times, %d answers are under way", len(self.handedTo), underWay)
-	}
-}
-
-// However many messages tell of a pause, Redis is asked about it at a bounded rate, and at
-// last about the newest one.
-func TestPauseIsReadAtABoundedRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		self := &fakeSelf{paused: true}
-		p, _ := testPeers(self, Race)
-		p.Start(t.Context())
-		for range 1000 {
-			p.receiveAll(request{Kind: resumed})
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		p.Stop()
-		if self.pauseReads < 2 || self.pauseReads > 4 {
-			t.Errorf("read %d times within 1 s, want one per 625 ms", self.pauseReads)
-		}
-		if len(p.PauseEnded()) != 1 {
-			t.Error("a candidate that waits for the pause's end is not woken")
-		}
-	})
-}
-
-// A second process with this candidate's id is answered, so that both log it; no number of
-// invented ones is.
-func TestTwinsAreAnsweredWithinBounds(t *testing.T) {
-	p, nodes := testPeers(&fakeSelf{}, Race)
-	for i := range 3 * maxTwins {
-		c := Candidate{ID: "m", Incarnation: string(rune('A' + i))}
-		p.receiveAll(request{Kind: info, Candidate: &c}, request{Kind: info, Candidate: &c})
-	}
-	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "other", Incarnation: "x"}})
-	for _, r := range p.requests.take() {
-		p.answer(t.Context(), r)
-	}
-	if nodes.count() != maxTwins {
-		t.Errorf("%d answers, want %d", nodes.count(), maxTwins)
 	}
 }

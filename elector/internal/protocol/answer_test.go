@@ -40,7 +40,3 @@ func TestRepliesThatAreNone(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
-
-// A node's identity proves that a lock value names other nodes only when it has been known
-// for longer than any such value can be old; and it counts no more when the node has not
-// confirmed it for a lease and a half.

@@ -23,19 +23,6 @@ func TestLockValueIsTheDocumentedLine(t *testing.T) {
 	}
 }
 
-// What stands where the identities should is not taken for some.
-func TestIdentitiesOfALockValue(t *testing.T) {
-	for field, want := range map[string]int{
-		"": 0, " ids=": 0, " ids=-": 0, " ids=-,-,-": 0, " ids=A,B,C": 3, " ids=-,B,-": 1, " ids=A,,C": 0, " ids=A B": 1,
-		" ids=Ä,B": 0, " ids=A,B;C": 0, " ids=" + strings.Repeat("A", 17): 0, " ids=" + strings.Repeat("A,", 99) + "A": 0,
-	} {
-		b, err := ParseLockValue("a/A/1 n=3 lease=1000" + field)
-		if got := b.Identities.Known(); err != nil || len(got) != want {
-			t.Errorf("%q: %q, %v", field, got, err)
-		}
-	}
-}
-
 // Lists are told apart by how many nodes they have together.
 func TestListsOfNodesDiffer(t *testing.T) {
 	for _, c := range []struct {
@@ -116,39 +103,6 @@ func TestHolderIsWhoHoldsAMajority(t *testing.T) {
 				t.Errorf("%s: Holds(%q) is %v", name, v, !want)
 			}
 		}
-	}
-}
-
-// While a renewal brings another address to the nodes, and on one that a renewal did not
-// reach, there are two: the one of a majority counts.
-func TestHolderHasTheAddressOfAMajority(t *testing.T) {
-	at := func(addresses ...string) (values []string) {
-		for _, address := range addresses {
-			values = append(values, LockValue{
-				Candidate: "a", Incarnation: "A", Seq: 3, Nodes: 3, Lease: time.Second, Advertise: address, Token: 7,
-			}.String())
-		}
-		return values
-	}
-	for name, c := range map[string]struct {
-		values []string
-		want   string
-		placed bool
-	}{
-		"all":                          {at("x", "x", "x"), "x", true},
-		"none":                         {at("", "", ""), "", true},
-		"one is behind, first":         {at("x", "y", "y"), "y", true},
-		"one is behind, in the middle": {at("y", "x", "y"), "y", true},
-		"one is behind, last":          {at("y", "y", "x"), "y", true},
-		"one more has none":            {at("", "y", "y"), "y", true},
-		"another candidate's":          {append(at("y", "y"), "b/B/1 n=3 lease=1000 addr=x token=7"), "y", true},
-	} {
-		if in, ok := HolderOf(c.values, 2); !ok || in.Advertise != c.want || in.AddressAgreed != c.placed {
-			t.Errorf("%s: %+v, %v, want the address %q", name, in, ok, c.want)
-		}
-	}
-	if in, ok := HolderOf(at("x", "y"), 2); !ok || in.AddressAgreed || in.Advertise == "" {
-		t.Errorf("no majority has one: %+v, %v", in, ok)
 	}
 }
 

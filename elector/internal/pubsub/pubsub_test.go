@@ -2,9 +2,7 @@ package pubsub
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,109 +172,6 @@ func TestCollector(t *testing.T) {
 		}
 		if got := c.Take(); got != nil {
 			t.Errorf("collected twice: %+v", got)
-		}
-	})
-}
-
-// Where no node takes the subscription, asking would be in vain.
-func TestCollectorIsRefused(t *testing.T) {
-	for refusing, want := range map[int]int{2: 0, 3: 3} {
-		onNodes(t, 3, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
-			for _, n := range nodes[:refusing] {
-				n.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
-					if cmd == "SUBSCRIBE" {
-						c.WriteError("NOPERM no permissions to access a channel")
-					}
-					return cmd == "SUBSCRIBE"
-				})
-			}
-			c := b.Collect("answers", 10)
-			defer c.Close()
-			if refused := c.Ready(t.Context(), time.Second); len(refused) != want {
-				t.Errorf("%d of 3 refuse: %v", refusing, refused)
-			}
-		})
-	}
-}
-
-// A process with ten thousand elections subscribes to several channels of each. What one
-// candidate subscribes to must not cost a look at the channels of all others, or to start
-// them takes minutes; and the server gets them together, not one by one.
-// What all subscribers of a channel make of a message is made once.
-func TestMessageIsParsedOnce(t *testing.T) {
-	onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
-		parsed := 0
-		var got []*string
-		for range 100 {
-			defer b.Subscribe("a", func(s Signal) {
-				if s.Kind == Message {
-					got = append(got, Parsed(s, func(payload string) *string { parsed++; return &payload }))
-				}
-			})()
-		}
-		synctest.Wait()
-		nodes[0].Publish("a", "x")
-		nodes[0].Publish("a", "y")
-		synctest.Wait()
-		if parsed != 2 || len(got) != 200 || *got[0] != "x" || got[99] != got[0] || *got[100] != "y" {
-			t.Errorf("2 messages were parsed %d times for %d of 200", parsed, len(got))
-		}
-	})
-}
-
-func TestOnlyAlteredTopicsAreLookedAt(t *testing.T) {
-	const channels = 1000
-	ts := topics{all: map[string]*topic{}}
-	var all [channels]subscriber
-	for i := range all {
-		ts.add(strconv.Itoa(i), &all[i])
-	}
-	if add, drop := ts.due(); len(add) != channels || len(drop) != 0 {
-		t.Errorf("%d channels are requested, %d dropped", len(add), len(drop))
-	}
-	ts.add("0", &subscriber{})
-	ts.remove("1", &all[1])
-	ts.remove("1", &all[1]) // twice does no harm
-	ts.add("x", &subscriber{})
-	if len(ts.altered) != 2 || ts.active != channels {
-		t.Errorf("%q are looked at, %d channels have subscribers", ts.altered, ts.active)
-	}
-	if add, drop := ts.due(); len(add) != 1 || add[0] != "x" || len(drop) != 1 || drop[0] != "1" || len(ts.all) != channels {
-		t.Errorf("requested %q and dropped %q, %d are left", add, drop, len(ts.all))
-	}
-	ts.again()
-	if add, _ := ts.due(); len(add) != channels {
-		t.Errorf("%d channels are requested again that were not confirmed", len(add))
-	}
-}
-
-// Those that leave a channel with others on it, in any order, take no other with them.
-func TestSubscribersLeaveInAnyOrder(t *testing.T) {
-	const subscribers = 7
-	onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
-		var received [subscribers]int
-		var stops [subscribers]func()
-		for i := range subscribers {
-			stops[i] = b.Subscribe("a", func(s Signal) {
-				if s.Kind == Message {
-					received[i]++
-				}
-			})
-		}
-		var want [subscribers]int
-		there := rand.Perm(subscribers)
-		for len(there) > 0 {
-			synctest.Wait()
-			nodes[0].Publish("a", "x")
-			synctest.Wait()
-			for _, i := range there {
-				want[i]++
-			}
-			stops[there[0]]()
-			there = there[1:]
-		}
-		if received != want {
-			t.Errorf("received %v, want %v", received, want)
 		}
 	})
 }

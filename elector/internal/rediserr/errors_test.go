@@ -35,20 +35,6 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// The node's address stands before its error: the error need not name it again.
-func TestNodeErrorNamesItsNodeOnce(t *testing.T) {
-	for want, err := range map[string]error{
-		"n:1: connect: connection refused":      errors.New("dial tcp n:1: connect: connection refused"),
-		"n:1: read: connection reset by peer":   errors.New("read tcp 10.0.0.1:40000->n:1: read: connection reset by peer"),
-		"n:1: dial tcp: lookup n: no such host": errors.New("dial tcp: lookup n: no such host"),
-		"n:1: ERR key n:1: odd":                 errors.New("ERR key n:1: odd"),
-	} {
-		if got := (&NodeError{Node: "n:1", Err: err}).Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 func TestRefusedUnsubscribe(t *testing.T) {
 	for msg, want := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'unsubscribe' command":                true,

@@ -2,25 +2,7 @@ package rediserr
 
 import (
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// The user is that of the options. Whom an embedding program's function would name is not asked for: it may block.
-func TestUserOfAClient(t *testing.T) {
-	asked := func() (string, string) { panic("asked") }
-	for want, c := range map[string]redis.UniversalClient{
-		"default": redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}),
-		"w":       redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Username: "w"}),
-		"":        redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", CredentialsProvider: asked}),
-		"x":       redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, Username: "x", CredentialsProvider: asked}),
-	} {
-		if got := UserOf(c); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		_ = c.Close()
-	}
-}
 
 // What doctor tried is granted in one line, unless something else than a right is missing.
 func TestGrantAll(t *testing.T) {

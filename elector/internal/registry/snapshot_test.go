@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,35 +56,6 @@ func (b *bench) onCommand(f func(cmd string, args []string)) {
 	})
 }
 
-// Reading needs no command that could write, and tells all that there is.
-func TestReadNeedsNoRightToWrite(t *testing.T) {
-	t.Parallel()
-	onBench(t, func(t *testing.T, b *bench) {
-		m, k := b.Miniredis, b.keys
-		_ = m.Set(k.Lock, "a/A/1 n=1 lease=10000 token=7")
-		m.SetTTL(k.Lock, 9*time.Second)
-		_ = m.Set(k.Fence, "7")
-		_ = m.Set(k.New, "marker")
-		m.SetTTL(k.New, 4*time.Second)
-		_ = m.Set(k.Pause, "kernel update")
-		_ = m.Set(k.Heir, "!B")
-		ns := b.open()
-		b.onCommand(func(cmd string, _ []string) {
-			if !slices.Contains([]string{"HELLO", "GET", "PTTL"}, cmd) {
-				t.Errorf("reading sent %s", cmd)
-			}
-		})
-		v := Read(t.Context(), ns, k, time.Second)[0]
-		want := View{
-			Node: v.Node, RTT: v.RTT, Holder: "a/A/1 n=1 lease=10000 token=7", Left: 9 * time.Second, Fence: 7, Known: true,
-			Newcomer: 4 * time.Second, Paused: true, Pause: "kernel update", Next: "!B",
-		}
-		if v != want {
-			t.Errorf("read %+v, want %+v", v, want)
-		}
-	})
-}
-
 // The commands of a pipeline are not one step: what is left of one leader's lease
 // must not be reported as another's.
 func TestReadWhileTheLockChangesHands(t *testing.T) {
@@ -118,32 +88,6 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 	}
 }
 
-// What stands under the lock's key and is no lock is never a holder, and hides nothing else.
-func TestReadAForeignLock(t *testing.T) {
-	t.Parallel()
-	onBench(t, func(t *testing.T, b *bench) {
-		m, k := b.Miniredis, b.keys
-		ns := b.open()
-		for _, tc := range []struct {
-			spoil func()
-			shown string
-		}{
-			{func() { _, _ = m.Push(k.Lock, "x") }, "a value of another type than a string"},
-			{func() { _ = m.Set(k.Lock, "") }, `the value ""`},
-			{func() { _ = m.Set(k.Lock, "a\x1b\u202eb\u009b") }, `the value "a\x1b\u202eb\u009b"`},
-			{func() { _ = m.Set(k.Lock, strings.Repeat("a", 1000)) }, `the value "` + strings.Repeat("a", 60) + `"... (1000 bytes)`},
-		} {
-			m.FlushAll()
-			_ = m.Set(k.Fence, "7")
-			tc.spoil()
-			v := Read(t.Context(), ns, k, time.Second)[0]
-			if v.Err != nil || v.Holder != "" || v.Foreign != tc.shown || v.Fence != 7 {
-				t.Errorf("read %+v, want %q", v, tc.shown)
-			}
-		}
-	})
-}
-
 // What is no key of an election is named, as the scripts do it.
 func TestReadNamesAForeignKey(t *testing.T) {
 	t.Parallel()
@@ -163,22 +107,6 @@ func TestReadNamesAForeignKey(t *testing.T) {
 			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !rediserr.Permanent(v.Err) {
 				t.Errorf("says %v, want %q", v.Err, tc.says)
 			}
-		}
-	})
-}
-
-// A connection that can't be made is no command's error, and no empty election.
-func TestReadWithoutAPassword(t *testing.T) {
-	t.Parallel()
-	onBench(t, func(t *testing.T, b *bench) {
-		ns := b.open()
-		b.RequireAuth("secret")
-		if v := Read(t.Context(), ns, b.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "give the password") {
-			t.Errorf("read %+v", v)
-		}
-		ns = b.open(func(o *redis.Options) { o.Password = "wrong" })
-		if v := Read(t.Context(), ns, b.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "check user and password") {
-			t.Errorf("read %+v", v)
 		}
 	})
 }

@@ -54,28 +54,3 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		}
 	})
 }
-
-// The time for a call is that of its most patient request, however it was gathered.
-func TestCallLastsAsLongAsItIsWantedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := Coalescer[int, int]{Send: func(ctx context.Context, all []int) ([]int, []error) {
-			<-ctx.Done() // a node that hangs
-			errs := make([]error, len(all))
-			for i := range errs {
-				errs[i] = ctx.Err()
-			}
-			return make([]int, len(all)), errs
-		}}
-		began := time.Now()
-		for range 2 { // the second after the first: nothing is left of it
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := j.Do(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			cancel()
-		}
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
-}

@@ -73,25 +73,6 @@ func TestEven(t *testing.T) {
 	}
 }
 
-func TestJoinAndLeave(t *testing.T) {
-	const shards = 1024
-	first := Make(Input{Members: members(7), Shards: shards, Owner: noMembers(shards)}).Target
-	joined := Make(Input{Members: members(8), Shards: shards, Owner: first, Planned: first}).Target
-	if m := moves(first, joined); m != shards/8 {
-		t.Errorf("a join moved %d shards of %d, %d are enough", m, shards, shards/8)
-	}
-	gone := members(8)
-	gone[3].Closed = true
-	left := Make(Input{Members: gone, Shards: shards, Owner: joined, Planned: joined}).Target
-	if m := moves(joined, left); m != shards/8 {
-		t.Errorf("a leave moved %d shards, %d are enough", m, shards/8)
-	}
-	c := counts(left, 8)
-	if c[3] != 0 || slices.Max(c)-146 > 1 {
-		t.Errorf("after the leave: %v", c)
-	}
-}
-
 // The order in which the members are named changes nothing: two assigners agree.
 func TestOrderOfMembers(t *testing.T) {
 	a := members(6)
@@ -155,17 +136,6 @@ func TestUnable(t *testing.T) {
 	}
 	if c := counts(got, 3); slices.Max(c)-slices.Min(c) > 1 {
 		t.Errorf("not even: %v", c)
-	}
-}
-
-func TestNoMemberLives(t *testing.T) {
-	if got := Make(Input{Shards: 3}).Target; !slices.Equal(got, noMembers(3)) {
-		t.Errorf("without members: %v", got)
-	}
-	closed := members(2)
-	closed[0].Closed, closed[1].Closed = true, true
-	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}).Target; !slices.Equal(got, noMembers(3)) {
-		t.Errorf("with closed members: %v", got)
 	}
 }
 
