@@ -28,7 +28,7 @@ type gap struct {
 
 // maxGaps bounds how many missing ranges of ids are looked for. Beyond it no new rows are read
 // until some have appeared or are overdue: late is better than lost.
-const maxGaps = 5000
+const maxGaps = 1000
 
 // reading is the result of one poll of the table.
 type reading struct {

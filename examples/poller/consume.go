@@ -22,12 +22,14 @@ type consumer struct {
 	beat       *health.Heartbeat
 	log        *slog.Logger
 	worker     string
-	batch      int
 	claimAfter time.Duration // idle time after which a delivered entry counts as abandoned
 }
 
+// consumeBatch is how many entries are handled in one transaction.
+const consumeBatch = 100
+
 // run handles entries until ctx ends.
-func (c *consumer) run(ctx context.Context) {
+func (c *consumer) run(ctx context.Context) error {
 	nextClaim := time.Now()
 	for ctx.Err() == nil {
 		entries, err := c.take(ctx, &nextClaim)
@@ -43,13 +45,14 @@ func (c *consumer) run(ctx context.Context) {
 			cli.Pause(ctx, 200*time.Millisecond)
 		}
 	}
+	return nil
 }
 
 // take returns new entries, or entries that a dead consumer has left.
 func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMessage, error) {
 	if now := time.Now(); now.After(*nextClaim) {
 		entries, _, err := c.queue.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: queueKey, Group: group, Consumer: c.worker, MinIdle: c.claimAfter, Start: "0-0", Count: int64(c.batch),
+			Stream: queueKey, Group: group, Consumer: c.worker, MinIdle: c.claimAfter, Start: "0-0", Count: consumeBatch,
 		}).Result()
 		if err != nil {
 			return nil, err
@@ -61,7 +64,7 @@ func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMes
 		*nextClaim = now.Add(c.claimAfter / 2)
 	}
 	streams, err := c.queue.client.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: group, Consumer: c.worker, Streams: []string{queueKey, ">"}, Count: int64(c.batch), Block: 500 * time.Millisecond,
+		Group: group, Consumer: c.worker, Streams: []string{queueKey, ">"}, Count: consumeBatch, Block: 500 * time.Millisecond,
 	}).Result()
 	if errors.Is(err, redis.Nil) { // nothing came
 		return nil, nil
@@ -110,18 +113,8 @@ func (c *consumer) record(ctx context.Context, tx *sql.Tx, entry redis.XMessage)
 		c.log.Error("an entry without an event's id", "entry", entry.ID)
 		return nil //nolint:nilerr // see above
 	}
-	token, _ := entry.Values["token"].(string)
-	fedBy, _ := strconv.ParseInt(token, 10, 64)
-	res, err := tx.ExecContext(ctx, "INSERT INTO handled (event_id, entry, worker, token) VALUES ($1, $2, $3, $4) "+
-		"ON CONFLICT (event_id) DO NOTHING", id, entry.ID, c.worker, fedBy)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); n == 1 || err != nil {
-		return err
-	}
-	// It was handled before: was this entry delivered again, or was the event queued twice?
-	_, err = tx.ExecContext(ctx, "INSERT INTO doubled (event_id, entry, worker) "+
-		"SELECT event_id, $1, $2 FROM handled WHERE event_id = $3 AND entry <> $4 ON CONFLICT DO NOTHING", entry.ID, c.worker, id, entry.ID)
+	// In another entry than before, the event was queued twice; in the same, delivered again.
+	_, err = tx.ExecContext(ctx, "INSERT INTO handled (event_id, entry, token) VALUES ($1, $2, $3) "+
+		"ON CONFLICT (event_id) DO UPDATE SET twice = handled.twice OR handled.entry <> excluded.entry", id, entry.ID, entry.Values["token"])
 	return err
 }

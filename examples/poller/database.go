@@ -20,6 +20,18 @@ type database struct {
 	sqlite bool
 }
 
+// tables of the application and of the record.
+var tables = []string{
+	"CREATE TABLE IF NOT EXISTS events (id BIGINT PRIMARY KEY, type TEXT NOT NULL, payload TEXT NOT NULL)",
+	// Ids are handed out before the transactions that use them commit, as by PostgreSQL's sequences.
+	// So rows appear in another order than their ids, and the ids of a rollback never appear.
+	"CREATE TABLE IF NOT EXISTS event_ids (name TEXT PRIMARY KEY, next BIGINT NOT NULL)",
+	"INSERT INTO event_ids (name, next) VALUES ('events', 1) ON CONFLICT DO NOTHING",
+	// Handling the same queue entry again changes nothing here, which turns the "at least once" of
+	// the queue into "exactly once" in the record. An event in two entries was queued twice.
+	"CREATE TABLE IF NOT EXISTS handled (event_id BIGINT PRIMARY KEY, entry TEXT NOT NULL, token BIGINT NOT NULL, twice BOOLEAN NOT NULL DEFAULT FALSE)",
+}
+
 // openDatabase opens a PostgreSQL database by its URL, or an SQLite file by its path, and creates
 // the missing tables.
 func openDatabase(ctx context.Context, where string) (*database, error) {
@@ -35,57 +47,30 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(24)
-	if err := db.createTables(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if err := sqlite.Open(ctx, db.createTables); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("the database: %w", err)
 	}
 	return db, nil
 }
 
-// The ids of the legacy table are unusual: they are assigned before the transactions that use them
-// commit (PostgreSQL: by its sequence; SQLite: by a table of ids, as many applications have one).
-// So rows appear in another order than their ids, and the ids of a rollback never appear.
-func (db *database) tables() []string {
-	id, when := "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ NOT NULL DEFAULT now()"
-	if db.sqlite {
-		id, when = "INTEGER PRIMARY KEY", "TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
-	}
-	tables := []string{
-		"CREATE TABLE IF NOT EXISTS events (id " + id + ", type TEXT NOT NULL, payload TEXT NOT NULL, created_at " + when + ")",
-		// Handling the same queue entry again changes nothing here, which turns the "at least once"
-		// of the queue into "exactly once" in the record.
-		"CREATE TABLE IF NOT EXISTS handled (event_id BIGINT PRIMARY KEY, entry TEXT NOT NULL, worker TEXT NOT NULL, token BIGINT NOT NULL)",
-		// An event that was in two entries was queued twice. This table must stay empty.
-		"CREATE TABLE IF NOT EXISTS doubled (event_id BIGINT NOT NULL, entry TEXT NOT NULL, worker TEXT NOT NULL, PRIMARY KEY (event_id, entry))",
-	}
-	if db.sqlite {
-		tables = append(tables, "CREATE TABLE IF NOT EXISTS event_ids (name TEXT PRIMARY KEY, next INTEGER NOT NULL)",
-			"INSERT INTO event_ids (name, next) VALUES ('events', 1) ON CONFLICT DO NOTHING")
-	}
-	return tables
-}
-
 func (db *database) createTables(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return sqlite.Open(ctx, func(ctx context.Context) error {
-		return db.inTx(ctx, func(tx *sql.Tx) error { return db.createTablesIn(ctx, tx) })
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		if !db.sqlite {
+			// IF NOT EXISTS alone fails when two processes start at the same time.
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
+				return err
+			}
+		}
+		for _, statement := range tables {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-}
-
-func (db *database) createTablesIn(ctx context.Context, tx *sql.Tx) error {
-	if !db.sqlite {
-		// IF NOT EXISTS alone fails when two processes start at the same time.
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
-			return err
-		}
-	}
-	for _, statement := range db.tables() {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
@@ -100,33 +85,28 @@ func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// gapsPerQuery keeps the number of parameters of a statement far below its limit.
-const gapsPerQuery = 100
-
 // read reads late rows in the gaps, and then new rows: at most batch rows in all.
 func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading, error) {
 	r := reading{gapsTo: allGaps}
-	for gaps := c.Gaps; len(gaps) > 0; {
-		some := gaps[:min(len(gaps), gapsPerQuery)]
-		gaps = gaps[len(some):]
+	if len(c.Gaps) > 0 {
 		var args []any
-		for _, g := range some {
+		for _, g := range c.Gaps {
 			args = append(args, g.From, g.To)
 		}
-		late, err := db.rows(ctx, db.lateQuery(len(some), batch-len(r.rows)), args)
+		late, err := db.rows(ctx, db.lateQuery(len(c.Gaps), batch), args...)
 		if err != nil {
 			return r, err
 		}
-		r.rows = append(r.rows, late...)
-		if len(r.rows) == batch {
-			r.gapsTo = r.rows[batch-1].ID
+		r.rows = late
+		if len(late) == batch {
+			r.gapsTo = late[batch-1].ID
 			return r, nil
 		}
 	}
 	if len(c.Gaps) >= maxGaps {
 		return r, nil
 	}
-	fresh, err := db.rows(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE id > $1 ORDER BY id LIMIT %d", batch-len(r.rows)), []any{c.High})
+	fresh, err := db.rows(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE id > $1 ORDER BY id LIMIT %d", batch-len(r.rows)), c.High)
 	r.rows = append(r.rows, fresh...)
 	return r, err
 }
@@ -146,7 +126,7 @@ func (db *database) lateQuery(gaps, limit int) string {
 	return fmt.Sprintf("WITH gaps (low, high) AS (VALUES %s) SELECT id, type, payload FROM %s ORDER BY id LIMIT %d", strings.Join(values, ", "), from, limit)
 }
 
-func (db *database) rows(ctx context.Context, query string, args []any) ([]event, error) {
+func (db *database) rows(ctx context.Context, query string, args ...any) ([]event, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

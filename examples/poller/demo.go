@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -16,217 +17,144 @@ import (
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-const (
-	demoLimit = 3 * time.Minute // bounds a run that is stuck; it takes about 20 s
-	demoLease = 2 * time.Second
-)
-
 // demo runs everything on one machine without any server: three workers as processes, an embedded
 // Redis, SQLite. The leader hangs, and its successor is killed.
-func (a *app) demo(interrupted context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
-	defer cancel()
+func demo(ctx context.Context, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "poller-")
 	if err != nil {
 		return err
 	}
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true) // leases end by the clock, as on a real server
-	if err := m.StartAddr("127.0.0.1:0"); err != nil {
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true) // leases end by the clock, as on a real server
+	if err := redis.StartAddr("127.0.0.1:0"); err != nil {
 		return fmt.Errorf("starting the embedded Redis: %w", err)
 	}
-	defer m.Close()
-	s := &demoRun{app: a, dir: dir, redis: "redis://" + m.Addr(), began: time.Now(), children: map[string]*child{}}
-	defer func() {
-		s.endAll()
-		if interrupted.Err() != nil {
-			err = errors.Join(errors.New("interrupted"), os.RemoveAll(dir))
-			return
-		}
-		if err != nil {
-			err = fmt.Errorf("%w\nthe workers' logs are in %s", err, dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
-	return s.play(ctx)
-}
-
-// demoRun has the state of a demo: its processes and the time of its start.
-type demoRun struct {
-	app      *app
-	dir      string
-	redis    string
-	began    time.Time
-	children map[string]*child
-	quorum   *elector.Quorum
-}
-
-type child struct {
-	cmd   *exec.Cmd
-	alive io.Closer // its standard input: the child exits when this is closed
-	log   *os.File
-	done  chan struct{}
-}
-
-func (s *demoRun) play(ctx context.Context) (err error) {
-	s.printf("an embedded Redis, an SQLite file, three workers; the lease is %v", demoLease)
-	if s.quorum, err = elector.Open(s.redis); err != nil {
-		return err
-	}
-	defer s.quorum.Close()
-	if err := s.start(ctx, "producer", "produce", "--rate", "60", "--late", "0.2", "--late-by", "1500ms"); err != nil {
-		return err
-	}
-	s.printf("the legacy application writes 60 events a second, one in five late")
-	work := []string{"work", "--lease", demoLease.String(), "--stall", "1s", "--claim-after", "2s"}
-	// The first worker to start leads first, and will hang.
-	if err := s.start(ctx, "worker-1", append(work, "--stall-after", "3s")...); err != nil {
-		return err
-	}
-	first, err := s.leaderAfter(ctx, 0)
+	defer redis.Close()
+	c, err := newCrew(out, dir, filepath.Join(dir, "legacy.db"), "redis://"+redis.Addr())
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"worker-2", "worker-3"} {
-		if err := s.start(ctx, name, work...); err != nil {
-			return err
-		}
+	defer c.close()
+	if err := errors.Join(c.play(ctx), ctx.Err()); err != nil {
+		return fmt.Errorf("%w\nthe workers' logs are in %s", err, dir)
 	}
-	s.printf("in 3 s its polling hangs; its process lives on, and could renew")
-	second, err := s.leaderAfter(ctx, first.Token)
+	return os.RemoveAll(dir)
+}
+
+func (c *crew) play(ctx context.Context) error {
+	c.printf("three workers; the legacy application writes 60 events a second, some late")
+	err := errors.Join(c.start("shop", "produce", "--rate", "60"), c.worker("worker-1", "--hang-after", "3s"))
+	if err != nil {
+		return err
+	}
+	first, err := c.leaderAfter(ctx, 0)
+	if err != nil {
+		return err
+	}
+	c.printf("in 3 s its polling hangs; its process lives on, and could renew for ever")
+	if err := errors.Join(c.worker("worker-2"), c.worker("worker-3")); err != nil {
+		return err
+	}
+	second, err := c.leaderAfter(ctx, first.Token)
 	if err != nil {
 		return err
 	}
 	cli.Pause(ctx, 2*time.Second)
-	s.printf("%s is killed (-9): it releases nothing, so its lease must expire", second.Candidate)
-	s.children[second.Candidate].kill()
-	delete(s.children, second.Candidate)
-	if _, err := s.leaderAfter(ctx, second.Token); err != nil {
+	c.printf("%s is killed (-9): it releases nothing, so its lease must expire", second.Candidate)
+	if err := c.end(second.Candidate, syscall.SIGKILL); err != nil {
+		return err
+	}
+	if _, err := c.leaderAfter(ctx, second.Token); err != nil {
 		return err
 	}
 	cli.Pause(ctx, 2*time.Second)
-	if err := s.died(); err != nil {
-		return err
-	}
-	s.children["producer"].end()
-	delete(s.children, "producer")
-	s.printf("the legacy application stops; is everything handled, and once?")
-	return s.verify(ctx)
+	c.printf("the legacy application stops; is everything handled, and once?")
+	return c.verify(ctx)
 }
 
-// start runs this program again as a child.
-func (s *demoRun) start(ctx context.Context, name string, args ...string) error {
-	self, err := os.Executable()
+// crew runs this program as child processes, and observes the election from outside.
+type crew struct {
+	dir, db, redis string
+	quorum         *elector.Quorum
+	children       map[string]*exec.Cmd
+	out            io.Writer
+	began          time.Time
+}
+
+const demoLease = 2 * time.Second
+
+func newCrew(out io.Writer, dir, db, redis string) (*crew, error) {
+	quorum, err := elector.Open(redis)
+	return &crew{dir, db, redis, quorum, map[string]*exec.Cmd{}, out, time.Now()}, err
+}
+
+func (c *crew) close() {
+	for name := range c.children {
+		_ = c.end(name, syscall.SIGKILL)
+	}
+	c.quorum.Close()
+}
+
+func (c *crew) printf(format string, args ...any) {
+	fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (c *crew) worker(id string, more ...string) error {
+	return c.start(id, "work", append(more, "--id", id, "--lease", demoLease.String())...)
+}
+
+func (c *crew) start(name, command string, flags ...string) error {
+	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(s.dir, name+".log"))
-	if err != nil {
-		return err
-	}
-	args = append(args, "--exit-with-stdin", "--redis", s.redis, "--db", filepath.Join(s.dir, "legacy.db"), "--log-level", s.app.logLevel)
-	if args[0] == "work" {
-		args = append(args, "--id", name)
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, args...)
+	defer log.Close()
+	cmd := exec.Command(os.Args[0], append(flags, "--exit-with-stdin", "--db", c.db, "--redis", c.redis, command)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	alive, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, log.Close())
-	}
-	c := &child{cmd, alive, log, make(chan struct{})}
-	go func() {
-		defer close(c.done)
-		_ = cmd.Wait()
-	}()
-	s.children[name] = c
-	return nil
+	c.children[name] = cmd
+	return cmd.Start()
 }
 
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	<-c.done
-	_ = c.log.Close()
-}
-
-// end closes the pipe that keeps the child alive, and kills the child if it does not exit.
-func (c *child) end() {
-	_ = c.alive.Close()
-	select {
-	case <-c.done:
-	case <-time.After(10 * time.Second):
-		c.kill()
+// end ends a child by a signal. It returns an error if the child does not exit with 0 after SIGTERM.
+func (c *crew) end(name string, s syscall.Signal) error {
+	err := c.children[name].Process.Signal(s)
+	if exit := c.children[name].Wait(); s == syscall.SIGTERM && exit != nil {
+		err = fmt.Errorf("%s: %w", name, exit)
 	}
-	_ = c.log.Close() // a second Close, after a kill, is harmless
+	delete(c.children, name)
+	return err
 }
 
-func (s *demoRun) endAll() {
-	for _, c := range s.children {
-		c.end()
-	}
-}
-
-// died returns an error that names a child that has exited unexpectedly: without it the demo would
-// prove nothing.
-func (s *demoRun) died() error {
-	for name, c := range s.children {
-		select {
-		case <-c.done:
-			return fmt.Errorf("%s has ended by itself: %v", name, c.cmd.ProcessState)
-		default:
-		}
-	}
-	return nil
-}
-
-func (s *demoRun) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
-	began := time.Now()
-	el, err := s.quorum.Election(s.app.election)
+// leaderAfter waits for a leader with a newer token, for a minute.
+func (c *crew) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	e, err := c.quorum.Election(election)
 	if err != nil {
 		return elector.Leader{}, err
 	}
-	for ; ; cli.Pause(ctx, 10*time.Millisecond) {
-		st, err := el.Status(ctx)
-		if ctx.Err() != nil {
-			return elector.Leader{}, errors.New("no new leader in time")
-		}
+	for ; ctx.Err() == nil; cli.Pause(ctx, 10*time.Millisecond) {
+		st, err := e.Status(ctx)
 		if err == nil && st.Leader != nil && st.Leader.Token > token {
-			s.printf("%s leads with token %d (%.1f s)", st.Leader.Candidate, st.Leader.Token, time.Since(began).Seconds())
+			c.printf("%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 			return *st.Leader, nil
 		}
-		if err := s.died(); err != nil {
-			return elector.Leader{}, err
-		}
 	}
+	return elector.Leader{}, errors.New("no new leader in time")
 }
 
-func (s *demoRun) verify(ctx context.Context) error {
-	db, err := openDatabase(ctx, filepath.Join(s.dir, "legacy.db"))
+// verify ends the legacy application, and checks what was handled.
+func (c *crew) verify(ctx context.Context) error {
+	if err := c.end("shop", syscall.SIGTERM); err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	q, err := openQueue(s.redis)
-	if err != nil {
-		return err
-	}
-	defer q.close()
-	r, err := verifyWithin(ctx, db, q, time.Minute)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(s.app.stdout)
-	r.print(s.app.stdout)
-	if len(r.terms) < 3 {
-		return fmt.Errorf("%d workers have fed, want 3 in turn", len(r.terms))
-	}
-	return r.verdict(0)
-}
-
-func (s *demoRun) printf(format string, args ...any) {
-	fmt.Fprintf(s.app.stdout, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	return verify(ctx, db, c.redis, c.out)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,214 +10,165 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/health"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
-func TestFeed(t *testing.T) {
-	feedSuite(t, func(t *testing.T) string { return miniredis.RunT(t).Addr() })
-}
-func TestFeedReal(t *testing.T) {
-	feedSuite(t, func(t *testing.T) string { return servertest.Redis(t).Addr() })
-}
-
-func feedSuite(t *testing.T, server func(*testing.T) string) {
-	for name, test := range map[string]func(t *testing.T, a, b *feeder){
-		"an old leader resumes in the middle of a batch": testResumes,
-		"a request is repeated, and overtaken":           testOvertaken,
-		"rows commit late":                               testLate,
-		"the queue comes and goes":                       testQueueLost,
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "a b?.db"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { db.Close() })
-			addr := server(t)
-			test(t, newFeeder(t, db, addr, "a"), newFeeder(t, db, addr, "b"))
-		})
-	}
-}
-
-func newFeeder(t testing.TB, db *database, addr, worker string) *feeder {
+// newFeeders returns the feeders of two workers on one database and one queue.
+func newFeeders(t *testing.T) (a, b *feeder) {
 	t.Helper()
-	q, err := openQueue("redis://" + addr)
+	db, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "a b?.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	q, err := openQueue("redis://" + miniredis.RunT(t).Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(q.close)
-	return &feeder{db: db, queue: q, beat: health.NewHeartbeat(time.Second), log: slog.New(slog.DiscardHandler), worker: worker,
-		interval: time.Millisecond, batch: 3, late: time.Minute}
+	a = &feeder{db: db, queue: q, beat: health.NewHeartbeat(time.Second), log: slog.New(slog.DiscardHandler), late: time.Minute}
+	other := *a
+	return a, &other
 }
 
-func insert(t *testing.T, db *database, ids ...int64) {
+func (f *feeder) insert(t *testing.T, ids ...int64) {
 	t.Helper()
 	for _, id := range ids {
-		if _, err := db.ExecContext(t.Context(), "INSERT INTO events (id, type, payload) VALUES ($1, 'order', '{}')", id); err != nil {
+		if _, err := f.db.ExecContext(t.Context(), "INSERT INTO events (id, type, payload) VALUES ($1, 'order', '{}')", id); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// wantQueue is the ids in the queue, in order.
-func wantQueue(t *testing.T, f *feeder, want string) {
+// poll feeds what is in the table.
+func (f *feeder) poll(t *testing.T, token uint64, n int, p *position) *position {
+	t.Helper()
+	p, _, err := f.step(t.Context(), token, n, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// queued returns the ids in the queue, in order.
+func (f *feeder) queued(t *testing.T) string {
 	t.Helper()
 	entries, err := f.queue.client.XRange(t.Context(), queueKey, "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.Values["id"].(string))
 	}
-	if got := strings.Join(ids, " "); err != nil || got != want {
-		t.Fatalf("the queue holds %q, %v; want %q", got, err, want)
-	}
+	return strings.Join(ids, " ")
 }
 
-// drain polls until nothing is left.
-func drain(t *testing.T, f *feeder, token uint64, p **position) {
+func (f *feeder) wantQueued(t *testing.T, want string) {
 	t.Helper()
-	for n := 1; ; n++ {
-		more, err := f.step(t.Context(), token, n+1000, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !more {
-			return
-		}
+	if got := f.queued(t); got != want {
+		t.Fatalf("the queue holds %q, want %q", got, want)
 	}
 }
 
-func testResumes(t *testing.T, a, b *feeder) {
-	insert(t, a.db, 1, 2, 3, 4)
+// batch is what a leader with this position has read and not fed yet.
+func (f *feeder) batch(t *testing.T, name string, p *position) (next *position, rows []event) {
+	t.Helper()
+	r, err := f.db.read(t.Context(), p.checkpoint, feedBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &position{p.checkpoint.after(r, f.late), name}, r.rows
+}
+
+func TestOldLeaderResumesInABatch(t *testing.T) {
+	a, b := newFeeders(t)
+	a.insert(t, 1, 2, 3, 4)
 	old, err := a.queue.load(t.Context(), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := a.db.read(t.Context(), old.checkpoint, a.batch)
-	if err != nil || len(read.rows) != 3 {
-		t.Fatalf("%+v, %v", read, err)
-	}
-	// Here the old leader stops, with three rows in its hands.
-	var p *position
-	if _, err := b.step(t.Context(), 6, 1, &p); err != nil {
-		t.Fatal(err)
-	}
+	next, rows := a.batch(t, "5/1", old) // here the old leader stops
+	b.poll(t, 6, 1, nil)
 	for range 2 {
-		err = a.queue.feed(t.Context(), 5, "a", "5/1", &old, old.checkpoint.after(read, a.late), read.rows)
-		if !errors.Is(err, fence.ErrStale) {
-			t.Fatalf("the old leader: %v, want ErrStale", err)
+		if err := a.queue.feed(t.Context(), 5, old, next, rows); !errors.Is(err, fence.ErrStale) {
+			t.Fatalf("the old leader feeds: %v, want ErrStale", err)
 		}
 	}
 	if _, err := a.queue.load(t.Context(), 5); !errors.Is(err, fence.ErrStale) {
 		t.Fatalf("the old leader loads: %v, want ErrStale", err)
 	}
-	drain(t, b, 6, &p)
-	wantQueue(t, b, "1 2 3 4")
+	b.wantQueued(t, "1 2 3 4")
 }
 
-func testOvertaken(t *testing.T, a, _ *feeder) {
-	insert(t, a.db, 1, 2)
-	var p *position
-	if _, err := a.step(t.Context(), 5, 1, &p); err != nil {
-		t.Fatal(err)
-	}
-	insert(t, a.db, 3, 4)
-	before := *p
-	read, err := a.db.read(t.Context(), before.checkpoint, a.batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	send := func(name string, p position) error {
-		return a.queue.feed(t.Context(), 5, "a", name, &p, p.checkpoint.after(read, a.late), read.rows)
-	}
-	// The answer to the first is lost, and it is sent again.
-	for range 2 {
-		if err := send("5/2", before); err != nil {
+func TestBatchIsRepeatedAndOvertaken(t *testing.T) {
+	a, _ := newFeeders(t)
+	a.insert(t, 1, 2)
+	p := a.poll(t, 5, 1, nil)
+	a.insert(t, 3, 4)
+	next, rows := a.batch(t, "5/2", p)
+	for range 2 { // the answer to the first is lost, and it is sent again
+		if err := a.queue.feed(t.Context(), 5, p, next, rows); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantQueue(t, a, "1 2 3 4")
 	// It was thought lost, the rows were sent in another batch, and then it arrives.
-	if err := send("5/3", before); !errors.Is(err, errMoved) {
+	next.batch = "5/3"
+	if err := a.queue.feed(t.Context(), 5, p, next, rows); !errors.Is(err, errMoved) {
 		t.Fatalf("another batch from the same place: %v, want errMoved", err)
 	}
-	wantQueue(t, a, "1 2 3 4")
+	a.wantQueued(t, "1 2 3 4")
 }
 
-func testLate(t *testing.T, a, b *feeder) {
-	insert(t, a.db, 2, 5, 9)
-	var p *position
-	drain(t, a, 5, &p)
-	insert(t, a.db, 1, 7, 10, 8, 3)
-	drain(t, a, 5, &p)
-	wantQueue(t, a, "2 5 9 1 3 7 8 10")
+func TestRowsCommitLate(t *testing.T) {
+	a, b := newFeeders(t)
+	a.insert(t, 2, 5, 9)
+	p := a.poll(t, 5, 1, nil)
+	a.insert(t, 1, 7, 10, 8, 3)
+	a.poll(t, 5, 2, p)
+	a.wantQueued(t, "2 5 9 1 3 7 8 10")
 	// The gaps are part of the checkpoint: the next leader knows them.
-	insert(t, a.db, 4)
-	var q *position
-	drain(t, b, 6, &q)
-	wantQueue(t, b, "2 5 9 1 3 7 8 10 4")
+	a.insert(t, 4)
+	p = b.poll(t, 6, 1, nil)
+	b.wantQueued(t, "2 5 9 1 3 7 8 10 4")
 	// Beyond the limit a gap is given up: this is what the limit costs.
-	b.late = time.Nanosecond
-	time.Sleep(5 * time.Millisecond)
-	drain(t, b, 6, &q)
-	drain(t, b, 6, &q)
-	if len(q.checkpoint.Gaps) != 0 {
-		t.Fatalf("gaps are left: %v", q.checkpoint.Gaps)
+	b.late = -time.Second
+	if p = b.poll(t, 6, 2, p); len(p.checkpoint.Gaps) != 0 {
+		t.Fatalf("gaps are left: %v", p.checkpoint.Gaps)
 	}
-	insert(t, a.db, 6)
-	drain(t, b, 6, &q)
-	wantQueue(t, b, "2 5 9 1 3 7 8 10 4")
+	a.insert(t, 6)
+	b.poll(t, 6, 3, p)
+	b.wantQueued(t, "2 5 9 1 3 7 8 10 4")
 }
 
-func testQueueLost(t *testing.T, a, _ *feeder) {
-	insert(t, a.db, 1)
-	var p *position
-	drain(t, a, 5, &p)
-	if err := a.queue.client.Set(t.Context(), checkpointKey, "not a checkpoint", 0).Err(); err != nil {
+// A consumer that gets an event in two entries records the double; the same entry again is none.
+func TestHandledTwice(t *testing.T) {
+	f, _ := newFeeders(t)
+	c := &consumer{db: f.db, queue: f.queue, log: f.log, worker: "a", claimAfter: time.Minute}
+	if err := f.queue.createGroup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	insert(t, a.db, 2)
-	if _, err := a.step(t.Context(), 5, 7, &p); err == nil {
-		t.Fatal("fed over a key of another type")
-	}
-	wantQueue(t, a, "1")
-}
-
-// More gaps than a statement takes parameters for, and a batch that ends among them.
-func TestReadManyGaps(t *testing.T) {
-	db, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "events.db"))
+	f.insert(t, 1, 2)
+	f.poll(t, 5, 1, nil)
+	entries, err := f.queue.client.XRange(t.Context(), queueKey, "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	var c checkpoint
-	if err := db.inTx(t.Context(), func(tx *sql.Tx) error {
-		for id := int64(1); id <= 1000; id += 2 {
-			c.Gaps = append(c.Gaps, gap{id, id, 0})
-			if _, err := tx.Exec("INSERT INTO events (id, type, payload) VALUES ($1, 'order', '{}')", id); err != nil {
-				return err
-			}
+	again := entries[1]
+	again.ID += "9"
+	for _, delivered := range [][]redis.XMessage{entries, entries, {entries[0], again}, entries} {
+		if err := c.handle(t.Context(), delivered); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
-	c.High = 1000
-	for _, batch := range []int{1, 99, 100, 101, 499, 500, 501} {
-		r, err := db.read(t.Context(), c, batch)
-		if err != nil || len(r.rows) != min(batch, 500) {
-			t.Fatalf("batch %d: %d rows, %v", batch, len(r.rows), err)
-		}
-		for i, row := range r.rows {
-			if row.ID != int64(2*i+1) {
-				t.Fatalf("batch %d: row %d has id %d", batch, i, row.ID)
-			}
-		}
-		if want := r.rows[len(r.rows)-1].ID; batch <= 500 && r.gapsTo != want || batch > 500 && r.gapsTo != allGaps {
-			t.Fatalf("batch %d: gaps read to %d", batch, r.gapsTo)
-		}
+	var out strings.Builder
+	err = verify(t.Context(), f.db, "redis://"+f.queue.client.Options().Addr, &out)
+	if err == nil || out.String() != "2 events, fed by 1 leaders; lost: 0, queued twice: 1\n" {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
 
@@ -244,7 +194,7 @@ func gapsAreLookedUp(t *testing.T, where, explain, want, bad string) {
 	if _, err := db.ExecContext(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)
 	}
-	for _, gaps := range []int{1, 10, gapsPerQuery} {
+	for _, gaps := range []int{1, 10, maxGaps + feedBatch} {
 		args := make([]any, 2*gaps)
 		for i := range args {
 			args[i] = int64(i / 2 * 100)

@@ -4,52 +4,80 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-
-// execute is main without os.Exit: it returns the exit code.
-func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "poller: %s\n", strings.ReplaceAll(err.Error(), "\n", "\npoller: "))
-		return 1
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "poller:", err)
+		os.Exit(1)
 	}
-	return 0
 }
 
-func newRoot(a *app) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "poller",
-		Short: "One elected worker feeds the queue from a table; all workers consume it",
-		Long: `One elected worker feeds the queue from a legacy table; all workers consume it.
-Without a command: all of it in one go, on an embedded Redis and SQLite.`,
-		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+const usage = "poller [FLAGS] [work | produce | verify]: one elected worker feeds the queue from a table; all workers consume it.\nWithout a command: all of it in one go, on an embedded Redis and SQLite."
+
+// run is the program without its process.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var w worker
+	var redis []string
+	f := flag.NewFlagSet(usage, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5; the first holds the queue\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)", func(url string) error {
+		redis = append(redis, url)
+		return nil
+	})
+	path := f.String("db", cmp.Or(os.Getenv("POLLER_DB"), "poller.db"), "the legacy database: an SQLite file, or postgres://... (env POLLER_DB)")
+	f.StringVar(&w.id, "id", "", "work: this worker's name (default: host name and process id)")
+	f.StringVar(&w.http, "http", "127.0.0.1:0", "work: where to serve /live and /ready (port 0: a free one)")
+	f.DurationVar(&w.lease, "lease", 5*time.Second, "work: a leader that dies is replaced after it; the same for all workers")
+	f.DurationVar(&w.late, "late", 30*time.Second, "work: how late a row with a lower id may commit and still be fed")
+	f.DurationVar(&w.hangAfter, "hang-after", 0, "work: hang when leading for so long, to see the takeover (0: don't)")
+	rate := f.Int("rate", 50, "produce: events per second")
+	child := f.Bool("exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
+	if err := f.Parse(args); err != nil {
+		return err
 	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	f := root.PersistentFlags()
-	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis of the election; repeat it for a quorum of 3 or 5\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)")
-	f.StringVar(&a.queue, "queue", os.Getenv("POLLER_QUEUE"), "`URL` of the Redis that holds the queue (env POLLER_QUEUE; default: the first of --redis)")
-	f.StringVar(&a.db, "db", os.Getenv("POLLER_DB"), "the legacy database: an SQLite file, or postgres://... (env POLLER_DB; default poller.db)")
-	f.StringVar(&a.election, "election", "poller", "the election's name")
-	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
-	_ = f.MarkHidden("exit-with-stdin") // fails only for unknown flags
-	root.AddCommand(a.workCommand(), a.produceCommand(), a.verifyCommand(), healthyCommand())
-	return root
+	log, err := cli.Logger(stderr, "info")
+	if err != nil {
+		return err
+	}
+	if *child {
+		ctx = cli.WhileOpen(ctx, stdin)
+	}
+	if f.NArg() == 0 {
+		return demo(ctx, stdout)
+	}
+	if f.NArg() > 1 {
+		return errors.New(usage)
+	}
+	db, err := openDatabase(ctx, *path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	urls := cli.RedisURLs(redis)
+	switch f.Arg(0) {
+	case "work":
+		w.db, w.log = db, log
+		return w.run(ctx, urls)
+	case "produce":
+		return db.produce(ctx, log, *rate)
+	case "verify":
+		return verify(ctx, db, urls[0], stdout)
+	default:
+		return errors.New(usage)
+	}
 }

@@ -1,13 +1,20 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // asPoller makes the test binary stand in for the program in child processes.
@@ -23,31 +30,108 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// run is the program without its process.
-func run(t *testing.T, args ...string) (code int, out, logs string) {
+// program runs the program without its process.
+func program(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	code = execute(context.Background(), args, strings.NewReader(""), &stdout, &stderr)
-	return code, stdout.String(), stderr.String()
+	err = run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	return stdout.String() + stderr.String(), err
 }
 
 // All of it in one go, with no server at all.
 func TestDemo(t *testing.T) {
-	code, out, logs := run(t)
-	if code != 0 || !strings.Contains(out, "worker-1") || !strings.Contains(out, "queued twice") {
-		t.Fatalf("exit code %d\n%s\n%s", code, out, logs)
+	out, err := program(t)
+	if err != nil || !strings.Contains(out, "fed by 3 leaders; lost: 0, queued twice: 0") {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-func TestBadFlags(t *testing.T) {
+// On real servers the leader is suspended and resumed, the queue's Redis restarts, and the leader
+// is killed, each in the middle of whatever it does.
+func TestRealFaults(t *testing.T) {
+	server := servertest.Redis(t, servertest.AOF...)
+	c, err := newCrew(t.Output(), t.TempDir(), servertest.Postgres(t), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(c.start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
+	first, err := c.leaderAfter(t.Context(), 0)
+	do(err, c.children[first.Candidate].Process.Signal(syscall.SIGSTOP))
+	second, err := c.leaderAfter(t.Context(), first.Token)
+	do(err, c.children[first.Candidate].Process.Signal(syscall.SIGCONT))
+	server.Restart(t)
+	do(c.end(second.Candidate, syscall.SIGKILL))
+	_, err = c.leaderAfter(t.Context(), second.Token)
+	do(err, c.verify(t.Context()))
+	for name := range c.children {
+		do(c.end(name, syscall.SIGTERM))
+	}
+}
+
+func TestErrorsNameNoPassword(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, args := range [][]string{
-		{"nonsense"}, {"work", "--batch", "0"}, {"work", "--stall-after", "-1s"}, {"produce", "--rate", "0"}, {"produce", "--late", "2"},
-		{"verify", "--log-level", "loud"}, {"verify", "--queue", "http://user:secret@host"}, {"verify", "--redis", "redis://u:secret@127.0.0.1:1/x"},
-		{"work", "--redis", "redis://a:secret@127.0.0.1:1", "--redis", "redis://b:secret@127.0.0.1:2"},
+		{"--redis", "redis://u:secret@127.0.0.1:1/x", "verify"}, {"--redis", "redis://a:secret@127.0.0.1:1/x", "work"},
 	} {
-		if code, out, logs := run(t, args...); code == 0 || !strings.Contains(logs, "poller: ") || strings.Contains(out+logs, "secret") {
-			t.Errorf("%q: exit code %d\n%s%s", args, code, out, logs)
+		if out, err := program(t, args...); err == nil || strings.Contains(out+err.Error(), "secret") {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// The demo's processes start together, on a file that none of them has made yet.
+func TestSQLiteIsMadeOnceByMany(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 100 {
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				db, err := openDatabase(t.Context(), filepath.Join(dir, strconv.Itoa(i)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				db.Close()
+			})
+		}
+		all.Wait()
+	}
+}
+
+// docker-compose.yml has three nodes and three workers, and its commands are ones that this program has.
+func TestCompose(t *testing.T) {
+	raw, err := os.ReadFile("../../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Image       string
+			Command     []string
+			Environment map[string]string
+			Deploy      struct{ Replicas int }
+		}
+	}
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	workers := file.Services["worker"]
+	if n := strings.Count(workers.Environment["MANDATE_REDIS"], "redis://"); n != 3 || workers.Deploy.Replicas != 3 {
+		t.Errorf("%d nodes, %d workers: want 3 and 3", n, workers.Deploy.Replicas)
+	}
+	t.Setenv("POLLER_DB", "postgres://127.0.0.1:1/x?connect_timeout=1")
+	for name, command := range map[string]string{"worker": "work", "producer": "produce"} {
+		args := file.Services[name].Command
+		out, err := program(t, args...)
+		if args[len(args)-1] != command || err == nil || !strings.HasPrefix(err.Error(), "the database:") {
+			t.Errorf("%s: %q: %v\n%s", name, args, err, out)
 		}
 	}
 }

@@ -19,8 +19,7 @@ import (
 const (
 	queueKey      = "{poller}:queue"
 	checkpointKey = "{poller}:checkpoint"
-	termsKey      = "{poller}:terms" // the handovers seen
-	markKey       = "{poller}:mark"  // the newest token that has fed
+	markKey       = "{poller}:mark" // the newest token that has fed
 	group         = "workers"
 )
 
@@ -44,54 +43,33 @@ func openQueue(url string) (*queue, error) {
 	return &queue{client, guard}, nil
 }
 
+func (q *queue) close() { _ = q.client.Close() }
+
 //go:embed feed.lua
 var feedLua string
 
 var (
 	feedScript = fence.NewScript(feedLua)
-	feedKeys   = []string{queueKey, checkpointKey, termsKey}
 	// loadScript runs under the guard, too: once it has answered, no older leader can move the
 	// checkpoint any more, so the checkpoint that it returns is current.
-	loadScript = fence.NewScript(`
-		local t = redis.call('TIME')
-		local got = redis.call('HMGET', KEYS[1], 'batch', 'state')
-		return {got[1] or '', got[2] or '', t[1] * 1000 + math.floor(t[2] / 1000)}`)
+	loadScript = fence.NewScript(`return {redis.call('HGET', KEYS[1], 'batch') or '', redis.call('HGET', KEYS[1], 'state') or '{}'}`)
 )
 
 // position is the state of a leader's feeding.
 type position struct {
 	checkpoint checkpoint
 	batch      string // the name of the last batch
-	clock      clock
 }
 
-// clock estimates the time of the queue's server between two of its answers. Leaders run on
-// different machines, so the ages of gaps are measured by this one clock.
-type clock struct{ theirs, ours time.Time }
-
-func clockAt(ms int64) clock        { return clock{time.UnixMilli(ms), time.Now()} }
-func (c clock) now() time.Time      { return c.theirs.Add(time.Since(c.ours)) }
-func (q *queue) close()             { _ = q.client.Close() }
-func unexpected(answer []any) error { return fmt.Errorf("the queue's script answered %v", answer) }
-
 // load begins a term: from then on the queue refuses all older tokens.
-func (q *queue) load(ctx context.Context, token uint64) (position, error) {
-	answer, err := q.fence.Run(ctx, token, loadScript, []string{checkpointKey}).Slice()
+func (q *queue) load(ctx context.Context, token uint64) (*position, error) {
+	answer, err := q.fence.Run(ctx, token, loadScript, []string{checkpointKey}).StringSlice()
 	if err != nil {
-		return position{}, err
+		return nil, err
 	}
-	if len(answer) != 3 {
-		return position{}, unexpected(answer)
-	}
-	var p position
-	p.batch, _ = answer[0].(string)
-	state, _ := answer[1].(string)
-	now, _ := answer[2].(int64)
-	p.clock = clockAt(now)
-	if state != "" {
-		if err := json.Unmarshal([]byte(state), &p.checkpoint); err != nil {
-			return position{}, fmt.Errorf("the checkpoint in %s: %w", checkpointKey, err)
-		}
+	p := &position{batch: answer[0]}
+	if err := json.Unmarshal([]byte(answer[1]), &p.checkpoint); err != nil {
+		return nil, fmt.Errorf("the checkpoint in %s: %w", checkpointKey, err)
 	}
 	return p, nil
 }
@@ -100,43 +78,22 @@ func (q *queue) load(ctx context.Context, token uint64) (position, error) {
 // again.
 var errMoved = errors.New("the checkpoint has moved")
 
-// feed adds events to the queue and moves the checkpoint. It changes p only if it succeeds; if the
-// outcome is unknown, load returns the current position.
-func (q *queue) feed(ctx context.Context, token uint64, worker, name string, p *position, next checkpoint, events []event) error {
-	args, err := feedArgs(token, worker, name, p, next, events)
+// feed adds events to the queue and moves the checkpoint from p to next. If the outcome is unknown,
+// load returns the current position.
+func (q *queue) feed(ctx context.Context, token uint64, p, next *position, events []event) error {
+	state, err := json.Marshal(next.checkpoint)
 	if err != nil {
 		return err
 	}
-	answer, err := q.fence.Run(ctx, token, feedScript, feedKeys, args...).Slice()
-	if err != nil {
-		return err
-	}
-	if len(answer) != 2 {
-		return unexpected(answer)
-	}
-	if answer[0] == "moved" {
-		return errMoved
-	}
-	now, _ := answer[1].(int64)
-	p.checkpoint, p.batch, p.clock = next, name, clockAt(now)
-	return nil
-}
-
-func feedArgs(token uint64, worker, name string, p *position, next checkpoint, events []event) ([]any, error) {
-	state := ""
-	if len(events) > 0 || len(next.Gaps) != len(p.checkpoint.Gaps) {
-		b, err := json.Marshal(next)
-		if err != nil {
-			return nil, err
-		}
-		state = string(b)
-	}
-	args := make([]any, 0, 5+3*len(events))
-	args = append(args, name, p.batch, token, worker, state)
+	args := []any{next.batch, p.batch, token, string(state)}
 	for _, e := range events {
 		args = append(args, e.ID, e.Type, e.Payload)
 	}
-	return args, nil
+	answer, err := q.fence.Run(ctx, token, feedScript, []string{queueKey, checkpointKey}, args...).Text()
+	if err == nil && answer != "fed" {
+		err = errMoved
+	}
+	return err
 }
 
 // writable returns a probe that checks whether this worker can write to the queue's Redis.
