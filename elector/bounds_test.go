@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -34,12 +33,8 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 			_, err := electionOf(q, "orders").History(ctx, 10)
 			return err
 		}},
-		"Timeline": {3 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := electionOf(q, "orders").Timeline(ctx, 10, time.Time{})
-			return err
-		}},
-		"Timeline of many": {5 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Timeline(ctx, slices.Repeat([]string{"orders"}, 300), 10, time.Time{})
+		"Pauses": {1500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := electionOf(q, "orders").Pauses(ctx)
 			return err
 		}},
 		"Elections": {1500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {

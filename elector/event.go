@@ -28,7 +28,7 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// Operator actions are recorded in the history, and returned as pauses (Timeline).
+// Operator actions are recorded in the history, and returned by Pauses.
 const (
 	eventPaused  EventKind = "paused"  // no new leader is wanted
 	eventResumed EventKind = "resumed" // the pause has been ended
@@ -58,13 +58,10 @@ type Event struct {
 	Time        time.Time `json:"time"`             // by the clock of its reporter
 
 	// In the history only. Held, on Released: for how long the lease covered the work, until the
-	// work had returned or the lease ended. Late: how much time passed from then until this
-	// report; on an Elected that a node recorded later, from the begin of the term until this
-	// report. Both are measured by the clock that Term.Valid reads; zero: not known.
+	// work had returned or the lease ended, by the clock that Term.Valid reads; zero: not known.
 	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
 	// leader had seen the lease of the previous one; zero: it had not seen it.
 	Held   time.Duration `json:"-"`
-	Late   time.Duration `json:"-"`
 	Vacant time.Duration `json:"-"`
 
 	// On operator actions, in the history only: who acted, and for how long a pause is.

@@ -28,22 +28,6 @@ func TestEventRoundTrip(t *testing.T) {
 	}
 }
 
-// A report has its times in the text that was made of its event once, as if it had been made of all.
-func TestReportOfAnEvent(t *testing.T) {
-	ev := sampleEvent()
-	ev.Vacant = 1500 * time.Microsecond
-	r := &report{ev: ev}
-	for _, d := range []struct{ held, late time.Duration }{
-		{}, {held: time.Hour}, {late: time.Nanosecond}, {time.Hour + 234567*time.Nanosecond, 1500 * time.Microsecond}, {maxHeld, maxHeld}, {},
-	} {
-		want := ev
-		want.Held, want.Late = d.held.Truncate(time.Microsecond), d.late.Truncate(time.Microsecond)
-		if got, err := parseEvent(string(r.at(d.held, d.late))); err != nil || got != want {
-			t.Errorf("held for %v, late by %v: %+v, %v", d.held, d.late, got, err)
-		}
-	}
-}
-
 func TestEventDetailIsBounded(t *testing.T) {
 	for name, detail := range map[string]string{
 		"long":           strings.Repeat("x", 1<<20),

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Whoever has access to Redis can write to the channels and to the history.
@@ -18,13 +16,7 @@ func FuzzHistory(f *testing.F) {
 	f.Add("{}\n\nnull", `{"v":1,"kind":"released","election":"orders","token":3,"time":"0001-01-01T00:00:00Z"}`, uint64(5))
 	f.Fuzz(func(t *testing.T, a, b string, fence uint64) {
 		st := Status{Election: "orders", Nodes: []NodeStatus{{Fence: fence}}, Leader: &Leader{Token: 7}}
-		entries := func(lines string) (all []registry.Entry) {
-			for i, s := range strings.Split(lines, "\n") {
-				all = append(all, registry.Entry{At: time.UnixMilli(int64(i)), Event: s})
-			}
-			return all
-		}
-		records := recordsOf(eventsOf([][]registry.Entry{entries(a), entries(b)}, st, nil), st.Leader, time.Now())
+		records := recordsOf(eventsOf([][]string{strings.Split(a, "\n"), strings.Split(b, "\n")}, st), st.Leader, time.Now())
 		for i, r := range records {
 			if fence > 0 && r.Token > fence {
 				t.Fatalf("a term that no node has granted: %+v", r)

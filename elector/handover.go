@@ -183,7 +183,7 @@ func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
 	var released, elected time.Time
 	for _, entries := range byNode {
 		for _, entry := range entries {
-			ev, err := parseEvent(entry.Event)
+			ev, err := parseEvent(entry)
 			switch {
 			case err != nil || ev.Election != el.name:
 			case ev.Kind == EventReleased && idOf(ev).leads(&h.From) && released.IsZero():

@@ -23,20 +23,6 @@ type TermRecord struct {
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
 
-	// Overlaps are the tokens of other terms that were valid at the same time as this one, for
-	// more than 1 s: two candidates led at once. That must never happen; candidates with different
-	// lists of nodes are the likely cause.
-	//
-	// An overlap follows from when a node received the reports of both terms, by the node's clock,
-	// and from how long the earlier term was valid, as its leader reported. So a term overlaps
-	// with none if its leader was paused, or its work outran the lease, and the leader reported
-	// the end later. A term that began more than 1 s after the sitting leader's overlaps with it,
-	// because the sitting leader has held a majority of the locks since.
-	//
-	// Not noticed are overlaps of terms of which no node received both reports, of terms whose
-	// earlier leader vanished, and of versions that did not report for how long they led.
-	Overlaps []uint64 `json:"overlaps,omitempty"`
-
 	// Lasted is how long the term lasted, or has lasted so far. The term of a leader that was
 	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
 	// end of the term to the begin of the next one. It compares the clocks of two machines, so it
@@ -56,18 +42,31 @@ type TermRecord struct {
 	vacant time.Duration // for how long at most there was no leader before this term; zero: not known
 }
 
-// Began returns when the term began, or when it ended if the begin was trimmed. It is the term's
-// place in a time line.
-func (r TermRecord) Began() time.Time { return cmp.Or(r.From, r.Until) }
-
 // maxRecords is how many terms the history of an election holds at most: about 1000
 // events, two per term.
 const maxRecords = 500
 
+// termID identifies a term. The token is not enough: candidates with different lists of nodes
+// can be granted the same one.
+type termID struct {
+	token                  uint64
+	candidate, incarnation string
+}
+
+func idOf(ev Event) termID { return termID{ev.Token, ev.Candidate, ev.Incarnation} }
+
+// leads reports whether this is the leader's term. The incarnations count only if both are known.
+func (id termID) leads(l *Leader) bool {
+	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && l.sameLife(Event{Incarnation: id.incarnation})
+}
+
+func compareIDs(a, b termID) int {
+	return cmp.Or(cmp.Compare(a.token, b.token), cmp.Compare(a.candidate, b.candidate), cmp.Compare(a.incarnation, b.incarnation))
+}
+
 // History returns the last n terms of the election, newest first, merged from all nodes. n is
-// limited to 1 to 500. History queries each node twice, a third time where many pauses are newer
-// than these terms, and once more where a term seems to overlap with the sitting leader's. It waits
-// for each node at most 1.5 s each time (or until ctx ends).
+// limited to 1 to 500. History queries each node twice, and a third time where many pauses are newer
+// than these terms. It waits for each node at most 1.5 s each time (or until ctx ends).
 //
 // The error is ErrUnreachable, with each node's NodeError, when no majority returned its history,
 // or who leads; History then returns what the other nodes have. While it is not known who leads,
@@ -77,107 +76,64 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 		return nil, err
 	}
 	n = min(max(n, 1), maxRecords)
-	past, err := el.past(ctx, entriesOf(n), n, time.Time{})
-	return past.terms[:min(n, len(past.terms))], err
-}
-
-// entriesOf returns how many entries of a history stream to read for n terms: those of n+1 terms,
-// and the end of a still older one. The entries that are cut off must not make a leader look as if
-// it had vanished.
-func entriesOf(n int) int { return 2*n + 2 }
-
-// past is what the history of an election and its nodes show.
-type past struct {
-	status Status
-	known  bool // it is known who leads
-	terms  []TermRecord
-	pauses []PauseRecord
-}
-
-// covers reports whether enough was read: the last n terms with their begins, or, unless since is
-// zero, all terms since then and the one before. It may not be enough, because any number of
-// pauses stands in the same stream as the terms.
-func (p past) covers(n int, since time.Time) bool {
-	if len(p.terms) >= n && !slices.ContainsFunc(p.terms[:n], func(r TermRecord) bool { return r.From.IsZero() }) {
-		return true
-	}
-	return !since.IsZero() && slices.ContainsFunc(p.terms, func(r TermRecord) bool { return r.Began().Before(since) })
-}
-
-// past reads up to that many entries of each node's history, and all of them if these cover
-// neither the last n terms nor those since a moment.
-func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (past, error) {
 	st, lookErr := el.look(ctx)
+	// The entries of n+1 terms, and the end of a still older one: those that are cut off must not
+	// make a leader look as if it had vanished.
+	entries := 2*n + 2
 	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, int64(entries), statusTimeout)
-	cut := slices.ContainsFunc(byNode, func(node []registry.Entry) bool { return len(node) >= entries })
-	if cut && !pastOf(st, lookErr == nil, byNode, nil, time.Now()).covers(n, since) {
+	terms := termsOf(byNode, st, lookErr == nil, time.Now())
+	cut := slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
+	if cut && !cover(terms, n) {
 		all, allErrs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
 		for i, err := range allErrs {
 			if err == nil {
 				byNode[i], errs[i] = all[i], nil
 			}
 		}
+		terms = termsOf(byNode, st, lookErr == nil, time.Now())
 	}
-	p := pastOf(st, lookErr == nil, byNode, el.overlaps(ctx, st, byNode), time.Now())
+	terms = terms[:min(n, len(terms))]
 	if answersOf(errs) < el.nodes.Majority() {
-		return p, noMajority(el.nodes, errs)
+		return terms, noMajority(el.nodes, errs)
 	}
-	return p, lookErr
+	return terms, lookErr
 }
 
-// pastOf merges what all nodes have recorded. known: it is known who leads. found holds the
-// overlapping terms.
-func pastOf(st Status, known bool, byNode [][]registry.Entry, found map[termID][]uint64, now time.Time) past {
-	events := eventsOf(byNode, st, found)
-	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now)}
-	for i := range p.terms {
-		p.terms[i].Overlaps = found[p.terms[i].id]
-	}
-	if !known && len(p.terms) > 0 && p.terms[0].Reason == ReasonVanished {
-		p.terms[0].Reason, p.terms[0].MaxLasted = "", 0 // the term may be the sitting leader's
-	}
-	return p
+// cover reports whether enough was read: the last n terms with their begins. It may not be enough,
+// because any number of pauses stands in the same stream as the terms.
+func cover(terms []TermRecord, n int) bool {
+	return len(terms) >= n && !slices.ContainsFunc(terms[:n], func(r TermRecord) bool { return r.From.IsZero() })
 }
 
-// overlaps finds the terms that overlap. Overlaps with the sitting leader's term count only if that
-// leader still leads: another one may have replaced it while the history was read.
-func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]registry.Entry) map[termID][]uint64 {
-	received, released := receiptsOf(byNode, st.Election)
-	holder := holderOf(received, released, st.Leader)
-	found := overlaps(released, received, holder)
-	if holder == nil || len(found[*holder]) == 0 {
-		return found
+// Pauses returns all pauses of the election that the nodes have recorded, newest first. It queries
+// each node once, and waits for it at most 1.5 s (or until ctx ends). The error is ErrUnreachable,
+// with each node's NodeError, when no majority answered; Pauses then returns what the other nodes
+// have.
+func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
+	if err := checkOpen(el.nodes); err != nil {
+		return nil, err
 	}
-	again, err := el.look(ctx)
-	if err != nil || again.Leader == nil || again.Leader.Token != st.Leader.Token || again.Leader.Incarnation != st.Leader.Incarnation {
-		return overlaps(released, received, nil)
+	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
+	pauses := pausesOf(eventsOf(byNode, Status{Election: el.name}), time.Now())
+	if answersOf(errs) < el.nodes.Majority() {
+		return pauses, noMajority(el.nodes, errs)
 	}
-	return found
+	return pauses, nil
 }
 
-// holderOf returns the sitting leader's term, or nil when no node received the report of its begin.
-func holderOf(received []map[termID]receipt, released map[termID]Event, leader *Leader) *termID {
-	if leader == nil {
-		return nil
+// termsOf merges the terms that all nodes have recorded. known: it is known who leads.
+func termsOf(byNode [][]string, st Status, known bool, now time.Time) []TermRecord {
+	terms := recordsOf(eventsOf(byNode, st), st.Leader, now)
+	if !known && len(terms) > 0 && terms[0].Reason == ReasonVanished {
+		terms[0].Reason, terms[0].MaxLasted = "", 0 // the term may be the sitting leader's
 	}
-	for _, node := range received {
-		for id, r := range node {
-			if _, ended := released[id]; !ended && !r.elected.IsZero() && id.leads(leader) {
-				return &id
-			}
-		}
-	}
-	return nil
+	return terms
 }
 
 // eventsOf merges the nodes' entries, each event once. It skips events with a token above every
-// counter: they were forged, or are left from before the counters were lost. But it keeps those of
-// terms that overlap: their leaders may vote with other nodes.
-func eventsOf(byNode [][]registry.Entry, st Status, overlap map[termID][]uint64) []Event {
-	var highest uint64
-	for _, n := range st.Nodes {
-		highest = max(highest, n.Fence)
-	}
+// counter that is known: they were forged, or are left from before the counters were lost.
+func eventsOf(byNode [][]string, st Status) []Event {
+	highest := st.highest()
 	type word struct {
 		kind EventKind
 		term termID
@@ -187,8 +143,8 @@ func eventsOf(byNode [][]registry.Entry, st Status, overlap map[termID][]uint64)
 	var events []Event
 	for _, entries := range byNode {
 		for _, entry := range entries {
-			ev, err := parseEvent(entry.Event)
-			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest && overlap[idOf(ev)] == nil {
+			ev, err := parseEvent(entry)
+			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest {
 				continue
 			}
 			once := word{kind: ev.Kind, term: idOf(ev)}
@@ -234,8 +190,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		case t.Until.IsZero():
 			t.Reason = ReasonVanished
 		case !t.From.IsZero():
-			end, _ := t.end(0) // of the lease, if the leader was suspended
-			t.Lasted = end.Sub(t.From)
+			t.Lasted = t.end().Sub(t.From)
 		}
 		records = append(records, *t)
 	}
@@ -245,7 +200,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		switch {
 		case i == 0:
 			r.bound(now, 0)
-			r.MaxGap = 0 // see Vacancy
+			r.MaxGap = 0 // there is no next term
 		case !records[i-1].From.IsZero() && !r.Until.IsZero():
 			r.Gap = records[i-1].From.Sub(r.Until)
 		case !records[i-1].From.IsZero():
@@ -255,19 +210,12 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 	return records
 }
 
-// end returns when a term had ended at the earliest, and whether that is exact. gap is the upper
-// bound of the time without a leader after it; 0: not known.
-func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
-	switch {
-	case !r.Until.IsZero() && r.held > 0 && !r.From.IsZero() && r.From.Add(r.held).Before(r.Until):
-		return r.From.Add(r.held), true // the leader outlived its lease, and reported the end later
-	case !r.Until.IsZero():
-		return r.Until, true
-	case gap > 0 && r.MaxLasted > gap:
-		return r.From.Add(r.MaxLasted - gap), false
-	default:
-		return r.From, false
+// end returns when a term had ended whose end was reported.
+func (r TermRecord) end() time.Time {
+	if end := r.From.Add(r.held); r.held > 0 && !r.From.IsZero() && end.Before(r.Until) {
+		return end // the leader outlived its lease, and reported the end later
 	}
+	return r.Until
 }
 
 // bound sets MaxLasted and MaxGap of a term whose end was not reported. next is when the next term

@@ -2,10 +2,9 @@ package elector
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 func TestRecordsOf(t *testing.T) {
@@ -13,9 +12,9 @@ func TestRecordsOf(t *testing.T) {
 	event := func(kind EventKind, token uint64, who string, after time.Duration, reason Reason) Event {
 		return Event{Version: 1, Kind: kind, Election: "e", Candidate: who, Token: token, Time: at.Add(after), Reason: reason}
 	}
-	text := func(evs ...Event) (all []registry.Entry) {
+	text := func(evs ...Event) (all []string) {
 		for _, ev := range evs {
-			all = append(all, registry.Entry{At: ev.Time, Event: string(ev.encode())})
+			all = append(all, string(ev.encode()))
 		}
 		return all
 	}
@@ -31,7 +30,7 @@ func TestRecordsOf(t *testing.T) {
 		{Version: 1, Kind: EventElected, Election: "other", Token: 5, Time: at},
 	}
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
-	got := recordsOf(eventsOf([][]registry.Entry{text(first...), append(text(second...), registry.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))
+	got := recordsOf(eventsOf([][]string{text(first...), append(text(second...), "not json")}, st), st.Leader, at.Add(21*time.Second))
 	want := []TermRecord{
 		{Election: "e", Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
 		{Election: "e", Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished, MaxLasted: 14 * time.Second, MaxGap: 14 * time.Second},
@@ -40,6 +39,68 @@ func TestRecordsOf(t *testing.T) {
 	}
 	if g, w := asJSON(t, got), asJSON(t, want); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
+// How long a term lasted, and how long there was no leader after it: exact where an end was
+// reported, a bound where it was not.
+func TestTimeBetweenTerms(t *testing.T) {
+	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	const s = time.Second
+	elected := func(token uint64, after, vacant time.Duration) Event {
+		return Event{Version: 1, Kind: EventElected, Election: "e", Token: token, Time: at.Add(after), Vacant: vacant}
+	}
+	released := func(after, held time.Duration) Event {
+		return Event{Version: 1, Kind: EventReleased, Election: "e", Token: 1, Time: at.Add(after), Held: held, Reason: ReasonResigned}
+	}
+	for name, c := range map[string]struct {
+		events      []Event
+		lasted, gap time.Duration
+		most        time.Duration // the bound of gap
+	}{
+		"a reported end": {[]Event{elected(1, 0, 0), released(20*s, 20*s), elected(2, 25*s, 0)}, 20 * s, 5 * s, 0},
+		"vanished, and the next had seen its lease":     {[]Event{elected(1, 0, 0), elected(2, 30*s, 5*s)}, 0, 0, 5 * s},
+		"vanished, and the next had seen nothing of it": {[]Event{elected(1, 0, 0), elected(2, 30*s, 0)}, 0, 0, 30 * s},
+		"vanished sooner than the lease that was seen":  {[]Event{elected(1, 0, 0), elected(2, 3*s, 5*s)}, 0, 0, 3 * s},
+		"it outlived its lease":                         {[]Event{elected(1, 0, 0), released(40*s, 20*s), elected(2, 22*s, 0)}, 20 * s, -18 * s, 0},
+		"clocks that contradict each other":             {[]Event{elected(1, 50*s, 0), elected(2, 40*s, 0)}, 0, 0, 0},
+	} {
+		for i, r := range recordsOf(c.events, &Leader{Token: 2}, at.Add(100*s)) {
+			if i == 1 && (r.Lasted != c.lasted || r.Gap != c.gap || r.MaxGap != c.most) {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	if r := termsOf([][]string{{string(elected(1, 0, 0).encode())}}, Status{Election: "e"}, false, at); len(r) != 1 || r[0].Reason != "" || r[0].MaxLasted != 0 {
+		t.Errorf("while it is not known who leads, the last one may: %+v", r)
+	}
+}
+
+// Operators' actions, in any order and from several nodes, with what anybody may have forged.
+func TestPausesOf(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	act := func(kind EventKind, by string, after, length time.Duration) Event {
+		return Event{Kind: kind, Election: "e", By: by, Time: at.Add(after), For: length}
+	}
+	got := pausesOf([]Event{
+		act(eventResumed, "bob", 30*time.Second, 0),
+		act(eventPaused, "ann", 10*time.Second, time.Hour),
+		act(eventPaused, "cyd", 20*time.Second, 0), // replaces ann's
+		act(eventPaused, "dan", 40*time.Second, 5*time.Second),
+		act(eventPaused, "eve", 50*time.Second, -time.Hour),
+		act(eventResumed, "fay", 5*time.Second, 0), // of one that was trimmed
+		act(EventElected, "gil", 51*time.Second, 0),
+	}, at.Add(time.Minute))
+	text := ""
+	for _, p := range got {
+		text += fmt.Sprintf("%s %v", p.By, p.From.Sub(at))
+		if !p.Until.IsZero() {
+			text += fmt.Sprintf("-%v", p.Until.Sub(at))
+		}
+		text += " " + p.EndedBy + "\n"
+	}
+	if want := "eve 50s \ndan 40s-45s \ncyd 20s-30s bob\nann 10s-20s cyd\n"; text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 }
 

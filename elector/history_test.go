@@ -86,3 +86,82 @@ func TestHistoryOfTheNodes(t *testing.T) {
 		t.Error("a bad prefix was accepted")
 	}
 }
+
+// Pauses stand in the same stream as the terms: any number of them under one leader must not
+// push its term out of the history, nor the moment when it began out of the status.
+func TestHistoryBehindManyPauses(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(time.Second) // its report has arrived
+		el := electionOf(c.Quorum("op"), "orders")
+		const pauses = 60
+		for range pauses {
+			if err := el.Pause(t.Context(), 0, "drill"); err != nil {
+				t.Fatal(err)
+			}
+			if err := el.Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		is := func(what string, got []elector.TermRecord, err error) {
+			t.Helper()
+			if err != nil || len(got) != 1 || got[0].Token != term.Token() || !got[0].Current || got[0].From.IsZero() {
+				t.Errorf("%s: %+v, %v", what, got, err)
+			}
+		}
+		for _, n := range []int{1, 10} {
+			got, err := el.History(t.Context(), n)
+			is("History", got, err)
+		}
+		if st, err := el.Status(t.Context()); err != nil || st.Leader == nil || st.Leader.Since.IsZero() {
+			t.Errorf("%+v, %v", st.Leader, err)
+		}
+		if got, err := el.Pauses(t.Context()); err != nil || len(got) != pauses {
+			t.Errorf("%d pauses, %v", len(got), err)
+		}
+
+		// The last term is behind the pauses.
+		a.Shutdown()
+		for range 5 {
+			if err := el.Pause(t.Context(), 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			if err := el.Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if got, err := el.History(t.Context(), 1); err != nil || len(got) != 1 || got[0].From.IsZero() || got[0].Lasted == 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// A leader that is killed reports nothing: the next one knows for how long at most there was
+// none, from the lease that it had seen, however long that term was.
+func TestVanishedTermsHaveBounds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		time.Sleep(20 * shortLease)
+		killed := time.Now()
+		crash(c, all[0])
+		_, next := first(t, 2*shortLease, all[1], all[2])
+		time.Sleep(shortLease) // its report has arrived
+		got, err := electionOf(op, "orders").History(t.Context(), 10)
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		without := next.Since().Sub(killed)
+		was := got[1]
+		// It waited for the end of that lease, so it had asked less than a lease and its
+		// own spread (at most a quarter of one, on several nodes after a split vote) ago.
+		if was.Reason != elector.ReasonVanished || was.Token != term.Token() || was.MaxGap < without || was.MaxGap > 2*shortLease {
+			t.Errorf("%v without a leader; got at most %v: %+v", without, was.MaxGap, was)
+		}
+		if led := killed.Sub(was.From); was.MaxLasted < led || was.MaxLasted > led+2*shortLease {
+			t.Errorf("it led for %v; got at most %v", led, was.MaxLasted)
+		}
+	})
+}

@@ -13,10 +13,8 @@ import (
 
 type millis time.Duration
 
-func (m millis) MarshalJSON() ([]byte, error) { return m.append(nil), nil }
-
-func (m millis) append(b []byte) []byte {
-	return strconv.AppendFloat(b, float64(time.Duration(m).Microseconds())/1000, 'f', -1, 64)
+func (m millis) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(time.Duration(m).Microseconds())/1000, 'f', -1, 64), nil
 }
 
 func (m *millis) UnmarshalJSON(b []byte) error {
@@ -67,9 +65,7 @@ type (
 	eventJSON  struct {
 		plainEvent
 
-		Held millis `json:"held_ms,omitempty"`
-		Late millis `json:"late_ms,omitempty"`
-
+		Held   millis `json:"held_ms,omitempty"`
 		Vacant millis `json:"vacant_ms,omitempty"`
 		For    millis `json:"for_ms,omitempty"`
 	}
@@ -90,26 +86,6 @@ type (
 		plainPause
 
 		For millis `json:"for_ms,omitempty"`
-	}
-
-	plainVacancy Vacancy
-	vacancyJSON  struct {
-		plainVacancy
-
-		For    millis `json:"for_ms,omitempty"`
-		MaxFor millis `json:"max_for_ms,omitempty"`
-	}
-
-	plainAvailability Availability
-	availabilityJSON  struct {
-		plainAvailability
-
-		Leaderless    millis  `json:"leaderless_ms"`
-		MaxLeaderless millis  `json:"max_leaderless_ms"`
-		Paused        millis  `json:"paused_ms"`
-		MaxPaused     millis  `json:"max_paused_ms"`
-		MinLed        float64 `json:"min_led"`
-		MaxLed        float64 `json:"max_led"`
 	}
 )
 
@@ -172,7 +148,7 @@ func (c *CandidateStatus) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes durations in milliseconds.
 func (ev Event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(eventJSON{plainEvent(ev), millis(ev.Held), millis(ev.Late), millis(ev.Vacant), millis(ev.For)})
+	return json.Marshal(eventJSON{plainEvent(ev), millis(ev.Held), millis(ev.Vacant), millis(ev.For)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -180,8 +156,7 @@ func (ev *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
 	err := json.Unmarshal(b, &j)
 	*ev = Event(j.plainEvent)
-	ev.Held, ev.Late, ev.Vacant = time.Duration(j.Held), time.Duration(j.Late), time.Duration(j.Vacant)
-	ev.For = time.Duration(j.For)
+	ev.Held, ev.Vacant, ev.For = time.Duration(j.Held), time.Duration(j.Vacant), time.Duration(j.For)
 	return err
 }
 
@@ -211,37 +186,5 @@ func (p *PauseRecord) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &j)
 	*p = PauseRecord(j.plainPause)
 	p.For = time.Duration(j.For)
-	return err
-}
-
-// MarshalJSON writes durations in milliseconds.
-func (v Vacancy) MarshalJSON() ([]byte, error) {
-	return json.Marshal(vacancyJSON{plainVacancy(v), millis(v.For), millis(v.MaxFor)})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (v *Vacancy) UnmarshalJSON(b []byte) error {
-	var j vacancyJSON
-	err := json.Unmarshal(b, &j)
-	*v = Vacancy(j.plainVacancy)
-	v.For, v.MaxFor = time.Duration(j.For), time.Duration(j.MaxFor)
-	return err
-}
-
-// MarshalJSON writes durations in milliseconds, and what Led returns.
-func (a Availability) MarshalJSON() ([]byte, error) {
-	least, most := a.Led()
-	return json.Marshal(availabilityJSON{
-		plainAvailability(a), millis(a.Leaderless), millis(a.MaxLeaderless), millis(a.Paused), millis(a.MaxPaused), least, most,
-	})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (a *Availability) UnmarshalJSON(b []byte) error {
-	var j availabilityJSON
-	err := json.Unmarshal(b, &j)
-	*a = Availability(j.plainAvailability)
-	a.Leaderless, a.MaxLeaderless = time.Duration(j.Leaderless), time.Duration(j.MaxLeaderless)
-	a.Paused, a.MaxPaused = time.Duration(j.Paused), time.Duration(j.MaxPaused)
 	return err
 }

@@ -17,12 +17,10 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 	for _, v := range []any{
 		&elector.Status{Paused: true, PauseLeft: took, Leader: &elector.Leader{Candidate: "a", LeaseLeft: took}, Nodes: []elector.NodeStatus{{LeaseLeft: took, Abstains: took, RTT: took}}},
 		&elector.CandidateStatus{ID: "a", RunningFor: took, HealthyFor: took, RestFor: took, Lease: took},
-		&elector.Event{Kind: elector.EventReleased, Held: took, Late: took},
+		&elector.Event{Kind: elector.EventReleased, Held: took},
 		&elector.TermRecord{Token: 7, Lasted: took, Gap: -took, MaxLasted: took, MaxGap: took},
 		&elector.Event{Kind: elector.EventOverrun, For: took, Vacant: took},
 		&elector.PauseRecord{By: "ann", For: took},
-		&elector.Vacancy{For: took, MaxFor: took, After: elector.TermRecord{Lasted: took}},
-		&elector.Availability{Leaderless: took, MaxLeaderless: took, Paused: took, MaxPaused: took},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil || nanoseconds.Match(b) || !regexp.MustCompile(`_ms":-?1234\.567[,}]`).Match(b) {
@@ -38,7 +36,7 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 // Every duration that the package puts into JSON is one of the above.
 func TestJSONKeysOfDurationsEndInMS(t *testing.T) {
 	duration := reflect.TypeFor[time.Duration]()
-	for _, v := range []any{elector.Status{}, elector.Leader{}, elector.NodeStatus{}, elector.CandidateStatus{}, elector.TermRecord{}, elector.Event{}, elector.PauseRecord{}, elector.Vacancy{}, elector.Availability{}} {
+	for _, v := range []any{elector.Status{}, elector.Leader{}, elector.NodeStatus{}, elector.CandidateStatus{}, elector.TermRecord{}, elector.Event{}, elector.PauseRecord{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			f := reflect.TypeOf(v).Field(i)
 			if tag := f.Tag.Get("json"); f.Type == duration && f.IsExported() && tag != "-" {

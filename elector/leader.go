@@ -48,8 +48,8 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(RoleLeading, &elected, slog.Uint64("token", term.token))
 	l.disarm, l.probeDone = m.probes.arm()
-	recorded := &report{ev: elected}
-	recorded.ev.Vacant = m.memory.vacant(m.clock)
+	recorded := elected
+	recorded.Vacant = m.memory.vacant(m.clock)
 	before := m.memory.reported
 	m.memory.reported = l.run.reported
 	go l.run.serve(work, func() {
@@ -58,7 +58,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 			<-before
 		}
 		m.voter.Announce(quorum.Report{
-			Event: func(late bool) []byte { return l.reportOf(recorded, 0, late) },
+			Event: recorded.encode(),
 			Front: protocol.WakeMessage{Elected: true, Token: term.token}.String(),
 		})
 	})
@@ -203,24 +203,14 @@ func (l *leadership) release(ended *Ended) {
 	}
 	close(l.run.released)
 	m.subscribers.publish(ev)
-	recorded := &report{ev: ev}
+	ev.Held = held
 	m.voter.Go(func() {
 		defer close(l.run.reported)
 		time.Sleep(standby.FrontRowLead)
 		<-l.announced
-		m.voter.Announce(quorum.Report{Event: func(late bool) []byte { return l.reportOf(recorded, held, late || held > 0) }})
+		m.voter.Announce(quorum.Report{Event: ev.encode()})
 	})
 	<-l.probeDone
-}
-
-// reportOf encodes a report as a node is to record it. held is for how long the lease covered
-// the work; zero: the work has just begun, or this is not known. If late is set, the report includes
-// how long ago its event was.
-func (l *leadership) reportOf(r *report, held time.Duration, late bool) []byte {
-	if since, ok := l.m.clock.Since(l.term.begun); ok && late {
-		return r.at(held, max(0, since-held))
-	}
-	return r.at(0, 0)
 }
 
 // returned handles the end of the work. Once the term has ended an error of the

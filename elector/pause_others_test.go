@@ -56,9 +56,9 @@ func TestPauseOfAnotherOperatorStays(t *testing.T) {
 		if st, err := el.Status(t.Context()); err != nil || st.Pause != "no reason given" || st.PauseBy != "" || st.PauseReason != "" {
 			t.Errorf("%+v, %v", st, err)
 		}
-		got, err := el.Timeline(t.Context(), 10, time.Time{})
+		got, err := el.Pauses(t.Context())
 		text := ""
-		for _, p := range got.Pauses {
+		for _, p := range got {
 			text += fmt.Sprintf("%s/%s/%v/%v/%s ", p.By, p.Reason, p.For, !p.Until.IsZero(), p.EndedBy)
 		}
 		if want := "//1m0s/false/ bob//0s/true/cyd ann/still/0s/true/bob ann/migration/1h0m0s/true/ann "; err != nil || text != want {
@@ -112,9 +112,9 @@ func TestPausesOfTwoOperatorsAtOnce(t *testing.T) {
 		if err := el.As("ann").Pause(t.Context(), 0, "x"); err == nil || errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrRefused) {
 			t.Errorf("ann: %v", err)
 		}
-		got, err := el.Timeline(t.Context(), 10, time.Time{})
-		if st, stErr := el.Status(t.Context()); err != nil || stErr != nil || !st.Paused || st.PauseBy != "ann" || len(got.Pauses) != 1 {
-			t.Errorf("%+v, %+v, %v, %v", st, got.Pauses, err, stErr)
+		got, err := el.Pauses(t.Context())
+		if st, stErr := el.Status(t.Context()); err != nil || stErr != nil || !st.Paused || st.PauseBy != "ann" || len(got) != 1 {
+			t.Errorf("%+v, %+v, %v, %v", st, got, err, stErr)
 		}
 	})
 }

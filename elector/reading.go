@@ -78,7 +78,7 @@ func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	nodes, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, limit) // best effort: a user that may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
-			if ev, err := parseEvent(entry.Event); err == nil && ev.Election == el.name {
+			if ev, err := parseEvent(entry); err == nil && ev.Election == el.name {
 				events = append(events, ev)
 			}
 		}

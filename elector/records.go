@@ -36,29 +36,11 @@ func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 			continue
 		}
 		p := PauseRecord{Election: ev.Election, By: ev.By, Reason: ev.Detail, From: ev.Time, For: max(0, ev.For)}
-		if end := p.From.Add(p.For); p.For > 0 && p.For < maxHeld && !end.After(now) {
+		if end := p.From.Add(p.For); p.For > 0 && !end.After(now) {
 			p.Until = end
 		}
 		pauses = append(pauses, p)
 	}
 	slices.Reverse(pauses)
 	return pauses
-}
-
-// pausedWithin returns for how long pauses lasted between two moments.
-func pausedWithin(pauses []PauseRecord, from, until time.Time) (total time.Duration) {
-	for _, p := range slices.Backward(pauses) { // oldest first; they don't overlap
-		begin, end := p.From, p.Until
-		if begin.Before(from) {
-			begin = from
-		}
-		if end.IsZero() || end.After(until) {
-			end = until
-		}
-		if end.After(begin) {
-			total += end.Sub(begin)
-			from = end
-		}
-	}
-	return total
 }

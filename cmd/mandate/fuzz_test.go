@@ -98,16 +98,11 @@ func FuzzTerminal(f *testing.F) {
 			shown = append(shown, eventLine(ev, true))
 		}
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}
-		past := elector.Timeline{
-			Terms:        records,
-			Pauses:       []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}},
-			Vacancies:    []elector.Vacancy{{Election: words, After: records[0], MaxFor: d}},
-			Availability: []elector.Availability{{Election: word, From: time.Unix(n%1e10, 0), Until: time.Unix(0, 0), MaxLeaderless: d, Leaderless: d / 2, Paused: d}},
-		}
+		past := history{Terms: records, Pauses: []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}}}
 		var errs []error
 		for _, f := range []format{{}, {wide: true}} {
 			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, st.Nodes, f),
-				a.printTimeline(past, historyFlags{format: f, all: f.wide, since: time.Unix(1, 0)}, word, nil))
+				a.printHistory(past, f, true, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {

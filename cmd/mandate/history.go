@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,19 @@ import (
 // maxTerms is how many terms of an election Redis keeps.
 const maxTerms = 500
 
+// historyFlags are the flags of mandate history.
+type historyFlags struct {
+	format format
+	count  int
+	since  time.Time
+}
+
+// history is what mandate history prints; newest first.
+type history struct {
+	Terms  []elector.TermRecord  `json:"terms"`
+	Pauses []elector.PauseRecord `json:"pauses"`
+}
+
 func (a *app) historyCommand() *cobra.Command {
 	var h historyFlags
 	var since string
@@ -26,32 +41,22 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "Show the latest terms: leader, duration, reason of the end",
 		Long: `Show the latest terms of the election NAME, newest first: the leader, when the
 term began and how long it lasted, why it ended, and how long it took until the
-next leader; and the pauses. If no candidate leads, the first line says since
-when. The last line sums up the time without a leader; pauses count apart.
+next leader; and the pauses.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end, and its process does not answer; "unreported": it
-answers, and may report it yet (--all does not look for that). "<=" marks what
-is known as a bound only. A negative NEXT AFTER means that the old leader was
-suspended and reported its end only after waking up. "?": it may still lead; no
-majority of the nodes answered. OVERLAP marks terms that were valid at the same
-time for more than 1 s: there were two leaders. It writes nothing, and answers
-within 6 s.
-
---all shows one time line of all elections, or of those that match a pattern
-(* ? [a-z]). It reads a hundred elections per request and waits at most 5 s for
-each answer.
+answers, and may report it yet. "<=" marks what is known as a bound only. A
+negative NEXT AFTER means that the old leader was suspended and reported its end
+only after waking up. "?": it may still lead; no majority of the nodes answered.
+It writes nothing, and answers within 6 s.
 
 Exit codes
   0  there is a history
-  1  with --all: some elections could not be read; stderr names what is missing
   2  invalid flags or arguments
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
   mandate history poller --since 168h
-  mandate history --all --since 12h
-  mandate history --all 'orders-*' -n 50
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -61,51 +66,59 @@ Exit codes
 			if h.since = a.checkSince(since); since != "" && !cmd.Flags().Changed("count") {
 				h.count = maxTerms
 			}
-			if !h.all {
-				return a.openElection(cmd, args)
-			}
-			a.checkPatterns(args)
-			return a.openQuorum(cmd, nil)
+			return a.openElection(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if h.all {
-				return a.historyOfAll(cmd.Context(), args, h)
-			}
-			return a.historyOf(cmd.Context(), a.election, h)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.historyOf(cmd.Context(), a.election, h) },
 	}
 	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
-	cmd.Flags().BoolVar(&h.all, "all", false, "all elections, or those whose name matches an argument")
 	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h) or RFC 3339")
 	formatFlags(cmd, &h.format, "print one JSON object")
 	return cmd
 }
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {
-	t, err := el.Timeline(ctx, h.count, h.since)
-	nameUnreported(ctx, el, &t)
+	var shown history
+	var err, pausesErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { shown.Pauses, pausesErr = el.Pauses(ctx) })
+	shown.Terms, err = el.History(ctx, h.count)
+	wg.Wait()
+	err = cmp.Or(err, pausesErr)
+	known := len(shown.Terms) > 0
+	shown = shown.within(h)
+	nameUnreported(ctx, el, shown.Terms)
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
 	switch {
-	case err != nil || len(t.Terms) > 0:
-	case len(t.Availability) == 0 && namesGroup(ctx, a.quorum, el.Name()):
-		none = aGroup(el.Name(), a.given) + ", " + a.given.command("history", "--all", el.Name()+"/*")
-	case !h.since.IsZero() && len(t.Availability) > 0:
-		none = h.nothing(output.Printable(el.Name()))
+	case err != nil:
+	case known && !h.since.IsZero():
+		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
+	case namesGroup(ctx, a.quorum, el.Name()):
+		none = aGroup(el.Name(), a.given) + ", " + a.given.command("ls", el.Name()+"/*")
 	case isThere(ctx, el):
-		none = a.neverLed(el.Name())
+		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more",
+			output.Printable(el.Name()), a.given.command("status", el.Name()))
 	}
-	return a.printTimeline(t, h, none, err)
+	return a.printHistory(shown, h.format, known, none, err)
 }
 
-// nothing is printed when a history with --since has neither terms nor pauses.
-func (h historyFlags) nothing(where string) string {
-	return fmt.Sprintf("nothing happened in %s since %s", where, h.since.Local().Format(time.DateTime+" MST"))
+// within returns the terms and pauses that had not ended before --since; without it, the pauses since
+// the begin of the oldest term.
+func (all history) within(h historyFlags) history {
+	from := h.since
+	if n := len(all.Terms); from.IsZero() && n == h.count {
+		from = begin(all.Terms[n-1])
+	}
+	ended := func(at time.Time) bool { return !at.IsZero() && at.Before(from) }
+	return history{
+		Terms: slices.DeleteFunc(append([]elector.TermRecord{}, all.Terms...), func(r elector.TermRecord) bool {
+			return !r.Current && r.Reason != "" && ended(cmp.Or(r.Until, r.From.Add(r.MaxLasted)))
+		}),
+		Pauses: slices.DeleteFunc(append([]elector.PauseRecord{}, all.Pauses...), func(p elector.PauseRecord) bool { return ended(p.Until) }),
+	}
 }
 
-// neverLed is printed for an election that exists but has no recorded term.
-func (a *app) neverLed(name string) string {
-	return fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", output.Printable(name), a.given.command("status", name))
-}
+// begin returns when a term began, or when it ended if the begin was trimmed.
+func begin(r elector.TermRecord) time.Time { return cmp.Or(r.From, r.Until) }
 
 // isThere reports whether an election without terms has candidates, so that its name is right.
 func isThere(ctx context.Context, el *elector.Election) bool {
@@ -120,85 +133,175 @@ const rollOfHistory = 1500 * time.Millisecond
 
 // nameUnreported marks vanished terms as unreported if the process of their leader answers and has
 // not reported the end: then its machine is fine. Without a roll no term is marked.
-func nameUnreported(ctx context.Context, el *elector.Election, t *elector.Timeline) {
+func nameUnreported(ctx context.Context, el *elector.Election, terms []elector.TermRecord) {
 	vanished := func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }
-	if !slices.ContainsFunc(t.Terms, vanished) {
+	if !slices.ContainsFunc(terms, vanished) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
 	defer cancel()
 	roll, _ := el.Candidates(ctx)
-	name := func(terms []elector.TermRecord) []elector.TermRecord {
-		now := doctor.Unreported(terms, roll, time.Now())
-		for i := range now {
-			if vanished(terms[i]) && !vanished(now[i]) {
-				now[i].Detail = endUnreported
-			}
+	for i, r := range doctor.Unreported(terms, roll, time.Now()) {
+		if vanished(terms[i]) && !vanished(r) {
+			terms[i].Reason, terms[i].Detail = "", endUnreported
 		}
-		return now
-	}
-	t.Terms = name(t.Terms)
-	for i := range t.Vacancies {
-		v := &t.Vacancies[i]
-		v.After = name([]elector.TermRecord{v.After})[0]
 	}
 }
 
-func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlags) error {
-	names, listErr := a.quorum.Elections(ctx)
-	if errors.Is(listErr, elector.ErrUnreachable) {
-		return listErr
-	}
-	names = matching(names, patterns)
-	t, err := a.quorum.Timeline(ctx, names, h.count, h.since)
-	if h.since.IsZero() && len(t.Terms) > h.count {
-		t = newest(t, h.count)
-	}
-	none := "no election has such a history; " + a.given.command("ls") + " lists all elections"
-	switch {
-	case err != nil:
-		none = "no term is recorded of the elections that could be read"
-	case !h.since.IsZero() && len(t.Availability) > 0:
-		none = h.nothing(counted(len(names), "election"))
-	case len(names) == 1:
-		none = a.neverLed(names[0])
-	case len(names) > 1:
-		none = fmt.Sprintf("no term of these %d elections is recorded; %s shows more", len(names), a.given.command("ls"))
-	}
-	return a.printTimeline(t, h, none, cmp.Or(err, listErr))
-}
-
-// newest returns the last n terms of several elections, and the pauses of that time. It
-// drops nothing else: the sums of an election cover all its terms that were read.
-func newest(t elector.Timeline, n int) elector.Timeline {
-	t.Terms = t.Terms[:n]
-	begin := t.Terms[n-1].Began()
-	t.Pauses = slices.DeleteFunc(t.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.From.Before(begin) })
-	return t
-}
-
-// printTimeline prints what is known, and returns err, or an error if there is no history.
-func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err error) error {
-	p := a.printer(h.format)
-	empty := len(t.Terms)+len(t.Pauses)+len(t.Vacancies) == 0
+// printHistory prints what is known, and returns err, or an error if there is no history: known
+// reports whether there was a term before --since.
+func (a *app) printHistory(shown history, f format, known bool, none string, err error) error {
+	p := a.printer(f)
+	empty := len(shown.Terms)+len(shown.Pauses) == 0
 	var perr error
 	switch {
-	case h.format.json:
-		perr = output.JSON(a.stdout, t)
+	case f.json:
+		perr = output.JSON(a.stdout, shown)
 	case !empty:
-		lines := p.Table(timelineTable(t, h))
-		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
-	case !errors.Is(err, elector.ErrUnreachable): // also when some elections may be missing
+		perr = p.Lines(p.Table(historyTable(shown, f.wide)))
+	case err == nil:
 		perr = p.Lines(p.Prose(none))
 	}
 	switch {
 	case perr != nil:
 		return perr
-	case err == nil && empty && len(t.Availability) == 0:
-		return &exitError{code: exitNoLeader, quiet: !h.format.json, err: errors.New("no history")}
+	case err == nil && empty && !known:
+		return &exitError{code: exitNoLeader, quiet: !f.json, err: errors.New("no history")}
 	default:
 		return err
 	}
+}
+
+// historyRow is one row of the table, with the note below it.
+type historyRow struct {
+	at      time.Time // by which the rows are sorted
+	color   output.Color
+	token   string
+	leader  string
+	from    time.Time
+	lasted  string
+	end     string
+	gap     string
+	until   time.Time
+	address string
+	note    string
+}
+
+// historyTable has the terms and the pauses, newest first.
+func historyTable(shown history, wide bool) *output.Table {
+	var entries []historyRow
+	for _, term := range shown.Terms {
+		entries = append(entries, termEntry(term))
+	}
+	for _, p := range shown.Pauses {
+		entries = append(entries, pauseEntry(p))
+	}
+	slices.SortStableFunc(entries, func(a, b historyRow) int { return b.at.Compare(a.at) })
+	zone, layout := zoneOf(entries)
+	if wide {
+		zone, layout = "", time.RFC3339Nano
+	}
+	table := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true},
+		output.Column{Title: "FROM" + zone}, output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"},
+		output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
+	for _, e := range entries {
+		from := "-"
+		if !e.from.IsZero() {
+			from = e.from.Local().Format(layout)
+		}
+		cells := []string{e.token, e.leader, from, e.lasted, e.end, e.gap}
+		if wide {
+			cells = append(cells, exact(e.until), e.address)
+		}
+		table.Row(e.color, cells...)
+		table.Note(output.Dim, e.note)
+	}
+	return table
+}
+
+func termEntry(term elector.TermRecord) historyRow {
+	e := historyRow{
+		at: begin(term), token: fmt.Sprint(term.Token), leader: term.Candidate, from: term.From, until: term.Until,
+		address: term.Advertise, lasted: "-", end: termEnd(term),
+	}
+	switch {
+	case term.Current:
+		e.color = output.Green
+	case !term.Reason.Wanted():
+		e.color = output.Yellow
+	}
+	switch {
+	case term.Lasted != 0:
+		e.lasted = output.Brief(term.Lasted)
+	case term.MaxLasted != 0:
+		e.lasted = atMost + output.Brief(term.MaxLasted)
+	}
+	switch {
+	case term.Gap != 0:
+		e.gap = output.Brief(term.Gap)
+	case term.MaxGap != 0:
+		e.gap = atMost + output.Brief(term.MaxGap)
+	}
+	e.note = term.Detail
+	return e
+}
+
+// atMost marks an upper bound.
+const atMost = "<= "
+
+func pauseEntry(p elector.PauseRecord) historyRow {
+	e := historyRow{at: p.From, color: output.Dim, token: "-", leader: "-", from: p.From, until: p.Until, lasted: "-", end: "pause"}
+	if !p.Until.IsZero() {
+		e.lasted = output.Brief(p.Until.Sub(p.From))
+	}
+	text := []string{"paused"}
+	if p.For > 0 {
+		text[0] += " for " + output.Age(p.For)
+	}
+	if p.By != "" {
+		text[0] += " by " + p.By
+	}
+	if p.Reason != "" {
+		text[0] += ": " + p.Reason
+	}
+	if p.EndedBy != "" {
+		text = append(text, "ended by "+p.EndedBy)
+	}
+	if p.Until.IsZero() {
+		text = append(text, "it lasts")
+	}
+	e.note = strings.Join(text, "; ")
+	return e
+}
+
+// zoneOf returns the zone of all times, for the title of their column, and a layout for them. If
+// the times are in different zones (daylight saving), the layout has the zone and zone is empty.
+func zoneOf(entries []historyRow) (zone, layout string) {
+	for _, e := range entries {
+		if e.from.IsZero() {
+			continue
+		}
+		name := " (" + e.from.Local().Format("MST") + ")"
+		if zone != "" && zone != name {
+			return "", time.DateTime + " MST"
+		}
+		zone = name
+	}
+	return zone, time.DateTime
+}
+
+// endUnreported is the detail of a term without a reason: its process answers, and has not reported
+// the end.
+const endUnreported = "its process answers, and has not reported how this term ended"
+
+func termEnd(term elector.TermRecord) string {
+	switch {
+	case term.Current:
+		return "leads"
+	case term.Reason == "" && term.Detail == endUnreported:
+		return "unreported"
+	}
+	return output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20)
 }
 
 // checkSince returns the time of --since.

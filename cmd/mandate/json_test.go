@@ -22,7 +22,7 @@ func TestJSONKeysAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{
-		&elector.Status{}, &elector.CandidateStatus{}, &elector.TermRecord{}, &elector.Event{}, &doctor.Finding{}, &handoverJSON{}, &pauseJSON{}, &report{}, &reportMore{}, &elector.Timeline{}, &shard.Status{},
+		&elector.Status{}, &elector.CandidateStatus{}, &elector.TermRecord{}, &elector.Event{}, &doctor.Finding{}, &handoverJSON{}, &pauseJSON{}, &report{}, &reportMore{}, &history{}, &shard.Status{},
 	} {
 		fill(reflect.ValueOf(v).Elem())
 		b, err := json.Marshal(v)

@@ -24,7 +24,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, nil, format{json: true})
 		},
 		"history": func(a *app) error {
-			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: format{json: true}}, "", nil)
+			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, true, "", nil)
 		},
 		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, format{json: true}) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },

@@ -43,7 +43,6 @@ func (e *examination) election(r *Report) {
 		e.ready(name, r.Candidates)
 	}
 	e.flapping(name, Unreported(r.Terms, r.Candidates, time.Now()), time.Now())
-	e.overlaps(r.Terms)
 	e.unreadable(r.TermsErr)
 }
 

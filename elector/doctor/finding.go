@@ -45,7 +45,7 @@ type Finding struct {
 // causes are the checks whose findings explain an incident; they rank in this order before all
 // others. lasting are checks of the configuration, which rank last: their findings are seldom new.
 var (
-	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", "leader", "able"}
+	causes  = []string{"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", "leader", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version", "versions"}
 )
 

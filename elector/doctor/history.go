@@ -55,35 +55,6 @@ func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now 
 	return terms
 }
 
-// overlaps reports terms that were valid at the same time, and names the newest of them.
-func (e *examination) overlaps(terms []elector.TermRecord) {
-	i := slices.IndexFunc(terms, func(r elector.TermRecord) bool { return len(r.Overlaps) > 0 })
-	if i < 0 {
-		return
-	}
-	newest := terms[i]
-	who, level, count := []string{nameOf(newest)}, LevelWarn, 0
-	unnamed := slices.Clone(newest.Overlaps) // those found below are removed; the rest are too old to be listed
-	for j, r := range terms {
-		if len(r.Overlaps) == 0 {
-			continue
-		}
-		count++
-		if r.Current {
-			level = LevelFail
-		}
-		if j != i && slices.Contains(newest.Overlaps, r.Token) {
-			who = append(who, nameOf(r))
-			unnamed = slices.DeleteFunc(unnamed, func(token uint64) bool { return token == r.Token })
-		}
-	}
-	for _, token := range unnamed[:min(5, len(unnamed))] {
-		who = append(who, fmt.Sprintf("another (token %d)", token))
-	}
-	e.add("", "overlap", level, "look for work that was done twice, and for the cause: "+sameList,
-		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
-}
-
 // An election is flapping when its leadership was lost flaps times within flapsIn.
 const (
 	flaps   = 3
@@ -157,12 +128,4 @@ var unwanted = map[elector.Reason]string{
 	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonCrashed:   "look for processes that are killed, and at their machines",
 	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
-}
-
-func nameOf(r elector.TermRecord) string {
-	at := r.From
-	if at.IsZero() {
-		at = r.Until
-	}
-	return fmt.Sprintf("%s (token %d, %s)", r.Candidate, r.Token, at.UTC().Format(time.RFC3339))
 }

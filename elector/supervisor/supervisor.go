@@ -211,7 +211,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail
 	}
 	report, err := json.Marshal(ev)
 	if err == nil {
-		v.Announce(quorum.Report{Event: func(bool) []byte { return report }})
+		v.Announce(quorum.Report{Event: report})
 	}
 	v.AwaitRecorded(min(t.Lease, reportWithin))
 	return true, nil

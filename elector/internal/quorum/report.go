@@ -15,9 +15,7 @@ import (
 
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
-	// Event returns what goes to the events channel and to the history. If late, the event
-	// includes how long ago it happened.
-	Event func(late bool) []byte
+	Event []byte // goes to the events channel and to the history
 	Front string // is published on the wake channel first, unless empty
 }
 
@@ -28,10 +26,6 @@ const maxUnrecorded = 16
 // unrecordedWait is the maximum time between two attempts to record on a node what it
 // has refused: its memory may be full for days.
 const unrecordedWait = time.Minute
-
-// lateAfter is how long a report may wait to be sent before it counts as late. Readers of the history
-// compare when a node received the reports of several terms.
-const lateAfter = 100 * time.Millisecond
 
 // recorder makes one node publish and record reports, in order. Reports that the node did not record
 // are kept, and recorded when the node answers again: so a process that survives an outage of Redis
@@ -61,11 +55,10 @@ type recorder struct {
 type turn struct {
 	report  Report
 	repeats bool
-	since   time.Time
 }
 
 // announce makes the node publish and record a report, after those before it. It does not block.
-func (rec *recorder) announce(r Report) { rec.queue(turn{report: r, since: time.Now()}) }
+func (rec *recorder) announce(r Report) { rec.queue(turn{report: r}) }
 
 // again is called when the node has answered a request. It repeats the reports that the node has not
 // recorded yet. They are not published again: the candidates know what they report, and must not be
@@ -128,13 +121,13 @@ type recording struct {
 	none string
 }
 
-// Args makes the arguments when the request is sent, so that a late event includes how late it is.
+// Args returns the script's arguments.
 func (a *recording) Args() []any {
 	events, front := &a.rec.keys.Events, &a.report.Front
 	if a.repeats {
 		events, front = &a.none, &a.none
 	}
-	a.own = protocol.AnnounceArgs(a.report.Event(a.repeats || time.Since(a.since) > lateAfter), events, a.rec.keys, front)
+	a.own = protocol.AnnounceArgs(a.report.Event, events, a.rec.keys, front)
 	return a.own[:]
 }
 

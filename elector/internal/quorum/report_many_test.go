@@ -16,7 +16,7 @@ import (
 // announce has all elections report, as they do when a process hands them over.
 func (all *process) announce(event string) {
 	for _, v := range all.voters {
-		v.Announce(Report{Event: func(late bool) []byte { return fmt.Append(nil, event, " late=", late) }})
+		v.Announce(Report{Event: []byte(event)})
 	}
 }
 
@@ -65,7 +65,7 @@ func TestReportsTravelTogether(t *testing.T) {
 				}
 				for node := range p.redis {
 					for i := range elections {
-						all.recorded(node, i, "one late=false", "two late=false")
+						all.recorded(node, i, "one", "two")
 					}
 				}
 			})
@@ -91,8 +91,8 @@ func TestStuckReportsDelayNothingElse(t *testing.T) {
 		}
 		time.Sleep(2 * trip)
 		for i := range all.voters {
-			all.recorded(1, i, "one late=false")
-			all.recorded(2, i, "one late=false")
+			all.recorded(1, i, "one")
+			all.recorded(2, i, "one")
 		}
 		all.waitIdle()
 		// It is bounded by the time that a request has to be sent, and that of its answer.
@@ -116,7 +116,7 @@ func TestReportsThatCanNotBeSentAreKept(t *testing.T) {
 			t.Fatal(errors.Join(all.voters[1].troubles()...))
 		}
 		all.waitIdle()
-		all.recorded(0, 1, "one late=true", "two late=true")
+		all.recorded(0, 1, "one", "two")
 		all.recorded(0, 2)
 	})
 }

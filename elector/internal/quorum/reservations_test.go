@@ -181,7 +181,7 @@ func TestAnnounceWithoutRights(t *testing.T) {
 					p.refuse(0, tc.denied, "NOPERM")
 				}
 				a := p.voter("a")
-				a.Announce(Report{Event: func(bool) []byte { return []byte("news") }, Front: tc.front})
+				a.Announce(Report{Event: []byte("news"), Front: tc.front})
 				a.WaitIdle(time.Minute)
 				if got := wake(); len(got) != tc.wake || tc.wake == 1 && got[0] != "front" {
 					t.Errorf("the front row was told %q", got)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,34 +17,28 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Entry is one entry of a node's history stream.
-type Entry struct {
-	At    time.Time // when the node took it, by the node's own clock
-	Event string
-}
-
-// Recall reads the newest count entries of the history stream from every node,
+// Recall reads the newest count events of the history stream from every node,
 // newest first, and waits at most limit for each. The streams differ: reports are
 // best effort, and a node may have been down.
-func Recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+func Recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]string, []error) {
 	return recall(ctx, ns, k, count, limit, limit)
 }
 
 // RecallMajority is Recall for callers that can't wait for a node that hangs: once a majority has
 // answered, the other nodes get quorum.WaitFactor times as long as that took.
-func RecallMajority(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+func RecallMajority(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]string, []error) {
 	return recall(ctx, ns, k, count, limit, quorum.MinExtraWait)
 }
 
-func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit, atLeast time.Duration) ([][]Entry, []error) {
+func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit, atLeast time.Duration) ([][]string, []error) {
 	type recalled struct {
 		node    int
-		entries []Entry
+		entries []string
 		err     error
 	}
 	sent := time.Now()
 	answers := make(chan recalled, ns.Len()) // buffered: nothing reads a late answer
-	found, errs := make([][]Entry, ns.Len()), make([]error, ns.Len())
+	found, errs := make([][]string, ns.Len()), make([]error, ns.Len())
 	for i, n := range ns.All() {
 		errs[i] = ns.NodeError(i, context.DeadlineExceeded)
 		go func() { // not cancelled when recall returns: that would cost a connection each time
@@ -81,7 +74,7 @@ func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64,
 // queries all nodes at once, so that a hung node does not hide what another one
 // knows, and blocks until one has the entry, all have answered, or ctx ends.
 func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
-	answers := make(chan []Entry, ns.Len()) // buffered: nothing reads a late answer
+	answers := make(chan []string, ns.Len()) // buffered: nothing reads a late answer
 	for _, n := range ns.All() {
 		go func() {
 			entries, _ := newest(ctx, n, k, count) // another node may have it
@@ -91,8 +84,8 @@ func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, w
 	for range ns.Len() {
 		select {
 		case entries := <-answers:
-			if i := slices.IndexFunc(entries, func(e Entry) bool { return wanted(e.Event) }); i >= 0 {
-				return entries[i].Event, true
+			if i := slices.IndexFunc(entries, wanted); i >= 0 {
+				return entries[i], true
 			}
 		case <-ctx.Done():
 			return "", false
@@ -101,17 +94,15 @@ func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, w
 	return "", false
 }
 
-func newest(ctx context.Context, n *quorum.Node, k protocol.Keys, count int64) ([]Entry, error) {
+func newest(ctx context.Context, n *quorum.Node, k protocol.Keys, count int64) ([]string, error) {
 	found, err := n.Client().XRevRangeN(ctx, k.History, "+", "-", count).Result()
 	return entriesIn(found), rediserr.Needs(err, "+xrevrange %R~"+k.History)
 }
 
-func entriesIn(found []redis.XMessage) (entries []Entry) {
+func entriesIn(found []redis.XMessage) (entries []string) {
 	for _, e := range found {
-		ms, _, _ := strings.Cut(e.ID, "-")
-		at, _ := strconv.ParseInt(ms, 10, 64) // ids are the server's: an error is impossible, and a zero time harmless
 		if s, ok := e.Values["event"].(string); ok {
-			entries = append(entries, Entry{At: time.UnixMilli(at), Event: s})
+			entries = append(entries, s)
 		}
 	}
 	return entries
