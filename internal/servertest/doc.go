@@ -1,7 +1,6 @@
-// Package servertest starts real servers for tests: one or several Redis, Redis with TLS,
-// with Sentinel and as a Cluster, PostgreSQL, and MariaDB. Each server listens on a free
-// port of the loopback interface, has its own directory, and ends with the test, however
-// the test ends.
+// Package servertest starts real servers for tests: one or several Redis, PostgreSQL, and MariaDB.
+// Each server listens on a free port of the loopback interface, has its own directory, and ends
+// with the test, however the test ends.
 //
 //	func TestWorkerOutlivesRedis(t *testing.T) {
 //		s := servertest.Redis(t, servertest.AOF...)

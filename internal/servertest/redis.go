@@ -4,10 +4,10 @@ package servertest
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,9 +20,6 @@ import (
 // AOF has the arguments that make a server keep its data, including the last write, over a restart.
 var AOF = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// serves is what a redis-server logs when it is ready.
-const serves = "Ready to accept connections"
-
 // Server is a redis-server process of the test: on a free port of the loopback interface, in
 // its own directory, ended with the test. Not safe for concurrent use, except for Addr, URL
 // and Do.
@@ -30,10 +27,8 @@ type Server struct {
 	Port int
 	Dir  string
 
-	args  []string
-	ready string // what the server logs when it is ready
-	tls   bool
-	proc  *process // nil while the server is down
+	args []string
+	proc *process // nil while the server is down
 }
 
 // serverVariable is the environment variable with the absolute path of the server to test
@@ -75,8 +70,8 @@ func Version(t testing.TB) string {
 // is required.
 func NeedRedis(t testing.TB) { t.Helper(); redisServer(t) }
 
-// Redis starts a server with the given arguments of redis-server. Without arguments the server
-// keeps nothing on disk.
+// Redis starts a server with the given arguments of redis-server, of which a configuration file
+// must be the first. Without arguments the server keeps nothing on disk.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return RedisOn(t, FreePort(t), args...)
@@ -85,7 +80,16 @@ func Redis(t testing.TB, args ...string) *Server {
 // RedisOn is Redis on a given port.
 func RedisOn(t testing.TB, port int, args ...string) *Server {
 	t.Helper()
-	return start(t, &Server{Port: port, args: args, ready: serves})
+	NeedRedis(t) // before anything else is created
+	s := &Server{Port: port, Dir: t.TempDir(), args: args}
+	t.Cleanup(func() {
+		if t.Failed() && s.proc != nil {
+			t.Logf("the redis-server on %s printed:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
+		}
+		s.Kill()
+	})
+	s.Restart(t)
+	return s
 }
 
 // RedisN starts n servers, as Redis does.
@@ -96,20 +100,6 @@ func RedisN(t testing.TB, n int, args ...string) []*Server {
 		all[i] = Redis(t, args...)
 	}
 	return all
-}
-
-func start(t testing.TB, s *Server) *Server {
-	t.Helper()
-	NeedRedis(t) // before anything else is created
-	s.Dir = t.TempDir()
-	t.Cleanup(func() {
-		if t.Failed() && s.proc != nil {
-			t.Logf("the redis-server on %s printed:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
-		}
-		s.Kill()
-	})
-	s.Restart(t)
-	return s
 }
 
 // Addr returns the server's host:port.
@@ -123,18 +113,18 @@ func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
 	port := []string{"--port", strconv.Itoa(s.Port)}
-	if s.tls {
+	if slices.Contains(s.args, "--tls-cert-file") {
 		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.Port)}
 	}
-	args := append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, port...)
-	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "-") { // a configuration file must come first
-		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
-	} else {
-		args = append(args, s.args...)
+	ready := "Ready to accept connections"
+	if slices.Contains(s.args, "--sentinel") {
+		ready = "Sentinel ID is"
 	}
+	args := append(slices.Clone(s.args), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
+	args = append(args, port...)
 	cmd := exec.Command(redisServer(t), args...)
 	cmd.Dir = s.Dir
-	s.proc = launch(t, cmd, s.ready)
+	s.proc = launch(t, cmd, ready)
 }
 
 // Kill ends the server with SIGKILL, even if it hangs.
@@ -218,5 +208,3 @@ func tail(s string, lines int) string {
 	all := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
-
-func fill(lines ...string) []byte { return fmt.Append(nil, strings.Join(lines, "\n"), "\n") }

@@ -23,16 +23,16 @@ const failover = 20 * time.Second
 // goes on there, with a larger token if the term did not outlast it.
 func TestRealSentinelFailover(t *testing.T) {
 	t.Parallel()
-	d := servertest.Sentinel(t, 2, downLate)
+	d := startSentinels(t, 2, downLate)
 	el := newElectorate(t)
 	el.forgives = true // not across a failover: see README
-	el.join("a", open(t, d.URL()))
+	el.join("a", open(t, d.url()))
 	_, term := el.next(0, lease+slack)
-	el.join("b", open(t, d.URL()))
-	follows(t, d.Master.Client(t))
-	d.Master.Kill()
+	el.join("b", open(t, d.url()))
+	follows(t, d.master.Client(t))
+	d.master.Kill()
 	el.ends(term, failover, elector.ReasonExpired, elector.ReasonLost)
-	master := d.Promoted(t, failover)
+	master := d.promoted(t)
 	_, two := el.next(term.Token(), lease+failover)
 	el.survives(two, 2*lease)
 	if n := master.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
@@ -44,19 +44,19 @@ func TestRealSentinelFailover(t *testing.T) {
 // the leader. The loss is noticed, and tokens don't go back.
 func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	t.Parallel()
-	d := servertest.Sentinel(t, 1, time.Second)
+	d := startSentinels(t, 1, time.Second)
 	el := newElectorate(t)
 	el.lease = 15 * time.Second // the term outlasts the failover: nothing but the loss can end it
 	el.forgives = true
-	a := el.join("a", open(t, d.URL()))
+	a := el.join("a", open(t, d.url()))
 	_, one := el.next(0, lease+slack)
-	b := el.join("b", open(t, d.URL()))
-	follows(t, d.Master.Client(t))
-	d.Master.CutReplication(t) // from here on the replica is stale
+	b := el.join("b", open(t, d.url()))
+	follows(t, d.master.Client(t))
+	d.cutReplication(t) // from here on the replica is stale
 	a.shutdown()
 	_, two := el.next(one.Token(), lease+slack)
-	d.Master.Kill()
-	stale := d.Promoted(t, failover).Client(t)
+	d.master.Kill()
+	stale := d.promoted(t).Client(t)
 	if v := stale.Get(t.Context(), lockKey).Val(); v != "" && v[0] == 'b' {
 		t.Fatalf("the replica is not stale: it holds %q", v)
 	}
@@ -72,20 +72,20 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 // clustered starts a Cluster with an election on it, with the rights of the
 // shipped file and those that docs/redis.md adds for a Cluster. A master that is
 // silent for down is replaced.
-func clustered(t *testing.T, down time.Duration) (c *servertest.Cluster, el *electorate, term *elector.Term, slot int64, owner, replica *servertest.Server) {
+func clustered(t *testing.T, down time.Duration) (c cluster, el *electorate, term *elector.Term, slot int64, owner, replica *servertest.Server) {
 	t.Helper()
-	c = servertest.RedisCluster(t, down)
+	c = startCluster(t, down)
 	el = newElectorate(t)
 	el.forgives = true // not across a failover: see README
 	user := []any{"ACL", "SETUSER", "mandate", "on", ">change-me", "+cluster|slots", "+command", "+asking"}
 	for _, right := range shipped(t, candidates) {
 		user = append(user, right)
 	}
-	for _, s := range c.Servers {
+	for _, s := range c {
 		s.Do(t, user...)
 	}
 	t.Cleanup(func() {
-		for _, s := range c.Servers {
+		for _, s := range c {
 			if s.Up() {
 				if all := denied(t, s, candidates); len(all) > 0 {
 					t.Errorf("%s refused %q", s.Addr(), all)
@@ -93,12 +93,12 @@ func clustered(t *testing.T, down time.Duration) (c *servertest.Cluster, el *ele
 			}
 		}
 	})
-	url := strings.Replace(c.URL(), "://", "://mandate:change-me@", 1)
+	url := strings.Replace(c.url(), "://", "://mandate:change-me@", 1)
 	el.join("a", open(t, url))
 	_, term = el.next(0, lease+slack)
 	el.join("b", open(t, url))
-	slot, _ = c.Servers[0].Do(t, "CLUSTER", "KEYSLOT", lockKey).(int64)
-	owner, replica = c.Owner(slot)
+	slot, _ = c[0].Do(t, "CLUSTER", "KEYSLOT", lockKey).(int64)
+	owner, replica = c.owner(slot)
 	time.Sleep(lease / 2)
 	return c, el, term, slot, owner, replica
 }
@@ -122,11 +122,11 @@ func TestRealClusterSlotMoved(t *testing.T) {
 	t.Parallel()
 	// No failover meanwhile, also when a busy machine keeps a master silent for seconds.
 	c, el, term, slot, owner, _ := clustered(t, time.Minute)
-	to := c.Servers[0]
+	to := c[0]
 	if to == owner {
-		to = c.Servers[1]
+		to = c[1]
 	}
-	c.Move(t, slot, owner, to, 20*time.Millisecond)
+	c.move(t, slot, owner, to)
 	el.survives(term, 2*el.lease)
 	if n := to.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
 		t.Error("the slot's new master does not hold the lock")

@@ -79,13 +79,14 @@ func TestRealPasswordRotation(t *testing.T) {
 // term, and no release. A certificate of another CA is named as the reason.
 func TestRealCertificateRotation(t *testing.T) {
 	t.Parallel()
-	ca := servertest.NewCA(t)
-	s := servertest.RedisTLS(t, ca, "yes")
-	op := s.Client(t, func(o *redis.Options) { o.TLSConfig = ca.Client(t, "operator") })
+	ca := newAuthority(t)
+	serverCert, serverKey := ca.issue(t, "redis")
+	s := servertest.Redis(t, "--tls-cert-file", serverCert, "--tls-key-file", serverKey, "--tls-ca-cert-file", ca.file, "--tls-auth-clients", "yes")
+	op := s.Client(t, func(o *redis.Options) { o.TLSConfig = ca.client(t) })
 	files := t.TempDir()
 	cert, key := filepath.Join(files, "cert"), filepath.Join(files, "key")
-	show := func(ca *servertest.CA, name string) {
-		c, k := ca.Issue(t, name)
+	show := func(ca *authority, name string) {
+		c, k := ca.issue(t, name)
 		for from, to := range map[string]string{c: cert, k: key} {
 			b, err := os.ReadFile(from)
 			if err != nil {
@@ -94,7 +95,7 @@ func TestRealCertificateRotation(t *testing.T) {
 			replace(t, to, string(b))
 		}
 	}
-	address := "rediss://" + s.Addr() + "?" + url.Values{"ca_file": {ca.File}, "cert_file": {cert}, "key_file": {key}}.Encode()
+	address := "rediss://" + s.Addr() + "?" + url.Values{"ca_file": {ca.file}, "cert_file": {cert}, "key_file": {key}}.Encode()
 	show(ca, "client-0")
 	el := newElectorate(t)
 	el.lease = 3 * lease // after a cut, a renewal may fail once for each idle connection
@@ -116,7 +117,7 @@ func TestRealCertificateRotation(t *testing.T) {
 	if err := b.leadsOrEnds(el.lease / 2); err != nil {
 		t.Error(err)
 	}
-	show(servertest.NewCA(t), "stranger")
+	show(newAuthority(t), "stranger")
 	_, err := electionOf(open(t, address), "orders").Status(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "unknown certificate authority") {
 		t.Errorf("with another CA's certificate: %v", err)
