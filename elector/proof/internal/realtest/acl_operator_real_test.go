@@ -4,7 +4,6 @@ package realtest_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,15 +117,5 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		// A pause is as good without its record.
 		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
 	}
-	all := shipped(t, operator)
-	for i, right := range all {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			s := guarded(t, operator, slices.Concat(all[:i], all[i+1:]))
-			want, known := misses[right]
-			if got := steers(t, s); !known || !slices.Equal(got, want) {
-				t.Errorf("without %s: %q, want %q", right, got, want)
-			}
-		})
-	}
+	needed(t, operator, misses, []string{"+scan", "+pubsub|channels"}, func(t *testing.T, s *servertest.Server, _ string) []string { return steers(t, s) })
 }

@@ -189,25 +189,6 @@ func TestRealACLReaderLessIsNotEnough(t *testing.T) {
 
 		"(+publish &mandate:{*}:roll)": {"no roll call"},
 	}
-	all := shipped(t, reader)
-	for i, right := range all {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			s := guarded(t, reader, slices.Concat(all[:i], all[i+1:]))
-			got := sight(t, s, reader)
-			want, known := misses[right]
-			if !known || !slices.Equal(got, want) {
-				t.Errorf("without %s: %q, want %q", right, got, want)
-			}
-			if right == "+ping" {
-				signOfLife(t, s, reader)
-			}
-			if right == "+unsubscribe" {
-				return // it is sent only when another subscription is left
-			}
-			if refused := denied(t, s, reader); len(refused) == 0 {
-				t.Errorf("nothing was refused without %s: it is not needed", right)
-			}
-		})
-	}
+	needed(t, reader, misses, []string{"+unsubscribe"}, // it is sent only when another subscription is left
+		func(t *testing.T, s *servertest.Server, _ string) []string { return sight(t, s, reader) })
 }

@@ -5,6 +5,7 @@ package realtest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
@@ -204,13 +207,33 @@ func TestRealACLIsEnough(t *testing.T) {
 	}
 }
 
-// Less is not enough: with any one right taken away the server refuses
-// something, and the election fails with advice, or is worse in a way that
-// docs/redis.md names.
+// needed takes each right of a user away, and compares what play could not do with what docs/redis.md
+// says. Without it the server refuses something, unless it is one of those that play does not use.
+func needed(t *testing.T, user string, misses map[string][]string, unused []string, play func(t *testing.T, s *servertest.Server, right string) []string) {
+	all := shipped(t, user)
+	for i, right := range all {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			s := guarded(t, user, slices.Concat(all[:i], all[i+1:]))
+			got := play(t, s, right)
+			if want, known := misses[right]; !known || !slices.Equal(got, want) {
+				t.Errorf("without %s: %q, want %q", right, got, want)
+			}
+			if right == "+ping" { // half a minute is too long for a test
+				signOfLife(t, s, user)
+			}
+			if refused := denied(t, s, user); len(refused) == 0 && !slices.Contains(unused, right) {
+				t.Errorf("nothing was refused without %s: it is not needed", right)
+			}
+		})
+	}
+}
+
+// Less is not enough: with any one right taken away the election fails with advice, or is worse
+// in a way that docs/redis.md names.
 func TestRealACLLessIsNotEnough(t *testing.T) {
 	t.Parallel()
-	// Without these the election works on, and misses something.
-	worse := map[string][]string{
+	misses := map[string][]string{
 		// The word of the end comes from the history, with the messages or without.
 		"&mandate:*":     {"slow handover", "warned"},
 		"+subscribe":     {"slow handover", "warned"},
@@ -222,30 +245,12 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 		"+unsubscribe":   nil, // the refusal costs the connection, and maybe a message
 		"+ping":          nil, // the sign of life after half a minute of silence, as +unsubscribe
 	}
-	all := shipped(t, candidates)
-	for i, right := range all {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			s := guarded(t, candidates, slices.Concat(all[:i], all[i+1:]))
-			got := season(t, s)
-			switch right {
-			case "+unsubscribe":
-				got = slices.DeleteFunc(got, func(s string) bool { return s == "no word of the end" })
-			case "+ping": // half a minute is too long for a test
-				signOfLife(t, s, candidates)
-			}
-			want, works := worse[right]
-			if !works {
-				want = []string{"no election"}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("without %s: %q, want %q", right, got, want)
-			}
-			if refused := denied(t, s, candidates); len(refused) == 0 {
-				t.Errorf("nothing was refused without %s: it is not needed", right)
-			}
-		})
+	for _, right := range []string{"~mandate:*", "+eval", "+evalsha", "+get", "+set", "+del", "+pttl", "+time"} {
+		misses[right] = []string{"no election"}
 	}
+	needed(t, candidates, misses, nil, func(t *testing.T, s *servertest.Server, right string) []string {
+		return slices.DeleteFunc(season(t, s), func(miss string) bool { return right == "+unsubscribe" && miss == "no word of the end" })
+	})
 }
 
 // signOfLife sends on a subscription what a silent one is sent.
@@ -263,4 +268,60 @@ func signOfLife(t *testing.T, s *servertest.Server, user string) {
 		}
 	}
 	t.Error("a PING without the right to it was answered")
+}
+
+// groupRights are what a member of a group needs beyond the rights of a candidate, as
+// docs/redis.md has it.
+var groupRights = []string{"+hset", "+hget", "+hgetall", "+hdel", "+exists"}
+
+// ownsAll runs a member with these rights, and reports whether it came to own all shards.
+func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, log *testcluster.Logbook) {
+	t.Helper()
+	s := guarded(t, candidates, rights)
+	log = &testcluster.Logbook{}
+	m, err := shard.New(as(t, candidates, s), shard.Config{
+		Group: "orders", Shards: 3, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	for began := time.Now(); time.Since(began) < within && !owned; time.Sleep(20 * time.Millisecond) {
+		owned = len(m.Owned()) == 3
+	}
+	stop()
+	if err := <-done; err != nil {
+		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "docs/redis.md") {
+			t.Error(err)
+		}
+		log.Logger().Warn("Run ended", "error", err)
+	}
+	return owned, log
+}
+
+// The documented rights suffice for a group, and each of them is used: without one the log
+// names what is missing.
+func TestRealACLGroup(t *testing.T) {
+	t.Parallel()
+	all := append(shipped(t, candidates), groupRights...)
+	if owned, log := ownsAll(t, all, 30*time.Second); !owned {
+		t.Fatalf("the documented rights don't suffice:\n%s", strings.Join(log.Lines(), ""))
+	}
+	for i, right := range groupRights {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			rights := slices.Concat(shipped(t, candidates), groupRights[:i], groupRights[i+1:])
+			_, log := ownsAll(t, rights, 3*time.Second)
+			if len(log.Lines("level=WARN", "docs/redis.md")) == 0 {
+				t.Errorf("the log does not say what is missing:\n%s", strings.Join(log.Lines(), ""))
+			}
+		})
+	}
 }
