@@ -3,7 +3,6 @@ package elector_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -62,19 +61,6 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 	})
 }
 
-// An answer of no known format says nothing about a handover: neither that the leader has
-// refused it, nor that it has agreed.
-func TestUnreadableAnswersToAHandover(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		_, _, op := trio(t, c)
-		answerAll(c, "", "what?", `{"refused":7}`)
-		c.Each(fault{LoseMessages: true}, "a")
-		if h, err := electionOf(op, "orders").StepDown(within(t, shortLease), ""); !errors.Is(err, elector.ErrRefused) || errors.Is(err, elector.ErrNoLeader) {
-			t.Errorf("a leader that received nothing: %+v, %v", h, err)
-		}
-	})
-}
-
 // Regression: a leader that had obeyed was reported as one that refused, because the next
 // leader had received the request as well, and answered first that the term is over.
 func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
@@ -86,33 +72,5 @@ func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
 			t.Errorf("%+v, %v", h, err)
 		}
 		wantReason(t, term, 0, elector.ReasonResigned)
-	})
-}
-
-// The history is written by the candidates, and anyone else with the right to: entries of
-// other elections, of other formats and of other terms do not change how long no candidate led.
-func TestHandoverGapAmongStrangeEntries(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		_, term, op := trio(t, c)
-		for _, nd := range c.Nodes {
-			for _, entry := range []string{
-				"", "what?", `{"v":1,"kind":"released","election":"orders"}`,
-				fmt.Sprintf(`{"v":1,"kind":"released","election":"others","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()),
-				fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()-1),
-			} {
-				if _, err := nd.Server().XAdd("mandate:{orders}:history", "*", []string{"event", entry}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		began := time.Now()
-		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "")
-		if err != nil || h.Gap <= 0 || h.Gap > 50*time.Millisecond {
-			t.Errorf("%+v, %v", h, err)
-		}
-		// Not after the time that it waits for a history that does not come.
-		if took := time.Since(began); took > 50*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
 	})
 }

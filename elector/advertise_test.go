@@ -3,64 +3,17 @@ package elector_test
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Regression: a full Redis refused the new address and renewed the lease, and the leader reported
-// an address that no node had. Where the memory is full it is written now; where the value
-// can't be written it is not reported before it is.
-func TestSetAdvertiseIsReportedAsRedisHasIt(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Advertise = "a:1" })
-		term := a.Elected(shortLease)
-		outside := electionOf(c.Quorum("outside"), "orders")
-		events := watch(t, a)
-		want(t, events, time.Second, elector.EventElected, "a", term.Token())
-		reported := func(address string) {
-			t.Helper()
-			if ev := want(t, events, shortLease/4+time.Second, elector.EventAddress, "a", term.Token()); ev.Advertise != address {
-				t.Errorf("%+v, want the address %q", ev, address)
-			}
-			if l, err := outside.Leader(t.Context()); err != nil || l.Advertise != address {
-				t.Errorf("the leader in Redis: %+v, %v, want the address %q", l, err, address)
-			}
-		}
-		set := func(address string) {
-			t.Helper()
-			if err := a.SetAdvertise(address); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, nd := range c.Nodes {
-			nd.Fill(true)
-		}
-		set("a:2")
-		reported("a:2")
-		for _, nd := range c.Nodes {
-			nd.Fill(false)
-			nd.Deny("set")
-		}
-		set("a:3")
-		time.Sleep(2 * shortLease)
-		if all := never(t, events, nil); len(all) > 0 || !term.Valid() {
-			t.Errorf("while no node takes the address: %+v; %v", all, term.Err())
-		}
-		for _, nd := range c.Nodes {
-			nd.Deny()
-		}
-		reported("a:3")
-	})
-}
-
 // A server that binds port 0 knows its address only after New. Each address is where
 // others are sent to: it must be in the roll at once, and in the lock with the next
 // renewal, without another term.
 func TestSetAdvertise(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.Advertise = "a:0" })
 		set := func(e *candidate, address string) {
 			t.Helper()
@@ -118,30 +71,6 @@ func TestSetAdvertise(t *testing.T) {
 		records, err := outside.History(t.Context(), 2)
 		if err != nil || len(records) != 2 || records[1].Advertise != "a:3" || records[0].Advertise != "b:1" {
 			t.Errorf("the history: %+v, %v", records, err)
-		}
-	})
-}
-
-// Addresses are set by whatever notices a change, on its own goroutine, while renewals,
-// roll calls and events read them.
-func TestSetAdvertiseWhileItIsRead(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		var wg sync.WaitGroup
-		for i := range 4 {
-			wg.Go(func() {
-				for j := range 50 {
-					_ = a.SetAdvertise(strings.Repeat("a", 1+i) + strings.Repeat("b", j))
-					_, _ = a.LastLeader()
-					time.Sleep(shortLease / 10)
-				}
-			})
-		}
-		wg.Wait()
-		time.Sleep(shortLease / 2)
-		if l, err := a.Election().Leader(t.Context()); err != nil || l.Advertise != a.Advertise() || !term.Valid() {
-			t.Errorf("%+v, %v, want the address %q", l, err, a.Advertise())
 		}
 	})
 }

@@ -199,23 +199,6 @@ func plantDead(b *testing.B, servers []*servertest.Server, prefix string, n int,
 	return ends[n/2]
 }
 
-// BenchmarkIdle: what an idle follower asks for, per lease and node, and what it
-// holds beyond the quorum that it shares.
-func BenchmarkIdle(b *testing.B) {
-	const lease, leases = time.Second, 8
-	servers := benchServers(b, 1)
-	terms := benchCandidates(b, servers, 2, elector.Config{Election: "idle", Lease: lease})
-	<-terms
-	c := servers[0].Client(b)
-	for b.Loop() {
-		time.Sleep(lease)
-		before := evals(b, c)
-		time.Sleep(leases * lease)
-		// The leader renews four times a lease.
-		b.ReportMetric(float64(evals(b, c)-before)/leases-4, "follower-requests/lease")
-	}
-}
-
 func evals(b *testing.B, c *redis.Client) int64 {
 	b.Helper()
 	info, err := c.InfoMap(b.Context(), "commandstats").Result()
@@ -359,24 +342,4 @@ func held() (heap, goroutines int64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc), int64(runtime.NumGoroutine())
-}
-
-// BenchmarkRequests: a renewal is one request per node; they come every quarter of
-// the lease.
-func BenchmarkRequests(b *testing.B) {
-	for _, n := range []int{1, 3, 5} {
-		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
-			const lease = time.Second
-			servers := benchServers(b, n)
-			terms := benchCandidates(b, servers, 1, elector.Config{Election: "requests", Lease: lease})
-			<-terms
-			c := servers[n-1].Client(b)
-			for b.Loop() {
-				time.Sleep(lease / 8)
-				before := evals(b, c)
-				time.Sleep(4 * lease)
-				b.ReportMetric(float64(evals(b, c)-before)/16, "requests/renewal/node")
-			}
-		})
-	}
 }

@@ -23,14 +23,6 @@ func forget(c *cluster) {
 	}
 }
 
-// onAll runs f with one node, and with three.
-func onAll(t *testing.T, f func(t *testing.T, c *cluster)) {
-	t.Helper()
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) { bubble(t, n, f) })
-	}
-}
-
 // lossUnder makes the nodes forget shortly after a renewal of the leader, and lets the
 // other candidate go at that moment: it must not lead before the nodes' lease of
 // abstention is over.
@@ -63,7 +55,7 @@ func flaky(w *ward) []func(*elector.Config) {
 func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 10, shortLease / 2, shortLease * 9 / 10, 7 * shortLease / 2} {
 		t.Run(age.String(), func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a")
 				term := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
@@ -78,7 +70,7 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 
 // A candidate that rests has claimed before, but long ago.
 func TestLossWhileAFollowerRested(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		const rest = 8 * shortLease
 		b := c.Start("b", func(cfg *elector.Config) { cfg.Cooldown = rest })
 		b.Elected(3 * shortLease)
@@ -97,7 +89,7 @@ func TestLossWhileAFollowerRested(t *testing.T) {
 // A candidate that could not reach Redis, or that was suspended, knows nothing of the
 // last leases. Once it has been at it for a lease it has nothing to gain by haste either.
 func TestLossWhileAFollowerWasAway(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
 		c.Each(cut, "b")
@@ -109,7 +101,7 @@ func TestLossWhileAFollowerWasAway(t *testing.T) {
 
 // What an Elector has seen it remembers when Run is called again.
 func TestLossBetweenTwoRuns(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		b := makeCandidate(t, c.Quorum("b"), "b")
 		ctx, cancel := context.WithTimeout(t.Context(), shortLease/2)
 		defer cancel()
@@ -126,7 +118,7 @@ func TestLossBetweenTwoRuns(t *testing.T) {
 // The leader that finds the loss itself is back soon: its own lease has kept all others
 // out, and a lease without a leader would gain nobody anything.
 func TestLeaderBootstrapsAfterALoss(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		one := a.Elected(3 * shortLease)
 		b := c.Start("b")
@@ -143,7 +135,7 @@ func TestLeaderBootstrapsAfterALoss(t *testing.T) {
 
 // But not when only the lock was gone: others may have led since, and may lead still.
 func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		back := make(chan struct{})
 		a := makeCandidate(t, c.Quorum("a"), "a")
 		a.Begin(func(ctx context.Context, _ *elector.Term) error {
@@ -177,7 +169,7 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 // Nor when another one has been elected since, in spite of its own lease: one that started
 // after the nodes had lost their data again, and could not know.
 func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 10))
 		one := a.Elected(3 * shortLease)
 		time.Sleep(shortLease + shortLease/20)
@@ -205,7 +197,7 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 		{shortLease / 2, shortLease / 10}, {5 * shortLease, shortLease + shortLease/10},
 	} {
 		t.Run(c.unhealthy.String(), func(t *testing.T) {
-			onAll(t, func(t *testing.T, cl *cluster) {
+			bubble(t, 3, func(t *testing.T, cl *cluster) {
 				w := &ward{err: errors.New("not yet")}
 				b := cl.Start("b", flaky(w)...)
 				b.Quiet(c.unhealthy)
@@ -216,51 +208,15 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 	}
 }
 
-// Looking costs an unhealthy or resting candidate no more than following costs.
-func TestLooksCostLittle(t *testing.T) {
-	for _, rests := range []bool{false, true} {
-		t.Run(fmt.Sprintf("rests=%v", rests), func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
-				w, ran := &ward{}, make(chan struct{}, 1)
-				b := makeCandidate(t, c.Quorum("b"), "b", append(flaky(w), func(cfg *elector.Config) { cfg.RestartDelay = 40 * shortLease })...)
-				if rests {
-					b.Begin(func(context.Context, *elector.Term) error { ran <- struct{}{}; return nil })
-					<-ran
-				} else {
-					w.set(errors.New("disk full"))
-					b.Begin(nil)
-				}
-				c.Start("a").Elected(3 * shortLease)
-				time.Sleep(2 * shortLease)
-				for _, n := range c.Nodes {
-					n.Took()
-				}
-				const leases = 12
-				time.Sleep(leases * shortLease)
-				for i, n := range c.Nodes {
-					looks := n.TookOf("read")
-					if looks < leases-1 || looks > leases*4/3 {
-						t.Errorf("node %d: %d looks in %d leases", i, looks, leases)
-					}
-				}
-			})
-		})
-	}
-}
-
 // Regression: the first election on fresh nodes took a whole lease. All must be seen to be
 // new, and the round ended before the slowest had answered.
 func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
-	for _, n := range []int{3, 5} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				for i, nd := range c.Nodes {
-					nd.Set(fault{Delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
-				}
-				c.Start("a").Elected(time.Second)
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for i, nd := range c.Nodes {
+			nd.Set(fault{Delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
+		}
+		c.Start("a").Elected(time.Second)
+	})
 }
 
 // All nodes lose everything while a leader sits. Whoever has seen it must not take
@@ -269,7 +225,7 @@ func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 	const renewed = shortLease / 20 // after a renewal
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
 		t.Run(age.String(), func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a")
 				term := a.Elected(3 * shortLease)
 				b := c.Start("b")

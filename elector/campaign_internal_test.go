@@ -32,26 +32,3 @@ func TestTracesOfAnElection(t *testing.T) {
 		}
 	}
 }
-
-// An event wakes those on standby only where it is about their election, and reports an
-// election or the end of a term.
-func TestEventsForThoseOnStandby(t *testing.T) {
-	e := offline(t, 1)
-	event := func(election string, k EventKind, next string) string {
-		return string(Event{Version: 1, Kind: k, Election: election, Candidate: "a", Token: 9, Next: next}.encode())
-	}
-	for payload, want := range map[string]protocol.WakeMessage{
-		event("orders", EventElected, ""):   {Elected: true, Token: 9},
-		event("orders", EventReleased, ""):  {Token: 9},
-		event("orders", EventReleased, "b"): {Token: 9, First: protocol.Reservation("b")},
-	} {
-		if got, ok := e.wakeMessageIn(payload); !ok || got != want {
-			t.Errorf("%s: %+v, %v", payload, got, ok)
-		}
-	}
-	for _, payload := range []string{event("other", EventElected, ""), event("other", EventReleased, ""), event("orders", EventStopping, ""), "released 9 ", ""} {
-		if got, ok := e.wakeMessageIn(payload); ok {
-			t.Errorf("%s was read as %+v", payload, got)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package elector_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,50 +207,6 @@ func TestOpenGoodURLs(t *testing.T) {
 		if err := q.Close(); err != nil {
 			t.Errorf("%s: second Close: %v", url, err)
 		}
-	}
-}
-
-// A program that has flags names them in the place of the settings, and takes no sentence
-// apart for it.
-func TestConfigErrorNamesTheSettings(t *testing.T) {
-	q := newQuorum(t, "127.0.0.1:1")
-	for name, c := range map[string]struct {
-		err  error
-		want []string // setting, and the sentence under another name
-	}{
-		"a candidate": {
-			second(elector.New(q, elector.Config{Election: "a b", Lease: time.Millisecond, Succession: "x", ProbeSettings: health.Settings{Failures: -1}})),
-			[]string{
-				"Election", `--x is "a b": spaces and control characters are not allowed`,
-				"Succession", `--x is "x": use SuccessionRace, SuccessionPriority, SuccessionSeniority or SuccessionRotation`,
-				"Lease", "--x is 1ms: choose between 50ms and 24h0m0s",
-				"ProbeSettings", "--x: health: Failures is -1: give 1 to 1000, or 0 for the default of 3",
-			},
-		},
-		"no room": {
-			second(elector.New(q, elector.Config{Election: "e", Lease: time.Second, RenewEvery: 500 * time.Millisecond})),
-			[]string{"", "the lease leaves no room for two renewals: Lease 1s - drift 12ms - StopMargin 250ms = 738ms, " +
-				"less than twice RenewEvery (500ms): make the lease longer, or RenewEvery or StopMargin shorter"},
-		},
-		"URLs":     {second(elector.Open("redis://a", "foo", "redis://b")), []string{"URL 2", "--x: not a Redis URL: write redis://[user:password@]host:port"}},
-		"election": {second(q.Namespace("{}").Election("")), []string{"Prefix", `--x is "{}": the characters {} are not allowed (they would change the Cluster slot)`, "Election", "--x is empty: give it a value"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var config *elector.ConfigError
-			if !errors.As(c.err, &config) {
-				t.Fatalf("%T: %v", c.err, c.err)
-			}
-			var got []string
-			for _, p := range config.Problems {
-				got = append(got, p.Setting, p.Of("--x"))
-				if !strings.Contains(c.err.Error(), p.String()) {
-					t.Errorf("%q is not in %q", p, c.err)
-				}
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got  %q\nwant %q", got, c.want)
-			}
-		})
 	}
 }
 

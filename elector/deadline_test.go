@@ -75,34 +75,6 @@ func TestDeadlineIgnoresTheWallClock(t *testing.T) {
 	}
 }
 
-// When no clock can tell how much time has passed, nothing is left.
-func TestDeadlineWithoutAClockIsNow(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w := &lease.Warp{}
-		w.NoBoot.Store(true)
-		term := lying(t, c, w, "a", nil).Elected(3 * shortLease)
-		w.Wall.Add(-int64(time.Hour))
-		if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 {
-			t.Errorf("%v and %v left", left, until)
-		}
-	})
-}
-
-// A term that was ended early is over, whatever its lease still covers.
-func TestDeadlineOfAnEndedTerm(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 2))
-		term := a.Elected(3 * shortLease)
-		go a.Resign(context.Background())
-		<-term.Done()
-		end := time.Now()
-		time.Sleep(time.Second)
-		if left, at := term.Left(), term.Deadline(); left != 0 || !at.Equal(end) {
-			t.Errorf("%v left, and its deadline is %v after its end", left, at.Sub(end))
-		}
-	})
-}
-
 // An answer that was long under way gives nothing away.
 func TestDeadlineCountsFromTheRequest(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

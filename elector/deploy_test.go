@@ -16,7 +16,7 @@ func TestDeployMovesTheLeadershipOnce(t *testing.T) {
 	for _, s := range []elector.Succession{elector.SuccessionSeniority, elector.SuccessionPriority} {
 		t.Run(string(s), func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
-				const deploys, replicas = 50, 5
+				const deploys, replicas = 10, 5
 				random := rand.New(rand.NewPCG(1, 2))
 				start := func(version, i int) *candidate {
 					return c.Start(fmt.Sprintf("v%d-%d", version, i), func(cfg *elector.Config) {

@@ -81,35 +81,6 @@ func TestObserveEndsWithItsLoop(t *testing.T) {
 	})
 }
 
-// An observer from outside keeps the pace of the lease that it sees in the lock, not of
-// the default one: a leader with a short lease that vanished is noticed within it.
-func TestObserverLearnsTheLease(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		const short = 250 * time.Millisecond
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = short })
-		a.Elected(3 * short)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		events := observe(ctx, electionOf(c.Quorum("operator"), "orders"))
-		if ev := <-events; ev.Kind != elector.EventElected {
-			t.Fatalf("at first: %+v", ev)
-		}
-		time.Sleep(3 * short)
-		c.Each(down, "operator")
-		time.Sleep(short)
-		c.Each(down, "a", "operator") // it vanishes while nobody can see it
-		time.Sleep(3 * short)
-		c.Each(fault{}, "operator")
-		healed := time.Now()
-		if ev := <-events; ev.Kind != elector.EventVacant {
-			t.Errorf("after the leader had vanished: %+v", ev)
-		}
-		if took := time.Since(healed); took > short {
-			t.Errorf("that the leader vanished was noticed %v after the nodes were back, with a lease of %v", took, short)
-		}
-	})
-}
-
 // Elections of one name in two namespaces have nothing to do with each other.
 func TestNamespace(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {

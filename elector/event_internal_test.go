@@ -111,22 +111,3 @@ func FuzzParseEvent(f *testing.F) {
 		}
 	})
 }
-
-// A thousand followers in a process get the same message one after the other: it is parsed once, also when it is garbage.
-func TestMessageIsParsedOncePerProcess(t *testing.T) {
-	first := string(Event{Version: eventVersion, Kind: EventElected, Election: "orders", Token: 7}.encode())
-	second := string(Event{Version: eventVersion, Kind: EventReleased, Election: "bills", Token: 8}.encode())
-	var l lastEvent
-	for _, payload := range []string{first, second, "garbage", first} {
-		want, wantErr := parseEvent(payload)
-		var got Event
-		var err error
-		l.parse(payload)
-		if allocs := testing.AllocsPerRun(10, func() { got, err = l.parse(strings.Clone(payload)) }); allocs > 1 {
-			t.Errorf("%.20s: %v allocations", payload, allocs)
-		}
-		if got != want || (err == nil) != (wantErr == nil) {
-			t.Errorf("%.20s: %+v, %v; want %+v, %v", payload, got, err, want, wantErr)
-		}
-	}
-}

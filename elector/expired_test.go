@@ -9,7 +9,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A term that expired tells which of the causes it was: whoever is on call looks at the nodes,
@@ -98,58 +97,4 @@ func TestExpiredBySuspension(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Work that returns after a suspension, before anything else has noticed that, did not finish
-// in time.
-func TestWorkThatReturnsAfterASuspension(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		warp := new(lease.Warp)
-		ctx := lease.WithClock(context.Background(), lease.NewClock(warp))
-		stop := make(chan struct{})
-		a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, func(context.Context, *elector.Term) error { <-stop; return nil })
-		term := a.Elected(3 * shortLease)
-		warp.Wall.Add(int64(2 * shortLease))
-		warp.Boot.Add(int64(2 * shortLease))
-		close(stop)
-		ended := wantReason(t, term, 0, elector.ReasonExpired)
-		if text := elector.Problem(ended.Err); !strings.Contains(text, "suspended") {
-			t.Error(text)
-		}
-	})
-}
-
-// A real server that takes a right away, and what it says of a script of ours.
-func TestRealExpiredByAMissingRight(t *testing.T) {
-	t.Parallel()
-	s := servertest.Redis(t)
-	s.Do(t, "ACL", "SETUSER", "default", "-pexpire")
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
-	ended := wantReason(t, a.Elected(5*realLease), 2*realLease, elector.ReasonExpired)
-	if text := elector.Problem(ended.Err); !errors.Is(ended, elector.ErrDenied) || !strings.Contains(text, "refused for") ||
-		strings.Contains(text, "user_script") || !strings.Contains(text, "grant it: ACL SETUSER default +pexpire") || !strings.Contains(text, "'pexpire'") {
-		t.Error(text)
-	}
-	s.Do(t, "ACL", "SETUSER", "default", "+pexpire")
-	eventually(t, 30*realLease, "its end is recorded", func() bool {
-		all, err := electionOf(realQuorum(t, s), "orders").History(t.Context(), 100)
-		return err == nil && len(all) > 1 && strings.Contains(all[len(all)-1].Detail, "refused for")
-	})
-}
-
-// A node that answers each renewal that its lock is gone is not one that did not answer.
-func TestExpiredByANodeThatAnswers(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Seed()
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		time.Sleep(2 * shortLease)
-		c.Nodes[0].Set(down)
-		_ = c.Nodes[1].Server().Set("mandate:{orders}:lock", "x/abcdefgh/1 n=3 lease=10000 token=1")
-		ended := wantReason(t, term, shortLease, elector.ReasonExpired)
-		if errors.Is(ended, elector.ErrUnreachable) || strings.Contains(ended.Error(), "2 of 3 nodes did not answer") {
-			t.Errorf("two of three nodes answered each renewal: %v", ended)
-		}
-		c.Heal()
-	})
 }

@@ -41,36 +41,3 @@ func TestObserverNeverLeads(t *testing.T) {
 		}
 	})
 }
-
-func TestObserverDoesNotWaitForATerm(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		o := makeCandidate(t, c.Quorum("o"), "o", observing)
-		for name, campaign := range map[string]func() error{
-			"Campaign":    func() error { _, err := o.Campaign(t.Context()); return err },
-			"TryCampaign": func() error { _, err := o.TryCampaign(t.Context()); return err },
-		} {
-			if err := campaign(); !errors.Is(err, elector.ErrNotLeader) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	})
-}
-
-// It reports an outage, as every candidate does, and its end.
-func TestObserverReportsThatRedisIsAway(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		o := c.Start("o", observing)
-		time.Sleep(time.Second)
-		c.Nodes[0].Set(down)
-		c.Nodes[1].Set(down)
-		time.Sleep(2 * shortLease)
-		if err := o.Check(); !errors.Is(err, elector.ErrUnreachable) || len(o.Log.Lines("cannot observe the election")) != 1 {
-			t.Errorf("%v\n%s", err, o.Log.Lines())
-		}
-		c.Nodes[0].Heal()
-		time.Sleep(2 * shortLease)
-		if err := o.Check(); err != nil || len(o.Log.Lines("can observe the election again")) != 1 {
-			t.Errorf("%v\n%s", err, o.Log.Lines())
-		}
-	})
-}

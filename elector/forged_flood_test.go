@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -19,53 +18,6 @@ func flood(c *cluster, channel string, every, d time.Duration, message func(i in
 		}
 		time.Sleep(every)
 	}
-}
-
-// Regression: a release in favour of a ghost, repeated more often than the reservation for
-// it lasts, put off the front row's next claim again and again, for ever.
-func TestForgedReleasesPutOffNoClaim(t *testing.T) {
-	for name, message := range map[string]func(token uint64) func(i int) string{
-		"same term": func(token uint64) func(int) string {
-			return func(int) string { return fmt.Sprint("released ", token, " !ghost") }
-		},
-		"next terms": func(token uint64) func(int) string {
-			return func(i int) string { return fmt.Sprint("released ", token+uint64(i), " !ghost") }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
-				b := c.Start("b")
-				b.Quiet(shortLease)
-				c.Each(cut, "a") // dies without a word
-				go flood(c, "wake", shortLease/10, 5*shortLease, message(term.Token()))
-				b.Elected(shortLease + 100*time.Millisecond)
-				time.Sleep(5 * shortLease)
-			})
-		})
-	}
-}
-
-// Regression: a forged release that names a follower made it claim with every message.
-func TestForgedReleaseForAnHeirCostsFewClaims(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		b := c.Start("b")
-		b.Quiet(shortLease)
-		all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
-		if err != nil || len(all) != 2 {
-			t.Fatalf("%+v, %v", all, err)
-		}
-		forged, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventReleased, Election: "orders", Token: term.Token(), Next: all[1].Incarnation})
-		began := time.Now()
-		flood(c, "events", 10*time.Millisecond, shortLease, func(int) string { return string(forged) })
-		if claims, _ := claims(c.Nodes[0], began); claims > 20 {
-			t.Errorf("%d claims in one lease", claims)
-		}
-		b.Quiet(time.Second)
-	})
 }
 
 // Regression: anyone who published "paused" and "resumed" filled the log, and made followers
@@ -113,28 +65,6 @@ func TestForgedPausesAreNotBelieved(t *testing.T) {
 	})
 }
 
-// Regression: endless roll calls made every candidate start a goroutine for each; where a
-// node hangs, each lived for long.
-func TestForgedRollCallsDoNotPileUp(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		c.Start("b").Quiet(shortLease)
-		c.Nodes[2].Set(frozen)
-		before := runtime.NumGoroutine()
-		flood(c, "ask", time.Millisecond, time.Second, func(i int) string {
-			return fmt.Sprintf(`{"v":1,"kind":"cards","election":"orders","nonce":"n%d"}`, i)
-		})
-		if more := runtime.NumGoroutine() - before; more > 300 {
-			t.Errorf("%d goroutines more", more)
-		}
-		if !term.Valid() {
-			t.Error(term.Err())
-		}
-		c.Heal()
-	})
-}
-
 // Regression: forged candidate info cost memory without bound.
 func TestForgedCandidatesAreBounded(t *testing.T) {
 	for _, s := range []elector.Succession{elector.SuccessionRace, elector.SuccessionSeniority} {
@@ -150,13 +80,13 @@ func TestForgedCandidatesAreBounded(t *testing.T) {
 				}
 				words := strings.Repeat("x", 8000)
 				before := heap()
-				for i := range 100 { // in portions that a candidate takes
+				for i := range 30 { // in portions that a candidate takes
 					flood(c, "ask", time.Microsecond, 100*time.Microsecond, func(k int) string {
 						return fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"i%dx%d","host":%q,"role":"resting"}}`, i, k, words)
 					})
 					time.Sleep(10 * time.Millisecond)
 				}
-				if more := heap() - before; more > 8<<20 {
+				if more := heap() - before; more > 4<<20 {
 					t.Errorf("%d KiB for forged cards", more>>10)
 				}
 			})

@@ -43,48 +43,46 @@ func TestGateRefusesWhereItDoesNotLead(t *testing.T) {
 // The four lines that everybody writes around IsLeader let two work at once: the gate's
 // functions end before the next leader begins.
 func TestLockIsReleasedAfterTheGatesFunctions(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		bubble(t, n, func(t *testing.T, c *cluster) {
-			a, gate := gated(c, "a")
-			gateOpens(a)
-			b := c.Start("b")
-			time.Sleep(shortLease)
-			const work = 300 * time.Millisecond
-			var stopped time.Time
-			result := make(chan error, 1)
-			go func() {
-				result <- gate.Do(t.Context(), func(ctx context.Context, term *elector.Term) error {
-					if !term.Valid() || term.Token() != a.Term().Token() {
-						t.Error("not under the term")
-					}
-					<-ctx.Done()
-					var ended *elector.Ended
-					if !errors.As(context.Cause(ctx), &ended) || ended.Reason != elector.ReasonResigned {
-						t.Errorf("the cause is %v", context.Cause(ctx))
-					}
-					err := gate.Do(t.Context(), func(context.Context, *elector.Term) error { t.Error("it ran"); return nil })
-					if !errors.Is(err, elector.ErrNotLeader) {
-						t.Errorf("while it drains: %v", err)
-					}
-					time.Sleep(work)
-					stopped = time.Now()
-					return errors.New("half done")
-				})
-			}()
-			time.Sleep(time.Millisecond)
-			go func() { _ = a.Resign(t.Context()) }()
-			term := b.Elected(2 * shortLease)
-			if stopped.IsZero() || term.Since().Before(stopped) {
-				t.Errorf("n=%d: b leads since %v, the function of a's gate returned at %v", n, term.Since(), stopped)
-			}
-			if gap := term.Since().Sub(stopped); gap > 50*time.Millisecond {
-				t.Errorf("n=%d: %v between the two", n, gap)
-			}
-			if err := <-result; err == nil || err.Error() != "half done" {
-				t.Errorf("Do returned %v", err)
-			}
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, gate := gated(c, "a")
+		gateOpens(a)
+		b := c.Start("b")
+		time.Sleep(shortLease)
+		const work = 300 * time.Millisecond
+		var stopped time.Time
+		result := make(chan error, 1)
+		go func() {
+			result <- gate.Do(t.Context(), func(ctx context.Context, term *elector.Term) error {
+				if !term.Valid() || term.Token() != a.Term().Token() {
+					t.Error("not under the term")
+				}
+				<-ctx.Done()
+				var ended *elector.Ended
+				if !errors.As(context.Cause(ctx), &ended) || ended.Reason != elector.ReasonResigned {
+					t.Errorf("the cause is %v", context.Cause(ctx))
+				}
+				err := gate.Do(t.Context(), func(context.Context, *elector.Term) error { t.Error("it ran"); return nil })
+				if !errors.Is(err, elector.ErrNotLeader) {
+					t.Errorf("while it drains: %v", err)
+				}
+				time.Sleep(work)
+				stopped = time.Now()
+				return errors.New("half done")
+			})
+		}()
+		time.Sleep(time.Millisecond)
+		go func() { _ = a.Resign(t.Context()) }()
+		term := b.Elected(2 * shortLease)
+		if stopped.IsZero() || term.Since().Before(stopped) {
+			t.Errorf("b leads since %v, the function of a's gate returned at %v", term.Since(), stopped)
+		}
+		if gap := term.Since().Sub(stopped); gap > 50*time.Millisecond {
+			t.Errorf("%v between the two", gap)
+		}
+		if err := <-result; err == nil || err.Error() != "half done" {
+			t.Errorf("Do returned %v", err)
+		}
+	})
 }
 
 func TestGatesFunctionEndsWithItsCaller(t *testing.T) {

@@ -192,7 +192,7 @@ func TestHandOverMeansOneTerm(t *testing.T) {
 
 // A reader of the history must see which operator moved the leadership, and who paused.
 func TestOperatorIsRecorded(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
 		orders := electionOf(op, "orders").As("ann@bastion")
 		if _, err := orders.StepDown(within(t, time.Minute), "kernel update"); err != nil {

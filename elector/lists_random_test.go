@@ -14,7 +14,7 @@ import (
 // or a third candidate's lock lapses there, and for two leases from then on; and when all
 // ways are open one of all of them leads.
 func TestTwoListsUnderFaults(t *testing.T) {
-	for _, seed := range []uint64{0, 1, 104} {
+	for _, seed := range []uint64{1, 104} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				rng := rand.New(rand.NewPCG(seed, 1))
@@ -39,7 +39,6 @@ func TestTwoListsUnderFaults(t *testing.T) {
 				if n := len(slices.DeleteFunc(all, func(x *candidate) bool { return !x.IsLeader() })); n != 1 {
 					t.Errorf("%d lead when all is well", n)
 				}
-				t.Logf("two of different lists led for %v, the longest time after they could meet was %v", d.both, d.longest)
 			})
 		})
 	}
@@ -53,11 +52,10 @@ type way struct {
 
 // dice is the faults of such a test, and what came of them.
 type dice struct {
-	c             *cluster
-	rng           *rand.Rand
-	since         map[way]time.Time // since when a way is open; zero: it is cut
-	free          map[int]time.Time // when a node's lock was last seen with one who does not lead
-	both, longest time.Duration
+	c     *cluster
+	rng   *rand.Rand
+	since map[way]time.Time // since when a way is open; zero: it is cut
+	free  map[int]time.Time // when a node's lock was last seen with one who does not lead
 }
 
 // roll opens and cuts ways, and now and then takes the data of a node.
@@ -104,14 +102,12 @@ func (d *dice) check(t *testing.T, a, b []*candidate, common []int) {
 			if one == nil || two == nil {
 				continue
 			}
-			d.both += shortLease / 40
 			for _, i := range common {
 				mine, yours := d.since[way{x.ID(), i}], d.since[way{y.ID(), i}]
 				if mine.IsZero() || yours.IsZero() {
 					continue
 				}
 				since := slices.MaxFunc([]time.Time{mine, yours, one.Since(), two.Since(), d.free[i]}, time.Time.Compare)
-				d.longest = max(d.longest, time.Since(since))
 				// Until it answers both: a request that was lost has its time, and the next
 				// renewal may be due only then.
 				if time.Since(since) > 2*shortLease+callTimeout+shortLease/4 {

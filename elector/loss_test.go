@@ -75,7 +75,7 @@ func TestMajorityForgets(t *testing.T) {
 func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 	for _, who := range []string{"the leader", "a follower"} {
 		t.Run(who, func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
 				for _, n := range c.Nodes {
 					if err := n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
@@ -106,7 +106,7 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 // over: while its work ran on, another one could be elected that
 // this candidate never met, and lose its data in turn.
 func TestLeaderDoesNotBootstrapAfterItsLease(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		back := make(chan struct{})
 		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
@@ -136,7 +136,7 @@ func TestLeaderDoesNotBootstrapAfterItsLease(t *testing.T) {
 func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
 	for name, resigns := range map[string]bool{"lost": false, "resigned": true} {
 		t.Run(name, func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a")
 				one := a.Elected(3 * shortLease)
 				raised := one.Token() + uint64((10 * time.Minute).Milliseconds())

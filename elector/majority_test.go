@@ -118,25 +118,6 @@ func TestLeaderOnTheMinoritySide(t *testing.T) {
 	})
 }
 
-func TestOneNodeRestartsEmpty(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		b := c.Start("b")
-		b.Quiet(shortLease)
-		for _, nd := range c.Nodes { // one after the other
-			nd.RestartEmpty()
-			// At the next renewal; one or two later where a pool still has connections
-			// to the old process (in a bubble it can't see that they are dead).
-			eventually(t, shortLease, "planted again", func() bool { return c.Locks() == 3 })
-			b.Quiet(shortLease)
-			if !term.Valid() {
-				t.Fatalf("lost: %v", term.Err())
-			}
-		}
-	})
-}
-
 func TestNodeThatForgotGrantsNothingForALease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
@@ -187,31 +168,6 @@ func TestPlantIsNoVote(t *testing.T) {
 		}
 		if !term.Valid() || !term.Deadline().After(before) {
 			t.Errorf("lost: %v", term.Err())
-		}
-	})
-}
-
-// A majority that forgot at once costs the term, unless one of them was planted
-// before the other was asked. Never two terms, and never an older token.
-func TestMajorityRestartsEmpty(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := []*candidate{c.Start("a"), c.Start("b")}
-		_, term := first(t, 3*shortLease, all...)
-		defer never2(t, all...)()
-		for range 5 {
-			time.Sleep(shortLease + time.Second)
-			for _, nd := range c.Nodes[1:] {
-				nd.RestartEmpty()
-			}
-			time.Sleep(shortLease)
-			if term.Valid() {
-				continue
-			}
-			last := term.Token()
-			wantReason(t, term, 0, elector.ReasonLost)
-			if _, term = first(t, 2*shortLease, all...); term.Token() <= last {
-				t.Fatalf("token %d after %d", term.Token(), last)
-			}
 		}
 	})
 }

@@ -3,8 +3,6 @@ package elector_test
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,51 +35,6 @@ func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
 			t.Errorf("%d goroutines before, %d for %d that lead, %d more for as many that follow", before, led, elections, followed-led)
 		}
 	})
-}
-
-// The state machine of a candidate waits on 4 KiB, leading or following: the garbage collector halves a stack of 8 KiB only where
-// what waits on it needs less than 1250 bytes.
-func TestCandidatesWaitOnSmallStacks(t *testing.T) {
-	if underRace() {
-		t.Skip("the race detector's frames are larger")
-	}
-	const elections = 200
-	each := func(t *testing.T, q *elector.Quorum, begun func(*candidate)) int64 {
-		begin := func(i int) {
-			begun(makeCandidate(t, q, "candidate", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil))
-		}
-		begin(elections) // with the connections
-		before := stacks()
-		for i := range elections {
-			begin(i)
-		}
-		return (stacks() - before) / elections
-	}
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		if n := each(t, c.Quorum("a"), func(a *candidate) { a.Elected(2 * shortLease) }); n > 9<<10+512 {
-			t.Errorf("%d bytes of stacks for each election that is led, want 4 KiB for the leader, up to 4 for its work, and a little", n)
-		}
-		if n := each(t, c.Quorum("b"), func(*candidate) { time.Sleep(shortLease / 100) }); n > 5<<10 {
-			t.Errorf("%d bytes of stacks for each election that is followed, want 4 KiB and a little", n)
-		}
-	})
-}
-
-// stacks is how many bytes the stacks of all goroutines have once the garbage collector has halved those that it can.
-func stacks() int64 {
-	synctest.Wait()
-	for range 4 {
-		runtime.GC()
-	}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	return int64(mem.StackInuse)
-}
-
-// underRace reports whether this test has the race detector.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // ofCandidates is how many goroutines are those of candidates.

@@ -269,18 +269,3 @@ func TestMerge(t *testing.T) {
 		})
 	}
 }
-
-// An observer that waited once for a leader's last words, and then found it leading
-// still, waits again when it is really gone: else its end would have no reason.
-func TestMergeWaitsForEachEnd(t *testing.T) {
-	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
-	s := reported{begun: true, term: Event{Kind: EventElected, Candidate: "a", Token: 7}, newest: 7}
-	gone, back := reading{highest: 7}, reading{highest: 7, leader: &Leader{Candidate: "a", Token: 7, agreed: true}}
-	for i, r := range []reading{gone, back, gone} {
-		events, is, wait := s.merge(r, nil, at)
-		if len(events) > 0 || (wait > 0) != (r.leader == nil) {
-			t.Errorf("reading %d: %v, wait %v", i, events, wait)
-		}
-		s = is
-	}
-}

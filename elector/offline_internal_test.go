@@ -18,13 +18,6 @@ func offline(t *testing.T, nodes int) *Elector {
 	return e
 }
 
-// offlineMachine is the state machine of such a candidate; nothing accompanies it.
-func offlineMachine(t *testing.T, nodes int) *machine {
-	t.Helper()
-	e := offline(t, nodes)
-	return &machine{candidate: &e.candidate, clock: e.hostClock, memory: &e.memory}
-}
-
 func offlineQuorum(t *testing.T, nodes int) *Quorum {
 	t.Helper()
 	var clients []redis.UniversalClient

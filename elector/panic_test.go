@@ -19,7 +19,7 @@ func recovered(f func()) (value any) {
 // for the lease of a dead one; an operator wants to see why it ended. So a deferred Close
 // releases, records, and lets the panic go on.
 func TestCloseDuringAPanic(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
 		term, err := a.Campaign(t.Context())
 		if err != nil {
@@ -62,46 +62,5 @@ func TestCloseDelaysAPanicForABoundedTime(t *testing.T) {
 			t.Errorf("the panic went on after %v", d)
 		}
 		c.Heal()
-	})
-}
-
-// A closure that closes the term can't see the panic: the lock is released all the same.
-func TestCloseInAClosureDuringAPanic(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		term, err := a.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		value := recovered(func() {
-			defer func() { _ = term.Close(context.Background()) }()
-			panic("boom")
-		})
-		if value != "boom" || c.Locks() != 0 {
-			t.Errorf("the caller sees the panic %v, and %d locks are held", value, c.Locks())
-		}
-		wantReason(t, term, 0, elector.ReasonResigned)
-	})
-}
-
-// Schedulers and HTTP servers recover from the panics of what they call: the leader that
-// they are part of stays.
-func TestPanicInAGate(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		var gate elector.Gate
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(gate.Work)
-		term := a.Elected(3 * shortLease)
-		time.Sleep(time.Millisecond) // the gate is open
-		value := recovered(func() {
-			_ = gate.Do(t.Context(), func(context.Context, *elector.Term) error { panic("boom") })
-		})
-		if value != "boom" || !term.Valid() {
-			t.Errorf("the caller sees the panic %v, the term: %v", value, term.Err())
-		}
-		ran := false
-		if err := gate.Do(t.Context(), func(context.Context, *elector.Term) error { ran = true; return nil }); err != nil || !ran {
-			t.Errorf("the next call: %v, %v", ran, err)
-		}
-		a.Shutdown() // the gate waits for nothing that has gone
 	})
 }

@@ -2,7 +2,6 @@ package elector_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -122,65 +121,28 @@ func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
 		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
 		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
 	} {
-		for _, n := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
-				bubble(t, n, func(t *testing.T, c *cluster) {
-					a := c.Start("a", change)
-					term := a.Elected(3 * shortLease)
-					full := func(full bool) {
-						for i := range n/2 + 1 {
-							c.Nodes[i].Fill(full)
-						}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a", change)
+				term := a.Elected(3 * shortLease)
+				full := func(full bool) {
+					for i := range 2 {
+						c.Nodes[i].Fill(full)
 					}
-					full(true)
-					b := c.Start("b", change)
-					b.Quiet(6 * shortLease)
-					if !term.Valid() {
-						t.Fatalf("no candidate leads: %v", term.Err())
-					}
-					if lines := a.Log.Lines("not handing over to another candidate", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
-						t.Errorf("logged %q", lines)
-					}
-					full(false)
-					b.Elected(2 * shortLease)
-					wantReason(t, term, atOnce, elector.ReasonHandover)
-				})
-			})
-		}
-	}
-}
-
-// What status does not call a pause is none.
-func TestEmptyPauseIsNone(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		if err := c.Nodes[0].Server().Set("mandate:{orders}:pause", ""); err != nil {
-			t.Fatal(err)
-		}
-		c.Start("a").Elected(3 * shortLease)
-	})
-}
-
-// A pause, and its end, reach candidates by a message: else they learn of it with their
-// next request only, up to a lease later.
-func TestPauseIsKnownAtOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all, _, op := trio(t, c)
-		known := func(line string) {
-			t.Helper()
-			time.Sleep(shortLease / 10)
-			for _, x := range all[1:] {
-				if n := len(x.Log.Lines(line)); n != 1 {
-					t.Errorf("%s logged %q %d times within a tenth of a lease", x.ID(), line, n)
 				}
-			}
-		}
-		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
-			t.Fatal(err)
-		}
-		known("election paused")
-		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		known("election resumed")
-	})
+				full(true)
+				b := c.Start("b", change)
+				b.Quiet(6 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("no candidate leads: %v", term.Err())
+				}
+				if lines := a.Log.Lines("not handing over to another candidate", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
+					t.Errorf("logged %q", lines)
+				}
+				full(false)
+				b.Elected(2 * shortLease)
+				wantReason(t, term, atOnce, elector.ReasonHandover)
+			})
+		})
+	}
 }

@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,7 +36,7 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
-				onAll(t, func(t *testing.T, c *cluster) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
 					a := c.Start("a")
 					term := a.Elected(3 * shortLease)
 					b := c.Start("b")
@@ -65,7 +64,7 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 func TestReleaseThatNeverArrives(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a")
 				term := a.Elected(3 * shortLease)
 				b := c.Start("b")
@@ -99,7 +98,7 @@ func notReleased(err error, term *elector.Term) bool {
 // A probe fails while Redis is away: the lock is given back as soon as Redis is back, not
 // when it lapses.
 func TestStepDownWhileRedisIsAway(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		a := c.Start("a", flaky(w)...)
 		term := a.Elected(3 * shortLease)
@@ -121,7 +120,7 @@ func TestStepDownWhileRedisIsAway(t *testing.T) {
 
 // A term that expired is given back in the background: its candidate campaigns on.
 func TestExpiredTermIsGivenBackToo(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
@@ -163,124 +162,4 @@ func TestReleaseReachesTheRestLater(t *testing.T) {
 			t.Errorf("%d locks", c.Locks())
 		}
 	})
-}
-
-// The same for a term of Campaign.
-func TestCampaignedTermReportsThatItWasNotReleased(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		term, err := a.Campaign(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(shortLease / 10)
-		c.Each(cut)
-		if err := term.Close(t.Context()); !errors.Is(err, elector.ErrNotReleased) {
-			t.Errorf("Resign: %v", err)
-		}
-		c.Heal()
-		again, err := a.Campaign(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := again.Close(t.Context()); err != nil {
-			t.Errorf("Resign: %v", err)
-		}
-	})
-}
-
-// The release of a term that expired is repeated beside the next campaign, which it must
-// not hold up; and Run, when it ends meanwhile, reports what became of it.
-func TestExpiredTermHoldsUpNoCampaign(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		time.Sleep(shortLease + 100*time.Millisecond)
-		c.Each(cut, "a")
-		wantReason(t, term, shortLease, elector.ReasonExpired)
-		time.Sleep(callTimeout + 100*time.Millisecond) // the first release has its time
-		if n := len(a.Log.Lines("msg=following")); n != 2 {
-			t.Errorf("it began to campaign %d times, want 2", n)
-		}
-		a.Stop()
-		if err := a.Ended(shortLease); !notReleased(err, term) {
-			t.Errorf("Run: %v", err)
-		}
-		c.Heal()
-	})
-}
-
-// A lock that has lapsed before the work returned can't be given back, and is no error.
-func TestLapsedLockIsNotOwed(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(2 * shortLease))
-		term := a.Elected(3 * shortLease)
-		c.Each(cut, "a")
-		wantReason(t, term, shortLease, elector.ReasonExpired)
-		a.Stop()
-		if err := a.Ended(3 * shortLease); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if n := len(a.Log.Lines("lock not released")); n != 0 {
-			t.Errorf("logged %d times", n)
-		}
-		c.Heal()
-	})
-}
-
-// A release reports for how long the lease has covered the work: without it the history would show
-// a leader that was suspended as if it had led until it woke up.
-func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
-	for name, w := range map[string]struct{ lingers, held time.Duration }{
-		"the work returns in time": {held: 3 * shortLease},
-		// Of the last renewal's lease, the rest covers the work still.
-		"the work outlives the lease": {lingers: 3 * shortLease, held: 3*shortLease + shortLease*3/4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				unhealthy := &ward{}
-				a := makeCandidate(t, c.Quorum("a"), "a", flaky(unhealthy)...).Begin(stopsAfter(w.lingers))
-				a.Elected(3 * shortLease)
-				time.Sleep(3*shortLease - time.Millisecond)
-				unhealthy.set(errors.New("disk full")) // it renews no more
-				time.Sleep(w.lingers + time.Second)
-				var end elector.Event
-				entries, err := c.Nodes[0].Server().Stream("mandate:{orders}:history")
-				for _, e := range entries {
-					if ev, err := eventIn(e.Values[1]); err == nil && ev.Kind == elector.EventReleased {
-						end = ev
-					}
-				}
-				const about = shortLease / 4
-				if err != nil || end.Held < w.held-about || end.Held > w.held+about {
-					t.Errorf("held for %v, want about %v (%v)", end.Held, w.held, err)
-				}
-			})
-		})
-	}
-}
-
-// A node slower than the others by a multiple still has the claim in flight when a
-// short term is released: its release waits for its turn, and must not be dropped
-// because the majority's is done.
-func TestReleaseOnASlowNodeIsNotDropped(t *testing.T) {
-	for _, delay := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
-		t.Run(delay.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				c.Nodes[2].Set(fault{Delay: delay})
-				a := makeCandidate(t, c.Quorum("a"), "a")
-				boom := errors.New("boom")
-				a.Begin(func(context.Context, *elector.Term) error { return boom })
-				if err := a.Ended(shortLease); !errors.Is(err, boom) {
-					t.Fatal(err)
-				}
-				electionOf(a.Q, "orders").Status(t.Context()) // the quorum lives on
-				time.Sleep(10 * delay)
-				if n := c.Locks(); n != 0 {
-					t.Errorf("%d locks were left behind", n)
-				}
-			})
-		})
-	}
 }

@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -96,55 +95,6 @@ func wantRenewals(t *testing.T, a *candidate, want elector.RenewalStats) {
 	}
 }
 
-// The time between two renewals counts from request to request: on a slow line the
-// leader would else renew less often than it was told to.
-func TestRenewalsKeepTheirPaceOnASlowLine(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		c.Seed()
-		c.Each(fault{Delay: 500 * time.Millisecond})
-		c.Start("a").Elected(3 * shortLease)
-		time.Sleep(2 * renewEvery)
-		c.Nodes[0].Took()
-		time.Sleep(8 * renewEvery)
-		var last time.Time
-		n := 0
-		for _, cl := range c.Nodes[0].Took() {
-			if cl.Script != "renew" {
-				continue
-			}
-			if d := cl.At.Sub(last); !last.IsZero() && (d < renewEvery || d > renewEvery+10*time.Millisecond) {
-				t.Errorf("%v between two renewals, want %v", d, renewEvery)
-			}
-			last, n = cl.At, n+1
-		}
-		if n < 7 {
-			t.Errorf("%d renewals", n)
-		}
-	})
-}
-
-// While the work of an unhealthy candidate drains, no renewal is even tried: else Check
-// and the counters would tell of Redis' trouble where there is none.
-func TestDrainingWhileUnhealthyIsNoErrorOfRedis(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		unhealthy, stop := &ward{}, make(chan struct{})
-		a := makeCandidate(t, c.Quorum("a"), "a", probed(unhealthy), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
-		a.Begin(func(context.Context, *elector.Term) error { <-stop; return nil })
-		defer close(stop)
-		term := a.Elected(3 * shortLease)
-		go a.Resign(t.Context())
-		wantReason(t, term, time.Second, elector.ReasonResigned)
-		unhealthy.set(errors.New("disk full"))
-		time.Sleep(2 * shortLease) // beyond every threshold
-		if got := a.Stats().Renewals; got.Unconfirmed > 0 || got.Refused > 0 {
-			t.Errorf("renewals: %+v", got)
-		}
-		if err := a.Check(); errors.Is(err, elector.ErrUnreachable) {
-			t.Errorf("Check: %v", err)
-		}
-	})
-}
-
 // Who was stopped beyond the lease finds its probe silent, and the lease over: the
 // latter is what ended the term. As unhealthy it would rest before it runs again.
 func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
@@ -159,53 +109,5 @@ func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
 		w.Boot.Add(int64(time.Hour))
 		unhealthy.set(errors.New("no answer while we were stopped"))
 		wantReason(t, term, shortLease/100, elector.ReasonExpired)
-	})
-}
-
-// Work that fails while it stops is logged; that it was cancelled is no failure.
-func TestWorkThatFailsWhileItStopsIsLogged(t *testing.T) {
-	for name, c := range map[string]struct {
-		err    func(context.Context) error
-		logged int
-	}{
-		"a failure":           {func(context.Context) error { return errors.New("disk full") }, 1},
-		"nothing":             {func(context.Context) error { return nil }, 0},
-		"the context's error": {context.Context.Err, 0},
-		"the context's cause": {context.Cause, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, cl *cluster) {
-				a := makeCandidate(t, cl.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
-					<-ctx.Done()
-					return c.err(ctx)
-				})
-				term := a.Elected(3 * shortLease)
-				if err := a.Resign(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				wantReason(t, term, 0, elector.ReasonResigned)
-				if logged := a.Log.Lines("work failed while stopping"); len(logged) != c.logged {
-					t.Errorf("logged: %q", logged)
-				}
-			})
-		})
-	}
-}
-
-// The work may give up its own term: it asks, goes on to stop, and the next term comes
-// after the cool-down.
-func TestWorkResignsItsOwnTerm(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, term *elector.Term) error {
-			term.Resign()
-			<-ctx.Done()
-			return nil
-		})
-		term := a.Elected(3 * shortLease)
-		wantReason(t, term, time.Second, elector.ReasonResigned)
-		ended := time.Now()
-		if a.Elected(3 * shortLease); time.Since(ended) < shortLease {
-			t.Errorf("it runs again after %v", time.Since(ended))
-		}
 	})
 }

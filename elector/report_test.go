@@ -10,7 +10,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A candidate that lives through an outage of all nodes reports why its term ended as soon
@@ -29,7 +28,7 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 		}, "MISCONF Errors writing to the AOF file: No space left on device"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
 				c.Seed()
 				a := c.Start("a")
 				one := a.Elected(3 * shortLease)
@@ -65,7 +64,7 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 // Its end is recorded when there is room again, once, and disturbs neither the sitting leader
 // nor observers.
 func TestLateReportDisturbsNoTerm(t *testing.T) {
-	onAll(t, func(t *testing.T, c *cluster) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
 		a := c.Start("a")
 		one := a.Elected(3 * shortLease)
@@ -145,30 +144,5 @@ func TestLateReportAfterALossOfData(t *testing.T) {
 		if err != nil || len(entries) == 0 {
 			t.Errorf("nothing was reported: %v", err)
 		}
-	})
-}
-
-// The same on a real server: an operator's step-down while its memory is full.
-func TestRealStepDownWhileMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	s := servertest.Redis(t)
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
-	one := a.Elected(5 * realLease)
-	op := electionOf(realQuorum(t, s), "orders")
-	eventually(t, 10*realLease, "its begin is recorded", func() bool {
-		all, err := op.History(t.Context(), 5)
-		return err == nil && len(all) == 1 && !all[0].From.IsZero()
-	})
-	s.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	if err := a.Resign(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantReason(t, one, 0, elector.ReasonResigned)
-	eventually(t, 10*realLease, "the report is refused", func() bool { return len(a.Log.Lines("cannot record history", "OOM")) > 0 })
-	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-	eventually(t, 30*realLease, "its end is recorded", func() bool {
-		all, err := op.History(t.Context(), 5)
-		return err == nil && len(all) == 2 && all[1].Reason == elector.ReasonResigned
 	})
 }

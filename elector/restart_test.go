@@ -1,8 +1,6 @@
 package elector_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,101 +18,61 @@ func crash(c *cluster, x *candidate) {
 }
 
 func TestSameIDRestartsWhileTheOldKeyLives(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				old := c.Start("a")
-				one := old.Elected(3 * shortLease)
-				watcher := makeCandidate(t, c.Quorum("watcher"), "watcher")
-				events := watch(t, watcher)
-				want(t, events, time.Second, elector.EventElected, "a", one.Token())
-				time.Sleep(shortLease)
-				crash(c, old)
-				again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
-				two := again.Elected(shortLease + 100*time.Millisecond)
-				if two.Token() <= one.Token() {
-					t.Errorf("token %d after %d", two.Token(), one.Token())
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		old := c.Start("a")
+		one := old.Elected(3 * shortLease)
+		watcher := makeCandidate(t, c.Quorum("watcher"), "watcher")
+		events := watch(t, watcher)
+		want(t, events, time.Second, elector.EventElected, "a", one.Token())
+		time.Sleep(shortLease)
+		crash(c, old)
+		again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
+		two := again.Elected(shortLease + 100*time.Millisecond)
+		if two.Token() <= one.Token() {
+			t.Errorf("token %d after %d", two.Token(), one.Token())
+		}
+		if lines := again.Log.Lines("under this candidate's id"); len(lines) != 1 {
+			t.Errorf("logged %d times that the id is in use", len(lines))
+		}
+		for {
+			ev := next(t, events, 2*shortLease)
+			if ev.Kind == elector.EventElected {
+				if ev.Candidate != "a" || ev.Token != two.Token() {
+					t.Errorf("event %+v", ev)
 				}
-				if lines := again.Log.Lines("under this candidate's id"); len(lines) != 1 {
-					t.Errorf("logged %d times that the id is in use", len(lines))
-				}
-				for {
-					ev := next(t, events, 2*shortLease)
-					if ev.Kind == elector.EventElected {
-						if ev.Candidate != "a" || ev.Token != two.Token() {
-							t.Errorf("event %+v", ev)
-						}
-						break
-					}
-				}
-			})
-		})
-	}
+				break
+			}
+		}
+	})
 }
 
 // A renewal of the old term that arrives in the new one must not count for it.
 func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				a, b := c.Start("a"), c.Start("b")
-				x, one := first(t, 3*shortLease, a, b)
-				y := others([]*candidate{a, b}, x)[0]
-				time.Sleep(shortLease)
-				defer never2(t, a, b)()
-				for _, nd := range c.Nodes {
-					nd.Set(fault{Up: testredis.Hold, Down: testredis.Hold}, x.ID()) // renewals, and then the release, are kept on the way
-				}
-				wantReason(t, one, shortLease, elector.ReasonExpired)
-				two := y.Elected(shortLease)
-				time.Sleep(time.Second)
-				value, _ := c.Nodes[0].Server().Get(lockKey)
-				c.Heal() // now they arrive
-				time.Sleep(3 * shortLease)
-				if !two.Valid() {
-					t.Fatalf("the late requests ended the new term: %v", two.Err())
-				}
-				for i, nd := range c.Nodes {
-					if v, _ := nd.Server().Get(lockKey); v != value {
-						t.Errorf("node %d: the lock is %q, was %q", i, v, value)
-					}
-				}
-				if len(x.Terms) > 0 {
-					t.Error("the old leader came back beside the new one")
-				}
-			})
-		})
-	}
-}
-
-func TestLostAndWonAgainInQuickSuccession(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
-		running := 0
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		a.Begin(func(ctx context.Context, _ *elector.Term) error {
-			mu.Lock()
-			if running++; running > 1 {
-				t.Error("two terms of one Elector at once")
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.Start("a"), c.Start("b")
+		x, one := first(t, 3*shortLease, a, b)
+		y := others([]*candidate{a, b}, x)[0]
+		time.Sleep(shortLease)
+		defer never2(t, a, b)()
+		for _, nd := range c.Nodes {
+			nd.Set(fault{Up: testredis.Hold, Down: testredis.Hold}, x.ID()) // renewals, and then the release, are kept on the way
+		}
+		wantReason(t, one, shortLease, elector.ReasonExpired)
+		two := y.Elected(shortLease)
+		time.Sleep(time.Second)
+		value, _ := c.Nodes[0].Server().Get(lockKey)
+		c.Heal() // now they arrive
+		time.Sleep(3 * shortLease)
+		if !two.Valid() {
+			t.Fatalf("the late requests ended the new term: %v", two.Err())
+		}
+		for i, nd := range c.Nodes {
+			if v, _ := nd.Server().Get(lockKey); v != value {
+				t.Errorf("node %d: the lock is %q, was %q", i, v, value)
 			}
-			mu.Unlock()
-			<-ctx.Done()
-			time.Sleep(300 * time.Millisecond)
-			mu.Lock()
-			running--
-			mu.Unlock()
-			return nil
-		})
-		last := uint64(0)
-		for range 20 {
-			term := a.Elected(3 * shortLease)
-			if term.Token() <= last {
-				t.Fatalf("token %d after %d", term.Token(), last)
-			}
-			last = term.Token()
-			time.Sleep(time.Second)
-			c.Nodes[0].Server().Del(lockKey)
-			wantReason(t, term, shortLease/4, elector.ReasonLost)
+		}
+		if len(x.Terms) > 0 {
+			t.Error("the old leader came back beside the new one")
 		}
 	})
 }
@@ -149,56 +107,27 @@ func TestShutdownTwiceAtOnce(t *testing.T) {
 	})
 }
 
-func TestShutdownWhileNothingAnswers(t *testing.T) {
-	for name, f := range map[string]fault{"frozen": frozen, "refused": down, "cut": cut} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				a.Elected(3 * shortLease)
-				b := c.Start("b")
-				b.Quiet(shortLease)
-				c.Each(f)
-				time.Sleep(100 * time.Millisecond)
-				began := time.Now()
-				b.Shutdown()
-				if d := time.Since(began); d > shortLease/2 {
-					t.Errorf("the follower's shutdown took %v", d)
-				}
-				began = time.Now()
-				a.Stop() // it repeats the release until the lock has lapsed, and says so
-				if err := a.Ended(shortLease + 2*callTimeout); !errors.Is(err, elector.ErrNotReleased) {
-					t.Errorf("Run returned %v after %v", err, time.Since(began))
-				}
-			})
-		})
-	}
-}
-
 // A context that ends in the middle of a claim leaves no orphan behind.
 func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				c.Seed()
-				for i, nd := range c.Nodes {
-					nd.Set(fault{Delay: time.Duration(10+10*i) * time.Millisecond})
-				}
-				for after := time.Duration(0); after < 100*time.Millisecond; after += 3 * time.Millisecond {
-					a := c.Start(fmt.Sprint("a", after.Milliseconds()))
-					time.Sleep(after)
-					a.Stop()
-					if err := a.Ended(time.Second); err != nil {
-						t.Errorf("after %v: %v", after, err)
-					}
-					eventually(t, 200*time.Millisecond, fmt.Sprintf("no orphan key after a claim cancelled at %v", after), func() bool { return c.Locks() == 0 })
-					time.Sleep(200 * time.Millisecond)
-					if n := c.Locks(); n != 0 {
-						t.Errorf("after %v: a late claim left %d keys", after, n)
-					}
-				}
-			})
-		})
-	}
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		for i, nd := range c.Nodes {
+			nd.Set(fault{Delay: time.Duration(10+10*i) * time.Millisecond})
+		}
+		for after := time.Duration(0); after < 100*time.Millisecond; after += 3 * time.Millisecond {
+			a := c.Start(fmt.Sprint("a", after.Milliseconds()))
+			time.Sleep(after)
+			a.Stop()
+			if err := a.Ended(time.Second); err != nil {
+				t.Errorf("after %v: %v", after, err)
+			}
+			eventually(t, 200*time.Millisecond, fmt.Sprintf("no orphan key after a claim cancelled at %v", after), func() bool { return c.Locks() == 0 })
+			time.Sleep(200 * time.Millisecond)
+			if n := c.Locks(); n != 0 {
+				t.Errorf("after %v: a late claim left %d keys", after, n)
+			}
+		}
+	})
 }
 
 func TestLateClaimOnAFrozenNode(t *testing.T) {

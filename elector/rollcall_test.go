@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,77 +54,6 @@ func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 		}
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("took %v", took)
-		}
-	})
-}
-
-// An operator whom a majority of the nodes can't pass on is told so: an empty roll call
-// would say that nobody is there.
-func TestRollCallNeedsAMajority(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		_, _, op := trio(t, c)
-		c.Nodes[0].Set(down, "operator")
-		if all, err := electionOf(op, "orders").Candidates(t.Context()); err != nil || len(all) != 3 {
-			t.Errorf("one node down: %+v, %v", all, err)
-		}
-		c.Nodes[1].Set(down, "operator")
-		if _, err := electionOf(op, "orders").Candidates(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
-			t.Errorf("two nodes down: %v", err)
-		}
-	})
-}
-
-// Regression: a candidate whose probe fails with a long error was missing in the roll call.
-func TestLongErrorOfAProbeHidesNoCandidate(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
-		c.Start("b", func(cfg *elector.Config) {
-			cfg.Probe = health.Func(func(context.Context) error { return errors.New(strings.Repeat("ü", 10_000)) })
-		}).Quiet(shortLease)
-		all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
-		if err != nil || len(all) != 2 || all[1].Healthy || !strings.Contains(all[1].Detail, "üü") || len(all[1].Detail) > 1000 {
-			t.Errorf("%d candidates, %v", len(all), err)
-		}
-	})
-}
-
-// Regression: two candidates of one process share a subscription, so the roll call ended
-// with the first answer of the two.
-func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.Quorum("one process")
-		makeCandidate(t, q, "a").Begin(nil).Elected(3 * shortLease)
-		makeCandidate(t, q, "b").Begin(nil).Quiet(shortLease)
-		for range 20 {
-			if all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
-				t.Fatalf("%+v, %v", all, err)
-			}
-		}
-	})
-}
-
-// The roll tells why a candidate rests and until when, and which process it is.
-func TestRollCallReportsWhyACandidateRests(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = time.Minute })
-		a.Elected(3 * shortLease)
-		op := electionOf(c.Quorum("operator"), "orders").As("ann")
-		b := c.Start("b")
-		b.Quiet(shortLease)
-		if _, err := op.StepDown(t.Context(), "kernel update"); err != nil {
-			t.Fatal(err)
-		}
-		all, err := op.Candidates(t.Context())
-		if err != nil || len(all) != 2 {
-			t.Fatalf("%+v, %v", all, err)
-		}
-		leads, rests := all[0], all[1]
-		if rests.ID != "a" || rests.Role != elector.RoleResting || rests.RestFor <= 0 || rests.RestFor > time.Minute || rests.RestReason != "resigned: requested by ann: kernel update" || rests.PID != os.Getpid() {
-			t.Errorf("%+v", rests)
-		}
-		if leads.ID != "b" || leads.RestReason != "" || leads.RestFor != 0 || leads.PID != os.Getpid() {
-			t.Errorf("%+v", leads)
 		}
 	})
 }

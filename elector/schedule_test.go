@@ -83,20 +83,3 @@ func TestHungLogOfARenewal(t *testing.T) {
 		}
 	})
 }
-
-// A leader that hangs when it is about to stop its work keeps the lock for no longer than its lease: nobody renews in its
-// place.
-func TestHungLogOfAStop(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "stopping"}
-		defer close(hung.until)
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Logger = slog.New(hung) })
-		a.Elected(3 * shortLease)
-		time.Sleep(4*renewEvery + renewEvery/2)
-		go func() { _ = a.Resign(t.Context()) }()
-		time.Sleep(shortLease - renewEvery/4)
-		if c.Nodes[0].Server().Exists(lockKey) {
-			t.Errorf("the lock was renewed after the term's end: it lives for %v still", c.Nodes[0].Server().TTL(lockKey))
-		}
-	})
-}

@@ -52,28 +52,6 @@ func TestStalledWorkLosesTheLeadership(t *testing.T) {
 	})
 }
 
-func TestCandidatesAreNotShutOutAfterAStall(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		var never atomic.Bool // nobody's work makes progress
-		a, b := beating(c, t, "a", &never, time.Second), beating(c, t, "b", &never, time.Second)
-		seen := map[string]int{}
-		for range 8 {
-			x, term := first(t, 20*shortLease, a, b)
-			seen[x.ID()]++
-			wantReason(t, term, 2*time.Second, elector.ReasonUnhealthy)
-			// Followers and those that rest: their work is not asked.
-			for _, x := range []*candidate{a, b} {
-				if err := x.Check(); err != nil && !strings.Contains(err.Error(), "no progress") {
-					t.Errorf("%s: %v", x.ID(), err)
-				}
-			}
-		}
-		if seen["a"] == 0 || seen["b"] == 0 {
-			t.Errorf("terms: %v", seen)
-		}
-	})
-}
-
 // A port that only the leader opens: the start grace bridges the time until then.
 func TestStartGraceOfTheWork(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {

@@ -48,21 +48,6 @@ func TestStatusWithAHungNode(t *testing.T) {
 	}
 }
 
-// While the answers do not decide who leads, the last one is waited for.
-func TestStatusWaitsForTheNodeThatDecides(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		time.Sleep(shortLease / 10) // and the next renewal, which puts the lock back, is not soon
-		c.Nodes[0].Server().Del(lockKey)
-		c.Nodes[1].Set(fault{Delay: 200 * time.Millisecond}, "operator")
-		st, err := electionOf(c.Quorum("operator"), "orders").Status(t.Context())
-		if err != nil || st.Leader == nil || st.Leader.Token != term.Token() {
-			t.Errorf("%+v, %v", st, err)
-		}
-	})
-}
-
 // Without a majority the bounds are those of the limit, and of the caller.
 func TestStatusBounds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -77,56 +62,6 @@ func TestStatusBounds(t *testing.T) {
 				t.Errorf("within %v: %v after %v", limit, err, took)
 			}
 			cancel()
-		}
-	})
-}
-
-// Regression: a node that hangs was reported in go-redis' words, an "i/o timeout" between
-// two ports, and not as context.DeadlineExceeded is.
-func TestHungNodeIsNoAnswerInTime(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.Quorum("a")
-		if _, err := electionOf(q, "orders").Status(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		c.Nodes[0].Set(frozen)
-		if _, err := electionOf(q, "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer in time") {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// A name that only differs in a letter must not be taken for an election.
-func TestStatusTraced(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		op := c.Quorum("operator")
-		traced := func(name string) bool {
-			t.Helper()
-			st, err := electionOf(op, name).Status(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return st.Traced()
-		}
-		if traced("orders") {
-			t.Error("a trace of an election that has never been")
-		}
-		a := c.Start("a")
-		time.Sleep(shortLease / 2) // it has claimed, and the nodes, which are new, abstain
-		if !traced("orders") {
-			t.Error("no trace of a candidate that waits for its first vote")
-		}
-		a.Elected(3 * shortLease)
-		a.Shutdown()
-		if !traced("orders") || traced("order") {
-			t.Errorf("an election that was led: %v; another name: %v", traced("orders"), traced("order"))
-		}
-		_ = c.Nodes[0].Server().Set("mandate:{job}:lock", "another program's")
-		if !traced("job") {
-			t.Error("no trace of a lock that no candidate wrote")
-		}
-		if err := electionOf(op, "night").Pause(t.Context(), 0, ""); err != nil || !traced("night") {
-			t.Errorf("no trace of an election that is paused before its first leader: %v", err)
 		}
 	})
 }

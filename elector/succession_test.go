@@ -48,22 +48,20 @@ func TestSuccessionIsPredictable(t *testing.T) {
 		{elector.SuccessionSeniority, []int{2, 3, 4, 5}},
 		{elector.SuccessionRotation, []int{2, 3, 4, 5}},
 	} {
-		for _, n := range []int{1, 3} {
-			for _, crash := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/n=%d/crash=%v", s.name, n, crash), func(t *testing.T) {
-					bubble(t, n, func(t *testing.T, c *cluster) {
-						all := ranked(t, c, s.name, nil)
-						time.Sleep(shortLease) // the leader has told the nodes who goes first
-						leader := all[0]
-						for _, i := range s.order {
-							leave(c, leader, crash)
-							leader = all[i-1]
-							leader.Elected(shortLease + 100*time.Millisecond)
-							time.Sleep(2 * shortLease)
-						}
-					})
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/crash=%v", s.name, crash), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					all := ranked(t, c, s.name, nil)
+					time.Sleep(shortLease) // the leader has told the nodes who goes first
+					leader := all[0]
+					for _, i := range s.order {
+						leave(c, leader, crash)
+						leader = all[i-1]
+						leader.Elected(shortLease + 100*time.Millisecond)
+						time.Sleep(2 * shortLease)
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -84,32 +82,30 @@ func TestRotationWalksRound(t *testing.T) {
 }
 
 func TestPriorityTakesOverOnce(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		for _, crash := range []bool{false, true} {
-			t.Run(fmt.Sprintf("n=%d/crash=%v", n, crash), func(t *testing.T) {
-				bubble(t, n, func(t *testing.T, c *cluster) {
-					// c1 leads at first, and c4 is the highest: it takes over once, when
-					// it has been healthy for a lease.
-					rank := []int{1, 3, 2, 9, 4}
-					all := ranked(t, c, elector.SuccessionPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
-					for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
-						select {
-						case <-x.Terms:
-						default:
-						}
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				// c1 leads at first, and c4 is the highest: it takes over once, when
+				// it has been healthy for a lease.
+				rank := []int{1, 3, 2, 9, 4}
+				all := ranked(t, c, elector.SuccessionPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
+				for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
+					select {
+					case <-x.Terms:
+					default:
 					}
-					leader := all[3]
-					leader.Elected(2 * shortLease)
+				}
+				leader := all[3]
+				leader.Elected(2 * shortLease)
+				time.Sleep(2 * shortLease)
+				for _, i := range []int{5, 2, 3, 1} {
+					leave(c, leader, crash)
+					leader = all[i-1]
+					leader.Elected(shortLease + 100*time.Millisecond)
 					time.Sleep(2 * shortLease)
-					for _, i := range []int{5, 2, 3, 1} {
-						leave(c, leader, crash)
-						leader = all[i-1]
-						leader.Elected(shortLease + 100*time.Millisecond)
-						time.Sleep(2 * shortLease)
-					}
-				})
+				}
 			})
-		}
+		})
 	}
 }
 

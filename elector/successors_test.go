@@ -2,8 +2,6 @@ package elector_test
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,40 +84,4 @@ func TestSuccessors(t *testing.T) {
 		}
 		refused("the election is paused (migration)")
 	})
-}
-
-func TestSuccessorsInARoll(t *testing.T) {
-	leader := elector.Leader{Candidate: "a", Incarnation: "i-a", Token: 7}
-	of := func(id string, role elector.Role, detail string) elector.CandidateStatus {
-		return elector.CandidateStatus{ID: id, Incarnation: "i-" + id, Role: role, Healthy: detail == "", Detail: detail}
-	}
-	own, unhealthy := of("a", elector.RoleLeading, ""), of("u", elector.RoleFollowing, "Redis is out of memory")
-	unable := unhealthy
-	unable.Unable = true
-	many := []elector.CandidateStatus{own}
-	for i := range 8 {
-		many = append(many, of(fmt.Sprint("c", i), elector.RoleResting, ""))
-	}
-	for name, tc := range map[string]struct {
-		roll []elector.CandidateStatus
-		able []string
-		says string
-	}{
-		"others can lead":  {[]elector.CandidateStatus{own, unhealthy, of("b", elector.RoleFollowing, ""), of("c", elector.RoleFollowing, "")}, []string{"b", "c"}, ""},
-		"none":             {[]elector.CandidateStatus{own}, nil, "there is no other candidate that could lead; start one"},
-		"none answers":     {nil, nil, "there is no other candidate that could lead; start one"},
-		"none able":        {[]elector.CandidateStatus{own, unhealthy, of("r", elector.RoleResting, "")}, nil, "no other candidate could lead now: u is unhealthy: Redis is out of memory, r is resting; wait for one"},
-		"refused by Redis": {[]elector.CandidateStatus{own, unable}, nil, "u is unable: Redis is out of memory"},
-		"many":             {many, nil, "c4 is resting, 3 more; wait for one"},
-		"its twin":         {[]elector.CandidateStatus{own, {ID: "a", Incarnation: "i-2", Role: elector.RoleFollowing, Healthy: true}}, []string{"a"}, ""},
-	} {
-		able, err := leader.SuccessorsIn(tc.roll)
-		var ids []string
-		for _, c := range able {
-			ids = append(ids, c.ID)
-		}
-		if !slices.Equal(ids, tc.able) || errors.Is(err, elector.ErrRefused) != (tc.says != "") || !strings.Contains(elector.Problem(err), tc.says) {
-			t.Errorf("%s: %q, %v", name, ids, err)
-		}
-	}
 }

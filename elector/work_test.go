@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -149,41 +148,6 @@ func TestFailedWorkIsRetried(t *testing.T) {
 	})
 }
 
-// Work that fails and is to run again at once is no work that has finished: the history
-// tells why.
-func TestRestartErrorIsRecordedAsFailed(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		const delay = 100 * time.Millisecond
-		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.RestartDelay, cfg.Cooldown = delay, time.Hour })
-		cause := errors.New("exit status 3")
-		a.Begin(func(context.Context, *elector.Term) error {
-			return fmt.Errorf("the job: %w", &elector.RestartError{Err: cause})
-		})
-		for range 6 { // the delay never grows
-			term := a.Elected(time.Minute)
-			if ended := wantReason(t, term, time.Second, elector.ReasonFailed); !errors.Is(ended, cause) {
-				t.Errorf("ended with %v", ended)
-			}
-			ended := time.Now()
-			a.Terms <- a.Elected(time.Minute)
-			if d := time.Since(ended); d < delay || d > 2*delay {
-				t.Errorf("leads again after %v", d)
-			}
-		}
-		time.Sleep(delay / 2) // the end of the last term is announced in the background
-		all, err := a.Election().History(t.Context(), 10)
-		if err != nil || len(all) < 6 {
-			t.Fatalf("%d terms, %v", len(all), err)
-		}
-		for _, r := range all[1:] {
-			if r.Reason != elector.ReasonFailed || r.Detail != "the job: exit status 3" {
-				t.Errorf("recorded as %q (%s)", r.Reason, r.Detail)
-			}
-		}
-		a.Shutdown()
-	})
-}
-
 func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
@@ -198,56 +162,6 @@ func TestGoexitEndsRun(t *testing.T) {
 		}
 		if past, err := a.Election().History(t.Context(), 1); err != nil || len(past) != 1 || past[0].Reason != elector.ReasonPanicked {
 			t.Errorf("history: %+v, %v", past, err)
-		}
-	})
-}
-
-func TestSlowObserversDelayNothing(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		var slow []<-chan elector.Event
-		for range 20 {
-			slow = append(slow, observe(ctx, a.Election())) // nobody reads
-		}
-		a.Begin(nil)
-		term := a.Elected(time.Minute)
-		for i := range 1000 {
-			c.Nodes[0].Server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":1}`)
-			if i%100 == 0 {
-				time.Sleep(shortLease / 4)
-			}
-		}
-		c.Nodes[0].Took()
-		time.Sleep(10 * shortLease)
-		var last time.Time
-		for _, cl := range c.Nodes[0].Took() {
-			if cl.Script != "renew" {
-				continue
-			}
-			if d := cl.At.Sub(last); !last.IsZero() && d > shortLease/4+time.Millisecond {
-				t.Errorf("a renewal after %v", d)
-			}
-			last = cl.At
-		}
-		if !term.Valid() {
-			t.Errorf("lost: %v", term.Err())
-		}
-		began := time.Now()
-		a.Shutdown()
-		if d := time.Since(began); d > 100*time.Millisecond {
-			t.Errorf("shutdown took %v", d)
-		}
-		cancel()
-		for _, ch := range slow {
-			n := 0
-			for range ch {
-				n++
-			}
-			if n > 1 {
-				t.Errorf("%d events after the end", n)
-			}
 		}
 	})
 }
