@@ -29,7 +29,7 @@ func (b *Bus) Collect(channel string, maxSize int) *Collector {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
-		case s.Kind == Subscribed || s.Kind == Failed && rediserr.Permanent(s.Err):
+		case s.Kind == Subscribed || s.Kind == Failed && rediserr.RefusedSubscribe(s.Err):
 			if _, again := c.nodes[s.Node]; again {
 				return
 			}

@@ -19,6 +19,7 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 		if errors.Is(err, elector.ErrDenied) && !strings.Contains(err.Error(), "needs +") {
 			t.Errorf("%s: the missing right is not named: %v", what, err)
 		}
+		t.Logf("%s: %v", what, err)
 		complaints = append(complaints, what)
 	}
 	el := newElectorate(t)
