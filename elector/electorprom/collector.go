@@ -114,17 +114,7 @@ func New(e *elector.Elector) *Collector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.isLeader, c.token, c.left, c.lease, c.able, c.leaderKnown, c.leaderless,
-		c.paused, c.build, c.renewalTime, c.renewals, c.requests, c.requestTime, c.probeUp, c.probeRuns, c.probeTime,
-	} {
-		ch <- d
-	}
-	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
-		m.Describe(ch)
-	}
-}
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector. It does no I/O.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {

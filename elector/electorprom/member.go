@@ -33,11 +33,7 @@ func NewMember(m *shard.Member) *Member {
 }
 
 // Describe implements prometheus.Collector.
-func (c *Member) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.owned, c.shards, c.able, c.left, c.lease} {
-		ch <- d
-	}
-}
+func (c *Member) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector. It does no I/O.
 func (c *Member) Collect(ch chan<- prometheus.Metric) {
@@ -53,13 +49,9 @@ func (c *Member) Collect(ch chan<- prometheus.Metric) {
 		}
 		owned++
 	}
-	able := 0.0
-	if c.member.Check() == nil {
-		able = 1
-	}
 	gauge(c.owned, float64(owned))
 	gauge(c.shards, float64(c.member.Shards()))
-	gauge(c.able, able)
+	gauge(c.able, flag(c.member.Check() == nil))
 	gauge(c.left, left.Seconds())
 	gauge(c.lease, c.member.Lease().Seconds())
 }

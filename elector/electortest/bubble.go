@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // Test runs f in a testing/synctest bubble, with a Redis in it. Time is virtual,
@@ -17,7 +19,7 @@ import (
 // f must not call t.Parallel or t.Run.
 func Test(t *testing.T, f func(t *testing.T, r *Redis)) {
 	t.Helper()
-	defer oneProcessor()()
+	defer testredis.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { // runs after all other clean-ups
 			// The goroutines that an elector leaves in the background end within about

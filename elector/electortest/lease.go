@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 const (
@@ -64,11 +65,11 @@ func (r *Redis) TakeLease(e *elector.Elector) {
 
 // lockOf finds the lock of an election, under any prefix; the key is empty if the lock is free.
 func (r *Redis) lockOf(election string) (key string, holder protocol.LockValue) {
-	for _, k := range r.server.Keys() {
+	for _, k := range r.node.Server().Keys() {
 		if !strings.HasSuffix(k, lockSuffix(election)) {
 			continue
 		}
-		value, _ := r.server.Get(k) // empty if the lock has just expired
+		value, _ := r.node.Server().Get(k) // empty if the lock has just expired
 		if b, err := protocol.ParseLockValue(value); err == nil {
 			return k, b
 		}
@@ -120,25 +121,20 @@ func (r *Redis) choose(election, candidate string) {
 }
 
 // keepOut answers the claim of a candidate that Lead did not choose, as if the rival held
-// the lock. It runs before each command.
-func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
-	if len(protocol.ParseCalls(cmd, args...)) > 1 { // refused as by a Cluster, so that the elector sends one call per election
+// the lock. It is called with each script call.
+func (r *Redis) keepOut(c testredis.Call, peer *server.Peer) (answered bool) {
+	r.node.Took() // nobody reads its record of calls
+	calls := protocol.ParseCalls("EVAL", append([]string{protocol.Script(c.Script).Source()}, c.Args...)...)
+	if len(calls) > 1 { // refused as by a Cluster, so that the elector sends one call per election
 		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
 		return true
 	}
-	lock, value, ok := claimOf(cmd, args)
-	if !ok {
+	if len(calls) == 0 || calls[0].Script != protocol.ScriptClaim {
 		return false
 	}
-	r.mu.Lock()
-	chosen := ""
-	for election, candidate := range r.chosen {
-		if strings.HasSuffix(lock, lockSuffix(election)) {
-			chosen = candidate
-		}
-	}
-	r.mu.Unlock()
-	if chosen == "" || chosen == value.Candidate {
+	value, err := protocol.ParseLockValue(calls[0].Args[protocol.ClaimValue])
+	chosen := r.chosenOf(calls[0].Keys[0])
+	if err != nil || chosen == "" || chosen == value.Candidate {
 		return false
 	}
 	value.Candidate, value.Incarnation = rival, rival
@@ -148,6 +144,18 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 		w.Flush()
 	})
 	return true
+}
+
+// chosenOf returns the only candidate that may have the lock; "": any may.
+func (r *Redis) chosenOf(lock string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for election, candidate := range r.chosen {
+		if strings.HasSuffix(lock, lockSuffix(election)) {
+			return candidate
+		}
+	}
+	return ""
 }
 
 func write(w *server.Writer, answer any) {
@@ -162,14 +170,4 @@ func write(w *server.Writer, answer any) {
 	default:
 		w.WriteBulk(fmt.Sprint(answer))
 	}
-}
-
-// claimOf returns the lock and the value of an elector's claim; ok is false for another command.
-func claimOf(cmd string, args []string) (lock string, b protocol.LockValue, ok bool) {
-	calls := protocol.ParseCalls(cmd, args...)
-	if len(calls) != 1 || calls[0].Script != protocol.ScriptClaim {
-		return "", b, false
-	}
-	b, err := protocol.ParseLockValue(calls[0].Args[protocol.ClaimValue])
-	return calls[0].Keys[0], b, err == nil
 }

@@ -7,29 +7,27 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // Redis is an embedded Redis server, empty at first, whose keys expire by the
 // test's clock. Safe for concurrent use; but call its methods on the test's goroutine,
 // because they end the test when they fail.
 type Redis struct {
-	t      testing.TB
-	server *miniredis.Miniredis
-	admin  *redis.Client // never cut off
+	t     testing.TB
+	set   *testredis.Set
+	node  *testredis.Node // its only one; nothing listens: all connections are in memory
+	admin *redis.Client   // never cut off
 
 	mu     sync.Mutex
-	lines  map[*line]string  // by line: its host
 	cut    map[string]int    // by host: how many calls of CutOff have not been healed
 	chosen map[string]string // by election: the only candidate that may win it
 }
-
-// addr is the server's address. Nothing listens on it: all connections are in memory.
-const addr = "redis.test:6379"
 
 // Quorum returns a Quorum on this Redis, used from the named host. Electors on
 // different hosts can be cut off separately. The Quorum is closed when the test ends,
@@ -55,16 +53,11 @@ func (r *Redis) Client(host string) *redis.Client {
 }
 
 func (r *Redis) client(host string) *redis.Client {
-	return newClient(func() (net.Conn, error) { return r.dial(host) })
-}
-
-func newClient(dial func() (net.Conn, error)) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr: addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
-		MaintNotificationsConfig: &maintnotifications.Config{
+	return r.set.Client(host, 0, func(o *redis.Options) {
+		o.DisableIdentity, o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = true, -1, 1, true
+		o.MaintNotificationsConfig = &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone, // no DNS look-up
-		},
+		}
 	})
 }
 
@@ -85,64 +78,44 @@ const everyHost = ""
 
 func (r *Redis) setCut(hosts []string, by int) {
 	r.mu.Lock()
-	var broken []*line
+	defer r.mu.Unlock()
 	for _, h := range hosts {
 		r.cut[h] += by
 	}
-	if by < 0 { // close the lines that lost something, also those of subscriptions: what was lost never arrives
-		for l, host := range r.lines {
-			if l.lost.Load() && (slices.Contains(hosts, host) || slices.Contains(hosts, everyHost)) {
-				broken = append(broken, l)
+	lost := testredis.Fault{Up: testredis.Drop, Down: testredis.Drop}
+	if r.cut[everyHost] > 0 {
+		r.node.Set(lost)
+	} else {
+		r.node.Heal()
+		for h, n := range r.cut {
+			if n > 0 {
+				r.node.Set(lost, h)
 			}
 		}
 	}
-	r.mu.Unlock()
-	for _, l := range broken {
-		_ = l.Close()
+	if by < 0 { // what was lost never arrives, also on the connections of subscriptions
+		for _, h := range hosts {
+			r.node.Reset(h)
+		}
 	}
-}
-
-func (r *Redis) isCut(host string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cut[host] > 0 || r.cut[everyHost] > 0
-}
-
-// dial connects a host to the Redis through a line that CutOff can cut.
-func (r *Redis) dial(host string) (net.Conn, error) {
-	conn, err := r.server.Dial()
-	if err != nil {
-		return nil, err
-	}
-	l := newLine(conn, func() bool { return r.isCut(host) }, func(l *line) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.lines, l)
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines[l] = host
-	return l, nil
 }
 
 // Start starts a Redis on the real clock, which stops when the test ends. For virtual
 // time use [Test].
 func Start(t testing.TB) *Redis {
-	r := &Redis{
-		t: t, server: miniredis.NewMiniRedis(),
-		lines: map[*line]string{}, cut: map[string]int{}, chosen: map[string]string{},
-	}
-	r.server.ClockTTL(true)
-	conn, err := r.server.Dial() // starts it, without a socket
-	if err != nil {
-		t.Fatalf("electortest: starting the embedded Redis: %v", err)
-	}
-	_ = conn.Close()
-	r.server.Server().SetPreHook(r.keepOut)
-	r.admin = newClient(r.server.Dial)
+	set := testredis.New(0, testredis.Scripts{
+		Name: func(sent string) string { s, _ := protocol.ScriptOf(sent); return string(s) },
+	})
+	set.Nodes = append(set.Nodes, set.NewNode("redis.test:6379"))
+	r := &Redis{t: t, set: set, node: set.Nodes[0], cut: map[string]int{}, chosen: map[string]string{}}
+	r.node.On(r.keepOut)
+	r.admin = redis.NewClient(&redis.Options{
+		Addr: r.node.Addr, DisableIdentity: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return r.node.Server().Dial() },
+	})
 	t.Cleanup(func() {
 		_ = r.admin.Close()
-		r.server.Close()
+		set.Close()
 	})
 	return r
 }

@@ -2,4 +2,5 @@
 
 package testredis
 
-func oneP() (restore func()) { return func() {} }
+// OneProcessor does nothing without the race detector.
+func OneProcessor() (restore func()) { return func() {} }

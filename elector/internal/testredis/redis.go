@@ -18,7 +18,7 @@ import (
 
 // Set is a set of nodes, and the lines to them.
 type Set struct {
-	T       *testing.T
+	T       *testing.T // nil outside of Bubble
 	Nodes   []*Node
 	scripts Scripts
 	running sync.WaitGroup // counts the goroutines of the lines
@@ -28,25 +28,35 @@ type Set struct {
 // in the background, which end by their own time-outs.
 func Bubble(t *testing.T, n int, scripts Scripts, f func(t *testing.T, s *Set)) {
 	t.Helper()
-	defer oneP()()
+	defer OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Set{T: t, scripts: scripts}
-		for i := range n {
-			s.Nodes = append(s.Nodes, s.NewNode(fmt.Sprintf("127.0.0.1:%d", 7001+i)))
-		}
-		t.Cleanup(s.close)
+		s := New(n, scripts)
+		s.T = t
+		t.Cleanup(func() {
+			s.Close()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		})
 		f(t, s)
 	})
 }
 
-func (s *Set) close() {
+// New starts n nodes.
+func New(n int, scripts Scripts) *Set {
+	s := &Set{scripts: scripts}
+	for i := range n {
+		s.Nodes = append(s.Nodes, s.NewNode(fmt.Sprintf("127.0.0.1:%d", 7001+i)))
+	}
+	return s
+}
+
+// Close ends the nodes, and waits for the ends of the lines to them.
+func (s *Set) Close() {
 	for _, n := range s.Nodes {
 		n.Reset("")
 		n.Server().Close()
 	}
 	s.running.Wait()
-	time.Sleep(time.Minute)
-	synctest.Wait()
 }
 
 // NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.

@@ -1,5 +1,0 @@
-//go:build !race
-
-package electortest
-
-func oneProcessor() (restore func()) { return func() {} }
