@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -14,12 +15,7 @@ func TestCandidateTableNamesNodesThatRefuse(t *testing.T) {
 		{ID: "a", Role: elector.RoleLeading, Healthy: true, Nodes: refuses},
 		{ID: "b", Role: elector.RoleFollowing, Unable: true, Detail: "n2: ERR 'pexpire' (no right)", Nodes: refuses},
 	}
-	var out strings.Builder
-	a := &app{stdout: &out}
-	if err := a.printCandidates(all, nil, format{wide: true}); err != nil {
-		t.Fatal(err)
-	}
-	if text := out.String(); strings.Count(text, "n2 refuses it: ERR 'pexpire' -> ACL SETUSER w +pexpire") != 1 || strings.Contains(text, "n1 refuses") {
+	if text := strings.Join((&output.Printer{}).Table(candidateTable(all, nil)), "\n"); strings.Count(text, "n2 refuses it: ERR 'pexpire' -> ACL SETUSER w +pexpire") != 1 || strings.Contains(text, "n1 refuses") {
 		t.Error(text)
 	}
 }

@@ -49,7 +49,7 @@ func TestGroupIsOneRow(t *testing.T) {
 	if out, errs := ls("invoices/*"); strings.Count(out, "invoices/") < 6 || !strings.Contains(out, "invoices/3 ") {
 		t.Errorf("its pattern:\n%s%s", out, errs)
 	}
-	for _, line := range []string{"status invoices", "candidates invoices", "history invoices", "resign invoices", "transfer invoices --to a", "pause invoices", "resume invoices", "wait invoices --timeout 1s", "watch invoices"} {
+	for _, line := range []string{"status invoices", "history invoices", "resign invoices", "transfer invoices --to a", "pause invoices", "resume invoices", "wait invoices --timeout 1s", "watch invoices"} {
 		var o, e captured
 		code := execute(t.Context(), append(strings.Fields(line), "--redis", url), &o, &e)
 		if out := o.String() + e.String(); code != exitNoLeader || !strings.Contains(out, "a group of shards, not an election") || !strings.Contains(out, "mandate shards invoices") || strings.Contains(out, noTrace) {

@@ -19,9 +19,8 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	var st elector.Status
 	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
-		"status": func(a *app) error { return a.printStatus(&report{Status: st}, format{json: true}) },
-		"candidates": func(a *app) error {
-			return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, nil, format{json: true})
+		"status": func(a *app) error {
+			return a.printStatus(&report{Status: st, roll: []elector.CandidateStatus{{ID: hostile}}}, format{json: true})
 		},
 		"history": func(a *app) error {
 			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, true, "", nil)

@@ -262,11 +262,13 @@ type reportMore struct {
 	LastEnd       *elector.TermRecord `json:"last_end"`
 	Problem       string              `json:"problem,omitempty"`
 	Next          string              `json:"next,omitempty"`
+
+	Roll []elector.CandidateStatus `json:"roll,omitempty"`
 }
 
 // MarshalJSON returns the JSON object of the status with the keys of reportMore added.
 func (r report) MarshalJSON() ([]byte, error) {
-	more := reportMore{State: r.state(), LastEnd: r.last}
+	more := reportMore{State: r.state(), LastEnd: r.last, Roll: r.roll}
 	if r.rollErr == nil {
 		all, able := len(r.roll), r.able()
 		more.Candidates, more.Able = &all, &able

@@ -81,7 +81,7 @@ func TestCandidatesWhileANodeAbstains(t *testing.T) {
 	}
 	roll := []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}
 	for left, want := range map[time.Duration]bool{0: true, time.Second: false} {
-		lines := (&output.Printer{}).Table(candidateTable(roll, []elector.NodeStatus{{Reachable: true}, {Reachable: true, Abstains: left}}, false, true))
+		lines := (&output.Printer{}).Table(candidateTable(roll, []elector.NodeStatus{{Reachable: true}, {Reachable: true, Abstains: left}}))
 		if got := strings.Contains(strings.Join(lines, "\n"), "votes with: n"); got != want {
 			t.Errorf("abstains for %v: %v", left, got)
 		}

@@ -48,7 +48,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
-		a.consoleCommand(), a.exporterCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.consoleCommand(), a.exporterCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.doctorCommand())
 	for _, cmd := range root.Commands() {
 		if runsLong(cmd) {

@@ -27,6 +27,11 @@ which command to type next. The first line shows what happened: "problem", or
 "ok", with the last end if it is less than an hour ago. It answers within 2 s
 whatever Redis does.
 
+--wide lists the candidates that answer, the leader first. One that hangs or is
+cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: something else
+keeps it from leading, Redis or its configuration; the line below shows what.
+The Redis user needs the right to publish roll calls.
+
 A node is ok if it accepts writes, too: one that is out of memory or disk
 answers queries, and lets no leader be elected. To find out it sets a key of its
 own (prefix:{NAME}:check) for 100 ms. Where the Redis user may not write, that
@@ -38,7 +43,8 @@ Exit codes
   3  there is no leader
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
-  mandate status poller --json | jq -r .leader.candidate`,
+  mandate status poller --wide
+  mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
@@ -93,6 +99,9 @@ func (a *app) printStatus(r *report, f format) error {
 		}
 	}
 	lines := append(p.Fields(fields), "")
+	if f.wide && len(r.roll) > 0 {
+		lines = append(append(lines, p.Table(candidateTable(r.roll, st.Nodes))...), "")
+	}
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, append(r.writes, findings...), f.wide))...))
 }
 

@@ -16,7 +16,6 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		text string
 	}{
 		"status NAME":            {exitNoLeader, "no trace of"},
-		"candidates NAME":        {exitNoLeader, noTrace},
 		"history NAME":           {exitNoLeader, "is the name right?"},
 		"wait NAME --timeout 2s": {exitNoLeader, noTrace},
 		"resign NAME":            {exitNoLeader, noTrace},

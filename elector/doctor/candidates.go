@@ -178,7 +178,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	case able == len(all):
 		return
 	}
-	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
+	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
 	switch {
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
