@@ -52,13 +52,13 @@ func (r *Redis) Client(host string) *redis.Client {
 	return c
 }
 
-func (r *Redis) client(host string) *redis.Client {
-	return r.set.Client(host, 0, func(o *redis.Options) {
-		o.DisableIdentity, o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = true, -1, 1, true
-		o.MaintNotificationsConfig = &maintnotifications.Config{
-			Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone, // no DNS look-up
-		}
-	})
+func (r *Redis) client(host string) *redis.Client { return r.set.Client(host, 0, configure) }
+
+func configure(o *redis.Options) {
+	o.DisableIdentity, o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = true, -1, 1, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{
+		Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone, // no DNS look-up
+	}
 }
 
 // CutOff cuts hosts off from the Redis, or all hosts if none is named: what they send, and
@@ -109,9 +109,8 @@ func Start(t testing.TB) *Redis {
 	set.Nodes = append(set.Nodes, set.NewNode("redis.test:6379"))
 	r := &Redis{t: t, set: set, node: set.Nodes[0], cut: map[string]int{}, chosen: map[string]string{}}
 	r.node.On(r.keepOut)
-	r.admin = redis.NewClient(&redis.Options{
-		Addr: r.node.Addr, DisableIdentity: true,
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return r.node.Server().Dial() },
+	r.admin = set.Client("", 0, configure, func(o *redis.Options) {
+		o.Dialer = func(context.Context, string, string) (net.Conn, error) { return r.node.Server().Dial() }
 	})
 	t.Cleanup(func() {
 		_ = r.admin.Close()
