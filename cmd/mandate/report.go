@@ -184,7 +184,7 @@ func (r *report) findings() []doctor.Finding {
 	if r.Leader != nil {
 		now.LeaseLeft = r.leaseLeft(time.Now())
 	}
-	return slices.DeleteFunc(now.Findings(r.flags.command), func(f doctor.Finding) bool { return f.Check == "versions" }) // they differ in every deploy
+	return now.Findings(r.flags.command)
 }
 
 // problem returns the most serious problem, and the command to type next. Both are empty if there

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
@@ -60,12 +59,16 @@ func (e *examination) candidates(r *Report) {
 // sameHere compares the candidates' nodes with those given here.
 func (e *examination) sameHere(all []elector.CandidateStatus) {
 	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(e.facts))}
-	for i, id := range e.identities() {
-		here.Nodes[i].Identity = id
+	for i, f := range e.facts {
+		// A node that answers and has no identity, because no candidate has ever claimed there, is a
+		// difference, too.
+		if here.Nodes[i].Identity = f.View.ID; f.View.ID == "" && f.View.Err == nil {
+			here.Nodes[i].Identity = fmt.Sprintf("none%d", i)
+		}
 	}
 	switch {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
-	case e.emptied() || e.justEmptied(all[0], identitiesOf(all[0])):
+	case e.emptied(all[0]):
 		e.add("", "nodes", LevelUnknown, voteAgain, "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
 		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
@@ -75,77 +78,40 @@ func (e *examination) sameHere(all []elector.CandidateStatus) {
 // voteAgain is the advice when nodes may either differ or have lost their data.
 const voteAgain = "repeat this when the node votes again"
 
-// justEmptied reports whether a candidate, whose nodes have the identities votesWith, votes with the
-// nodes given here, except for some of its nodes that have no identity: these lost their data a
-// moment ago, and get one with the next renewal.
-func (e *examination) justEmptied(c elector.CandidateStatus, votesWith protocol.Identities) bool {
-	ids := e.identities()
-	for i, f := range e.facts {
-		if f.View.ID == "" && slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node }) {
-			ids[i] = ""
-		}
-	}
-	known := protocol.IdentitiesOf(ids).Known()
-	return len(known) >= e.majority && !votesWith.Differ(known, len(e.facts))
-}
-
-func identitiesOf(c elector.CandidateStatus) protocol.Identities {
-	ids := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		ids[i] = n.Identity
-	}
-	return protocol.IdentitiesOf(ids)
-}
-
-// emptied reports whether a node has a new identity. A candidate may still know the former one, and
-// so seem to vote with another node.
-func (e *examination) emptied() bool {
-	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool { return f.View.Newcomer > 0 })
-}
-
-// setting is a setting that all candidates of an election should have in common.
-type setting struct {
-	check, name, advice string
-	of                  func(elector.CandidateStatus) string // empty: not known
-}
-
-var settings = []setting{
-	{"lease", "lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
-		if c.Lease == 0 {
-			return ""
-		}
-		return c.Lease.String()
-	}},
-	{"succession", "succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession }},
-	{"versions", "version", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version }},
-}
-
-// drift lists which candidates have which value; it is empty if all have the same.
-func (s setting) drift(all []elector.CandidateStatus) string {
-	groups := map[string][]string{}
-	for _, c := range all {
-		if v := s.of(c); v != "" {
-			groups[v] = append(groups[v], c.ID)
-		}
-	}
-	if len(groups) < 2 {
-		return ""
-	}
-	var found []string
-	for _, v := range slices.Sorted(maps.Keys(groups)) {
-		found = append(found, fmt.Sprintf("%s on %s", v, list(groups[v])))
-	}
-	return fmt.Sprintf("the candidates differ in %s: %s", s.name, strings.Join(found, "; "))
+// emptied reports whether a node of a candidate has a new identity, or lost it a moment ago: it gets
+// another one with the next renewal. The candidate may still know the former one, and so seem to vote
+// with another node.
+func (e *examination) emptied(c elector.CandidateStatus) bool {
+	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool {
+		named := slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node })
+		return f.View.Newcomer > 0 || f.View.ID == "" && named
+	})
 }
 
 // drift reports settings in which the candidates differ, because a deploy has not ended, or a
 // machine was forgotten.
 func (e *examination) drift(all []elector.CandidateStatus) {
-	for _, s := range settings {
-		if text := s.drift(all); text != "" {
-			e.add("", s.check, LevelWarn, s.advice, "%s", text)
+	differ := func(name, advice string, of func(elector.CandidateStatus) string) {
+		who := map[string][]string{}
+		for _, c := range all {
+			who[of(c)] = append(who[of(c)], c.ID)
+		}
+		delete(who, "") // not known
+		var found []string
+		for _, v := range slices.Sorted(maps.Keys(who)) {
+			found = append(found, fmt.Sprintf("%s on %s", v, list(who[v])))
+		}
+		if len(found) > 1 {
+			e.add("", name, LevelWarn, advice, "the candidates differ in %s: %s", name, strings.Join(found, "; "))
 		}
 	}
+	differ("lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
+		if c.Lease == 0 {
+			return ""
+		}
+		return c.Lease.String()
+	})
+	differ("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
 }
 
 // ready reports how many candidates could lead now.
@@ -223,18 +189,6 @@ func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
 		lists[i] = append(lists[i], c)
 	}
 	return lists
-}
-
-// identities returns the identities of the nodes given here. A node that answers and has none, because
-// no candidate has ever claimed there, gets a made-up one: that is a difference, too.
-func (e *examination) identities() []string {
-	ids := make([]string, len(e.facts))
-	for i, f := range e.facts {
-		if ids[i] = f.View.ID; ids[i] == "" && f.View.Err == nil {
-			ids[i] = fmt.Sprintf("none%d", i)
-		}
-	}
-	return ids
 }
 
 // namesOf lists nodes for people.

@@ -18,7 +18,6 @@ func (e *examination) held(r *Report) {
 	for i := range e.facts {
 		e.lock(&e.facts[i])
 	}
-	e.holders(r.Candidates)
 	if r.CandidatesErr == nil {
 		e.sameHere(r.Candidates)
 	}
@@ -101,26 +100,6 @@ func (e *examination) lock(f *registry.Facts) {
 	}
 	if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
 		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
-	}
-}
-
-// holders compares the lock values that the nodes hold.
-func (e *examination) holders(roll []elector.CandidateStatus) {
-	var values []string
-	for _, f := range e.facts {
-		values = append(values, f.View.Holder)
-	}
-	known := protocol.IdentitiesOf(e.identities()).Known()
-	for _, value := range values {
-		if b, err := protocol.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
-			i := slices.IndexFunc(roll, func(c elector.CandidateStatus) bool { return c.Incarnation == b.Incarnation })
-			if e.emptied() || i >= 0 && e.justEmptied(roll[i], b.Identities) { // the leader learns the new identity of a node at a renewal, and names it at the next one
-				e.add("", "nodes", LevelUnknown, voteAgain, "whether %s, which holds a lock, votes with these nodes: one of them is new or lost its data", b.Candidate)
-				return
-			}
-			e.add("", "nodes", LevelFail, sameHere, "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
-			return
-		}
 	}
 }
 

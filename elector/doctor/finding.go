@@ -46,7 +46,7 @@ type Finding struct {
 // others. lasting are checks of the configuration, which rank last: their findings are seldom new.
 var (
 	causes  = []string{"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", "leader", "able"}
-	lasting = []string{"persistence", "eviction", "failover", "version", "versions"}
+	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 
 // First returns the finding to act on first: of the worst level, and of these the one that explains

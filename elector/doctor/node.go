@@ -19,7 +19,7 @@ func (e *examination) node(f *registry.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := problemOf(f.Ping), cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
+		found, advice := problemOf(f.Ping), e.cure(f)
 		var node *rediserr.NodeError
 		if advice == "" && errors.As(f.Ping, &node) { // otherwise the advice has its own line
 			found = node.Problem()
@@ -38,9 +38,6 @@ func (e *examination) node(f *registry.Facts) {
 	e.persistence(f)
 	e.eviction(f)
 	e.clock(f)
-	if f.Cluster {
-		e.add(f.Node, "slot", LevelOK, "", "all keys are in hash slot %d, on %s", registry.Slot(e.keys.Lock), or(f.Info["tcp_port"], "one master", "the master with port %s"))
-	}
 }
 
 // reach compares the round trip with two limits: the time-out of a request, and the round trip with
@@ -65,7 +62,7 @@ func (e *examination) rights(f *registry.Facts) {
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
 	case f.EvalErr != nil:
-		e.add(f.Node, "rights", LevelFail, remedy(problemOf(f.EvalErr)), "scripts can't be run: %s", problemOf(f.EvalErr))
+		e.add(f.Node, "rights", LevelFail, e.cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := LevelWarn
 		for _, r := range f.Refused {
@@ -73,11 +70,7 @@ func (e *examination) rights(f *registry.Facts) {
 				level = LevelFail
 			}
 		}
-		advice := remedy(f.Refused[0])
-		if f.Grant != "" {
-			advice = "grant it: " + f.Grant
-		}
-		e.add(f.Node, "rights", level, advice, "refused: %s", strings.Join(f.Refused, "; "))
+		e.add(f.Node, "rights", level, e.cure(f), "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
 	}
@@ -186,5 +179,21 @@ func (e *examination) clock(f *registry.Facts) {
 		e.add(f.Node, "clock", LevelWarn, "run NTP on this host and on that of "+f.Node+": after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
 	default:
 		e.add(f.Node, "clock", LevelOK, "", "its clock differs from this host's by %v", short(f.Skew))
+	}
+}
+
+// cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
+func (e *examination) cure(f *registry.Facts) string {
+	switch {
+	case f.Ping != nil:
+		return cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
+	case f.EvalErr != nil:
+		return remedy(problemOf(f.EvalErr))
+	case f.Grant != "":
+		return "grant it: " + f.Grant
+	case len(f.Refused) > 0:
+		return remedy(f.Refused[0])
+	default:
+		return ""
 	}
 }

@@ -57,13 +57,6 @@ func problemOf(err error) string {
 	return elector.Problem(err)
 }
 
-func or(v, otherwise, format string) string {
-	if v == "" {
-		return otherwise
-	}
-	return fmt.Sprintf(format, v)
-}
-
 // remedy returns the advice for a refusal. Not every refusal means that a right is missing.
 func remedy(refusal string) string {
 	switch {

@@ -3,48 +3,27 @@ package doctor
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Times of the second roll call. Together with the first one, which a leader that hangs delays by
-// a second, it fits into the time that a status may take.
-const (
-	beforeSecondRoll = 150 * time.Millisecond
-	secondRoll       = 300 * time.Millisecond
-)
-
 // Unresponsive reports whether the leader of a status hangs or is dead, as far as can be seen from
-// outside. The leader must be missing from roll, a roll call made at the same time as the status, and
-// from a second one that Unresponsive makes after 150 ms. Meanwhile it must neither have been replaced
-// nor have renewed its lease; the lease may have ended. leader.LeaseLeft must be what is left of the
-// lease now: lower it by the time since the status was read.
+// outside: it is missing from roll, a roll call made at the same time as the status, and a second
+// reading of the status, of at most 300 ms, shows that it has neither been replaced nor renewed its
+// lease; the lease may have ended. leader.LeaseLeft must be what is left of the lease now: lower it by
+// the time since the status was read. The leader may also be alive, and not receive roll calls.
 //
-// Unresponsive takes at most 450 ms. It returns false when anything is unconfirmed: a term may have
-// begun after the roll call, or ctx may have cut the roll call short. A leader that renews is alive
-// but does not receive roll calls; a leader that has not renewed in this short time may also be such
-// a one.
+// Unresponsive returns false when anything is unconfirmed: ctx may have cut the roll call short.
 func Unresponsive(ctx context.Context, el *elector.Election, leader elector.Leader, roll []elector.CandidateStatus) bool {
 	if answers(leader, roll) || ctx.Err() != nil {
 		return false
 	}
 	begin := time.Now()
-	select {
-	case <-time.After(beforeSecondRoll):
-	case <-ctx.Done():
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, secondRoll)
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	var again []elector.CandidateStatus
-	var rollErr error
-	var wg sync.WaitGroup
-	wg.Go(func() { again, rollErr = el.Candidates(ctx) })
 	st, err := el.Status(ctx)
-	wg.Wait()
-	return rollErr == nil && err == nil && stuck(leader, st.Leader, time.Since(begin)) && !answers(leader, again)
+	return err == nil && stuck(leader, st.Leader, time.Since(begin))
 }
 
 // answers reports whether a leader has answered the roll call. A leader without an incarnation can't

@@ -192,24 +192,3 @@ func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, c
 		}
 	}
 }
-
-// Slot returns the slot in which Redis Cluster puts a key: it hashes what is in the first braces.
-func Slot(key string) int {
-	if _, rest, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
-			key = tag
-		}
-	}
-	crc := uint16(0) // CRC-16/XMODEM
-	for _, c := range []byte(key) {
-		crc ^= uint16(c) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return int(crc % 16384)
-}

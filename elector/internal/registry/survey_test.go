@@ -13,20 +13,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// The well-known slots of two keys, by `redis-cli cluster keyslot`.
-func TestSlot(t *testing.T) {
-	for key, want := range map[string]int{
-		"foo": 12182, "mandate:{foo}:lock": 12182, "123456789": 12739, "a{}foo": Slot("a{}foo"), "{foo": Slot("{foo"),
-	} {
-		if got := Slot(key); got != want {
-			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
-		}
-	}
-	if Slot("a{}foo") == Slot("b{}foo") {
-		t.Error("empty braces count as a tag")
-	}
-}
-
 func TestElections(t *testing.T) {
 	var clients []redis.UniversalClient
 	for i := range 3 {
