@@ -247,15 +247,15 @@ func TestDeath(t *testing.T) {
 	for _, dies := range []string{"a", "b"} {
 		t.Run(dies, func(t *testing.T) {
 			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				g := newGroup(t, c, 24)
+				g := newGroup(t, c, 12)
 				g.join("a")
 				g.join("b")
 				g.join("c")
-				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, "a", "b", "c") })
-				time.Sleep(3 * lease)
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b", "c") })
+				time.Sleep(2 * lease)
 				c.Each(testredis.Cut, dies)
 				rest := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == dies })
-				g.eventually(lease+time.Second/2, "the others own all", func() bool { return g.l.even(24, rest...) })
+				g.eventually(lease+time.Second/2, "the others own all", func() bool { return g.l.even(12, rest...) })
 			})
 		})
 	}

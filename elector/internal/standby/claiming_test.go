@@ -1,7 +1,6 @@
 package standby
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,33 +23,6 @@ func claims(w *Waiter, took time.Duration, shown func()) (made *int) {
 func leadsOn(left time.Duration) quorum.Tally {
 	a := holding("a", "7", left)
 	return quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Second}
-}
-
-// Wait ends when no claim is under way: what the goroutine that campaigns does next must not meet one.
-func TestWaitEndsAfterTheClaim(t *testing.T) {
-	for name, held := range map[string]bool{"that the leader leads on": true, "more": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, _ := waiting(t, 1)
-				votes := leadsOn(10 * time.Second)
-				claims(w, time.Second, func() {
-					if !held || !w.ClaimUnchanged(votes) {
-						w.ClaimChanged(&votes)
-					}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second+500*time.Millisecond)
-				defer cancel()
-				began := time.Now()
-				got := w.Wait(ctx, nil, nil, nil)
-				if d := time.Since(began); d < 9*time.Second || d > 9*time.Second+10*time.Millisecond {
-					t.Errorf("ended after %v", d)
-				}
-				if (got == nil) != held {
-					t.Errorf("returned the votes %v", got)
-				}
-			})
-		})
-	}
 }
 
 // A release, and the end of a pause, that come while a claim is under way count after it, whatever it shows: it may have been sent before.

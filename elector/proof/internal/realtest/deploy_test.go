@@ -16,41 +16,36 @@ import (
 
 const startLimit = time.Minute
 
-// sentinels is a master, its replicas, and three sentinels that watch them.
+// sentinels is a master, its replica, and three sentinels that watch them.
 type sentinels struct {
 	master    *servertest.Server // the first master; a failover does not change this field
-	replicas  []*servertest.Server
+	replica   *servertest.Server
 	sentinels []*servertest.Server
 }
 
-// startSentinels starts a master with replicas, and three sentinels that declare the master dead
-// after downAfter. The replicas log in as the user "repl", so that cutReplication cuts off no other
+// startSentinels starts a master with a replica, and three sentinels that declare the master dead
+// after a second. The replica logs in as the user "repl", so that cutReplication cuts off no other
 // client.
-func startSentinels(t *testing.T, replicas int, downAfter time.Duration) *sentinels {
+func startSentinels(t *testing.T) *sentinels {
 	t.Helper()
 	login := []string{"--masteruser", "repl", "--masterauth", "repl", "--repl-diskless-sync-delay", "0"}
 	letReplicate := []any{"ACL", "SETUSER", "repl", "on", ">repl", "+psync", "+replconf", "+ping"}
 	d := &sentinels{master: servertest.Redis(t, login...)}
 	d.master.Do(t, letReplicate...)
-	for range replicas {
-		r := servertest.Redis(t, append(login, "--replicaof", fmt.Sprintf("127.0.0.1 %d", d.master.Port))...)
-		r.Do(t, letReplicate...)
-		d.replicas = append(d.replicas, r)
-	}
-	for _, r := range d.replicas {
-		awaitInfo(t, r, "master_link_status:up", "INFO", "replication")
-	}
+	d.replica = servertest.Redis(t, append(login, "--replicaof", fmt.Sprintf("127.0.0.1 %d", d.master.Port))...)
+	d.replica.Do(t, letReplicate...)
+	awaitInfo(t, d.replica, "master_link_status:up", "INFO", "replication")
 	for range 3 {
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		conf := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main %d\nsentinel failover-timeout main 3000\n",
-			d.master.Port, downAfter.Milliseconds())
+		conf := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n",
+			d.master.Port)
 		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		d.sentinels = append(d.sentinels, servertest.Redis(t, file, "--sentinel"))
 	}
 	for _, s := range d.sentinels {
-		awaitInfo(t, s, fmt.Sprintf("slaves=%d,sentinels=3", replicas), "INFO", "sentinel")
+		awaitInfo(t, s, "slaves=1,sentinels=3", "INFO", "sentinel")
 	}
 	return d
 }
@@ -66,21 +61,16 @@ func (d *sentinels) url() string {
 	return "redis+sentinel://" + d.sentinels[0].Addr() + "?master_name=main&addr=" + d.sentinels[1].Addr() + "&addr=" + d.sentinels[2].Addr()
 }
 
-// promoted waits until the sentinels have promoted a replica, and returns it.
-func (d *sentinels) promoted(t *testing.T) (now *servertest.Server) {
+// promoted waits until the sentinels have promoted the replica, and returns it.
+func (d *sentinels) promoted(t *testing.T) *servertest.Server {
 	t.Helper()
-	servertest.Eventually(t, failover, "a replica is promoted", func() bool {
-		for _, r := range d.replicas {
-			if strings.Contains(fmt.Sprint(r.Do(t, "INFO", "replication")), "role:master") {
-				now = r
-			}
-		}
-		return now != nil
+	servertest.Eventually(t, failover, "the replica is promoted", func() bool {
+		return strings.Contains(fmt.Sprint(d.replica.Do(t, "INFO", "replication")), "role:master")
 	})
-	return now
+	return d.replica
 }
 
-// cutReplication makes the replicas go stale: their master refuses them until the test ends.
+// cutReplication makes the replica go stale: its master refuses it until the test ends.
 func (d *sentinels) cutReplication(t *testing.T) {
 	t.Helper()
 	d.master.Do(t, "ACL", "SETUSER", "repl", "off")

@@ -19,32 +19,11 @@ var downLate = lease + time.Second
 // promotion; on a quiet machine some two seconds in all.
 const failover = 20 * time.Second
 
-// The master dies and a replica that knows everything is promoted: the election
-// goes on there, with a larger token if the term did not outlast it.
-func TestRealSentinelFailover(t *testing.T) {
-	t.Parallel()
-	d := startSentinels(t, 2, downLate)
-	el := newElectorate(t)
-	el.forgives = true // not across a failover: see README
-	el.join("a", open(t, d.url()))
-	_, term := el.next(0, lease+slack)
-	el.join("b", open(t, d.url()))
-	follows(t, d.master.Client(t))
-	d.master.Kill()
-	el.ends(term, failover, elector.ReasonExpired, elector.ReasonLost)
-	master := d.promoted(t)
-	_, two := el.next(term.Token(), lease+failover)
-	el.survives(two, 2*lease)
-	if n := master.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
-		t.Error("the promoted master does not hold the lock")
-	}
-}
-
 // The replica that is promoted lags: it knows neither the lock nor the token of
 // the leader. The loss is noticed, and tokens don't go back.
 func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	t.Parallel()
-	d := startSentinels(t, 1, time.Second)
+	d := startSentinels(t)
 	el := newElectorate(t)
 	el.lease = 15 * time.Second // the term outlasts the failover: nothing but the loss can end it
 	el.forgives = true
