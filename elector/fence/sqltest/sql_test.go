@@ -25,10 +25,16 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestPostgresReal(t *testing.T) {
-	sqlSuite(t, fence.PostgreSQL, "pgx", servertest.Postgres(t))
+	t.Parallel()
+	url := servertest.Postgres(t)
+	sqlSuite(t, fence.PostgreSQL, "pgx", url)
+	t.Run("pgx without database/sql", func(t *testing.T) { testPgx(t, url) })
 }
 
-func TestMySQLReal(t *testing.T) { sqlSuite(t, fence.MySQL, "mysql", servertest.MariaDB(t)) }
+func TestMySQLReal(t *testing.T) {
+	t.Parallel()
+	sqlSuite(t, fence.MySQL, "mysql", servertest.MariaDB(t))
+}
 
 // sqlStage is one database with a table that leaders write to.
 type sqlStage struct {
