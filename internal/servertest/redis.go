@@ -120,8 +120,11 @@ func (s *Server) Restart(t testing.TB) {
 	if slices.Contains(s.args, "--sentinel") {
 		ready = "Sentinel ID is"
 	}
-	args := append(slices.Clone(s.args), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
+	args := append(slices.Clone(s.args), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
 	args = append(args, port...)
+	if !slices.Contains(s.args, "--save") { // Redis obeys the last one
+		args = append(args, "--save", "")
+	}
 	cmd := exec.Command(redisServer(t), args...)
 	cmd.Dir = s.Dir
 	s.proc = launch(t, cmd, ready)
