@@ -35,7 +35,7 @@ within 7 s. To test the rights it writes keys of its own and removes them.
 Exit codes
   0  no warnings and no failures
   2  invalid flags or arguments
-  3  no failures, and no trace of an election NAME
+  3  no failures, and no trace of an election NAME, or it is a group of shards
   5  warnings: elections work, with restrictions
   6  failures: elections do not work, or are not safe`,
 		Example: `  mandate doctor
@@ -49,17 +49,15 @@ Exit codes
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := append(args, "")[0]
-			var group []doctor.Finding
 			if name != "" {
-				if r := a.groupNamed(cmd.Context()); r != nil {
-					name, group = "", []doctor.Finding{r.groupFinding()}
+				if err := a.refuseGroup(cmd.Context()); err != nil {
+					return err
 				}
 			}
 			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: name, Lease: lease, Command: a.given.command})
 			if err != nil {
 				return err
 			}
-			findings = append(findings, group...)
 			if err := a.printFindings(findings, verbose, asJSON); err != nil {
 				return err
 			}
@@ -105,7 +103,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 			}
 			lines = append(lines, title)
 		}
-		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" || f.Check == aboutGroup {
+		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" {
 			lines = append(lines, findingLines(p, f)...)
 		}
 	}
@@ -117,12 +115,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 	first, found := doctor.First(findings)
 	if !found {
-		fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
-		if i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == aboutGroup }); i >= 0 {
-			fields[0].Text += ": " + findings[i].Found
-			fields = append(fields, output.Field{Name: "next", Text: findings[i].Advice, Color: output.Yellow})
-		}
-		return append(p.Fields(fields), "")
+		return append(p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}), "")
 	}
 	color := output.Yellow
 	if first.Level == doctor.LevelFail {
@@ -132,16 +125,7 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 	if first.Advice != "" {
 		fields = append(fields, output.Field{Name: "next", Text: first.Advice, Color: output.Yellow})
 	}
-	var lines []string
-	for _, f := range fields {
-		for i, text := range p.Wrap(f.Text, output.FieldIndent) {
-			if i == 0 {
-				text = fmt.Sprintf("%-*s%s", output.FieldIndent, f.Name, text)
-			}
-			lines = append(lines, p.Paint(f.Color, text))
-		}
-	}
-	return append(lines, "")
+	return append(p.Fields(fields), "")
 }
 
 // summary counts the findings that a short list leaves out.

@@ -83,12 +83,8 @@ func codeOf(err error) int {
 	}
 }
 
-// These bound what is printed about a command line, so that a text pasted by mistake does not bury
-// the error message.
-const (
-	maxProblems = 50
-	maxLine     = 1000
-)
+// maxLine bounds what is printed of one problem, so that a text pasted by mistake does not bury it.
+const maxLine = 1000
 
 // formatError formats an error for a person, with its problems as a list. An error may quote what was
 // typed, and some libraries quote it unchanged: formatError removes passwords and makes it safe to
@@ -98,14 +94,10 @@ func formatError(err error) string {
 	for i, line := range lines {
 		lines[i] = output.CutMiddle(withoutPasswords(strings.TrimSpace(line)), maxLine)
 	}
-	n := len(lines)
-	if more := n - maxProblems; more > 0 {
-		lines = append(lines[:maxProblems], fmt.Sprintf("and %d more", more))
-	}
 	switch {
-	case n == 1 && what == "":
+	case len(lines) == 1 && what == "":
 		return lines[0]
-	case n == 1:
+	case len(lines) == 1:
 		return what + ": " + lines[0]
 	case what == "":
 		what = fmt.Sprintf("%d problems", len(lines))

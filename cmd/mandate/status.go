@@ -28,8 +28,8 @@ which command to type next. The first line shows what happened: "problem", or
 whatever Redis does.
 
 --wide lists the candidates that answer, the leader first. One that hangs or is
-cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: something else
-keeps it from leading, Redis or its configuration; the line below shows what.
+cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: Redis or its
+configuration keeps it from leading; the line below shows what.
 The Redis user needs the right to publish roll calls.
 
 A node is ok if it accepts writes, too: one that is out of memory or disk

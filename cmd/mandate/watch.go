@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -68,37 +69,27 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 	}
 }
 
-// logConditions logs each condition that prevents events from arriving, or a leader from being
-// elected, when it begins and when it ends.
+// logConditions logs what prevents events from arriving, or a leader from being elected, when it
+// begins and when it ends.
 func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 	was := ""
 	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {
 		st, err := el.Status(ctx)
-		is := ""
+		is, attr := "", slog.Any("error", err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, elector.ErrDenied):
-			is = "denied"
+			is = "cannot observe changes, the redis user lacks the right to read"
 		case errors.Is(err, elector.ErrUnreachable):
-			is = "unreachable"
+			is = "cannot observe changes, no majority of the redis nodes answers"
 		case err == nil && st.Blocked != "":
-			is = "blocked"
+			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}
-		if is == was {
-			continue
-		}
-		switch {
-		case is == "denied":
-			a.log.Warn("cannot observe changes, the redis user lacks the right to read", "error", err)
-		case is == "unreachable":
-			a.log.Warn("cannot observe changes, no majority of the redis nodes answers", "error", err)
-		case is == "blocked":
-			a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", a.given.command("doctor", el.Name()))
-		case was == "blocked":
-			a.log.Info("lock key is free again")
-		default:
-			a.log.Info("redis nodes respond again")
+		if is != was && is != "" {
+			a.log.Warn(is, attr)
+		} else if is != was {
+			a.log.Info("observing changes again", "was", was)
 		}
 		was = is
 	}
