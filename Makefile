@@ -117,7 +117,7 @@ mutants: ## make each deliberate bug once, and show which test notices it (MUTAN
 
 # Never with -race or beside another package: that would measure the neighbour.
 .PHONY: bench
-bench: ## run the benchmarks (BENCH=regexp COUNT=n; MANDATE_BENCH_LONG=1: also those of some minutes), on a real redis-server where one is needed
+bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed
 	@.ci/which-redis
 	.ci/matching ^Benchmark $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -297,49 +298,63 @@ func BenchmarkIsLeader(b *testing.B) {
 	}
 }
 
-// BenchmarkFollower: what a follower holds beyond the quorum that it shares.
-func BenchmarkFollower(b *testing.B) {
-	const followers = 1000
-	servers := benchServers(b, 1)
-	leader := realQuorum(b, servers...)
-	shared := realQuorum(b, servers...)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	b.Cleanup(func() { cancel(); wg.Wait() })
-	work := func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }
-	run := func(q *elector.Quorum, election int) *elector.Elector {
-		e, err := elector.New(q, elector.Config{
-			Election: fmt.Sprint("shard-", election), Lease: time.Minute, Logger: slog.New(slog.DiscardHandler),
+// BenchmarkMany: what one more election costs a process that leads, or follows, a thousand of them,
+// and the processor time of all, with those that lead and those that follow, while nothing happens.
+func BenchmarkMany(b *testing.B) {
+	for _, n := range []int{1, 3} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			const elections, lease = 1000, 3 * time.Second
+			servers := benchServers(b, n)
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			b.Cleanup(func() { cancel(); wg.Wait() })
+			each := map[string]float64{}
+			begin := func(role string, begun func(*elector.Elector)) {
+				q, before := realQuorum(b, servers...), held()
+				for i := range elections {
+					cfg := elector.Config{Election: fmt.Sprint("shard-", i), Lease: lease, Logger: slog.New(slog.DiscardHandler)}
+					e, err := elector.New(q, cfg)
+					if err != nil {
+						b.Fatal(err)
+					}
+					wg.Go(func() { _ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }) })
+					begun(e)
+				}
+				time.Sleep(2 * lease) // all have claimed and wait
+				now := held()
+				each[role+"-heap-KiB/election"] = (now.heap - before.heap) / 1024 / elections
+				each[role+"-stack-KiB/election"] = (now.stacks - before.stacks) / 1024 / elections
+				each[role+"-goroutines/election"] = (now.goroutines - before.goroutines) / elections
+			}
+			begin("leader", func(e *elector.Elector) {
+				servertest.Eventually(b, time.Minute, "it leads", e.IsLeader)
+			})
+			begin("follower", func(*elector.Elector) {})
+			for b.Loop() {
+				before, began := held().cpu, time.Now()
+				time.Sleep(4 * lease)
+				b.ReportMetric((held().cpu-before).Seconds()*60/time.Since(began).Seconds(), "cpu-s/min")
+			}
+			for what, v := range each {
+				b.ReportMetric(v, what)
+			}
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		wg.Go(func() { _ = e.Run(ctx, work) })
-		return e
-	}
-	for i := range followers {
-		for e := run(leader, i); !e.IsLeader(); {
-			time.Sleep(100 * time.Microsecond)
-		}
-	}
-	run(shared, 0) // its connections are there
-	time.Sleep(time.Second)
-	heap, goroutines := held()
-	for b.Loop() {
-		for i := 1; i < followers; i++ {
-			run(shared, i)
-		}
-		time.Sleep(3 * time.Second) // all have claimed once and wait
-		h, g := held()
-		b.ReportMetric(float64(h-heap)/(followers-1), "heap-B/follower")
-		b.ReportMetric(float64(g-goroutines)/(followers-1), "goroutines/follower")
 	}
 }
 
-func held() (heap, goroutines int64) {
+// use is what this process holds, and the processor time that it has taken.
+type use struct {
+	heap, stacks, goroutines float64
+	cpu                      time.Duration
+}
+
+func held() use {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc), int64(runtime.NumGoroutine())
+	var took syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &took)
+	cpu := time.Duration(took.Utime.Nano() + took.Stime.Nano())
+	return use{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine()), cpu}
 }

@@ -15,10 +15,6 @@ func TestMain(m *testing.M) {
 		child() // a process of its own, for tests of what ends one
 		return
 	}
-	if os.Getenv(manyEnv) != "" {
-		manyMain()
-		return
-	}
 	logging.Disable()
 	// The parallel tests are on real servers, and wait more than they work.
 	if err := flag.Set("test.parallel", "6"); err != nil {
