@@ -61,18 +61,15 @@ func TestRealFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do(c.start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
+	do(c.Start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
 	first, err := c.leaderAfter(t.Context(), 0)
-	do(err, c.children[first.Candidate].Process.Signal(syscall.SIGSTOP))
+	do(err, c.Signal(first.Candidate, syscall.SIGSTOP))
 	second, err := c.leaderAfter(t.Context(), first.Token)
-	do(err, c.children[first.Candidate].Process.Signal(syscall.SIGCONT))
+	do(err, c.Signal(first.Candidate, syscall.SIGCONT))
 	server.Restart(t)
-	do(c.end(second.Candidate, syscall.SIGKILL))
+	do(c.End(second.Candidate, syscall.SIGKILL))
 	_, err = c.leaderAfter(t.Context(), second.Token)
-	do(err, c.verify(t.Context()))
-	for name := range c.children {
-		do(c.end(name, syscall.SIGTERM))
-	}
+	do(err, c.verify(t.Context()), c.EndAll())
 }
 
 func TestErrorsNameNoPassword(t *testing.T) {

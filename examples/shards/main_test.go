@@ -47,7 +47,7 @@ func TestDemo(t *testing.T) {
 
 // Members die on real servers, two at once, and come back.
 func TestRealMembersDie(t *testing.T) {
-	c, err := newCrew(t.Context(), t.TempDir(), servertest.Redis(t, servertest.AOF...).URL())
+	c, err := newCrew(t.Context(), t.Output(), t.TempDir(), servertest.Redis(t, servertest.AOF...).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func TestRealMembersDie(t *testing.T) {
 		do(err)
 	}
 	all := []string{"m1", "m2", "m3", "m4"}
-	do(c.start("shop", "sell"))
+	do(c.Start("shop", "sell"))
 	for _, id := range all {
 		do(c.member(id))
 	}
 	even(all...)
 	for range 2 {
-		do(c.end("m2", syscall.SIGKILL), c.end("m4", syscall.SIGKILL))
+		do(c.End("m2", syscall.SIGKILL), c.End("m4", syscall.SIGKILL))
 		even("m1", "m3")
 		do(c.member("m2"), c.member("m4"))
 		even(all...)
@@ -79,7 +79,7 @@ func TestRealMembersDie(t *testing.T) {
 		if id == "m4" {
 			do(c.db.verify(t.Context(), t.Output()))
 		}
-		do(c.end(id, syscall.SIGTERM))
+		do(c.End(id, syscall.SIGTERM))
 	}
 }
 
