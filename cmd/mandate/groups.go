@@ -1,10 +1,116 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
+
+// readFolded reads the elections in names, which lists those in use first. The shards of a group are
+// read as one report; the groups' reports come last.
+func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
+	others, groups, left := fold(names, maxGroups)
+	var all []report
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { all, err = reports(ctx, q, others) })
+	rows := make([]report, 0, len(groups))
+	for _, g := range groups {
+		rows = append(rows, report{Status: elector.Status{Election: g.name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}})
+	}
+	next := make(chan *report)
+	for range min(parallelReads, len(rows)) {
+		wg.Go(func() {
+			for r := range next {
+				r.readGroup(ctx, q)
+			}
+		})
+	}
+	for i := range rows {
+		next <- &rows[i]
+	}
+	close(next)
+	wg.Wait()
+	for i := range rows {
+		if err == nil {
+			err = rows[i].err
+		}
+	}
+	if err == nil && left > 0 {
+		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", maxGroups, left)
+	}
+	all = append(all, rows...)
+	return all, err
+}
+
+func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
+	name := r.group.Group
+	st, err := shard.Read(ctx, q, name)
+	if r.group.gone = errors.Is(err, shard.ErrNoGroup); r.group.gone {
+		err = nil
+	}
+	st.Group = name
+	r.group.Status, r.err = st, err
+}
+
+// groupCells returns the cells of a group's row, from the name to the condition.
+func (r *report) groupCells() ([]string, output.Color) {
+	g, condition, color := r.group, "", output.Plain
+	if g.gone {
+		color = output.Dim
+	}
+	owned, able := g.owned(), g.able()
+	if r.err != nil {
+		owned, able, color = stateUnknown, "?", output.Red
+	} else if why, next := g.problem(r.flags); why != "" {
+		condition, color = "NO ASSIGNER", output.Yellow
+		if len(g.Unowned) > 0 {
+			condition, color = "UNOWNED", output.Red
+		}
+		condition += ": " + next
+	}
+	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
+}
+
+// maxGroups is how many groups of shards a list shows. It bounds the work, because each group is
+// read as a whole, and any two keys that someone has written can look like a group.
+const maxGroups = 500
+
+// listedGroup is a group of shards, with those of its shards that Redis lists.
+type listedGroup struct {
+	name   string
+	shards shard.Set
+}
+
+// fold separates the names of elections into groups and others. names must list the elections in
+// use first, as elector.Quorum.ElectionsByUse does; the groups are returned in that order. Of more
+// groups than most the last ones are left out; left is their number.
+func fold(names []string, most int) (others []string, groups []listedGroup, left int) {
+	others, shards := shard.Split(names)
+	first := make(map[string]int, len(shards))
+	for i, name := range names {
+		group, _, is := shard.OfElection(name)
+		if _, before := first[group]; is && !before {
+			first[group] = i
+		}
+	}
+	groups = make([]listedGroup, 0, len(shards))
+	for name, listed := range shards {
+		groups = append(groups, listedGroup{name, listed})
+	}
+	slices.SortFunc(groups, func(a, b listedGroup) int { return cmp.Compare(first[a.name], first[b.name]) })
+	left = max(0, len(groups)-most)
+	return others, groups[:len(groups)-left], left
+}
 
 // groupReport is a group of shards as one row of a list. A thousand rows of healthy shards would
 // hide the one that is not.
@@ -59,4 +165,32 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	default:
 		return "", ""
 	}
+}
+
+// aGroup tells the user that name is a group and not an election, and which command to type
+// instead.
+func aGroup(name string, given nextFlags) string {
+	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
+}
+
+// explainGroups replaces the error about an unknown election if its name is that of a group. In an
+// incident users may not remember which names are groups, and "is the name right?" would mislead
+// them.
+func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) error {
+	args := cmd.Flags().Args()
+	if exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
+		return err
+	}
+	return cmp.Or(a.refuseGroup(cmd.Context()), err)
+}
+
+// refuseGroup returns an error if the name of the election is only that of a group, otherwise nil.
+func (a *app) refuseGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	name := a.election.Name()
+	if st, err := a.election.Status(ctx); err != nil || !traceless(st) || !namesGroup(ctx, a.quorum, name) {
+		return nil
+	}
+	return &exitError{code: exitNoLeader, err: errors.New(aGroup(name, a.given))}
 }

@@ -2,11 +2,10 @@
 // while its lease is valid and its probes pass. Other subcommands show elections and move the
 // leadership.
 //
-// main.go and root.go are the program; each subcommand has a file of its own. They share access.go
+// main.go and root.go are the program; most subcommands have a file of their own. They share access.go
 // (Redis credentials and certificates), connect.go (the quorum and the election), flags.go and
-// probes.go, report.go and problem.go (what is wrong with an election), errors.go (exit codes), and
-// internal/output (tables, JSON). As elsewhere in this repository, no two files call each other
-// both ways.
+// probes.go, report.go (what is wrong with an election), groups.go (groups of shards), errors.go
+// (exit codes), and internal/output (tables, JSON).
 package main
 
 import (

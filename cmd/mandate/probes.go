@@ -33,9 +33,9 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	add := func(p *probeTargets, prefix, whom string) {
 		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
 		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
-		f.StringArrayVar(&p.tcp, prefix+"probe-tcp", nil, whom+": `ADDR` (host:port) accepts a connection")
 	}
 	add(&o.work, "", "while running")
+	f.StringArrayVar(&o.work.tcp, "probe-tcp", nil, "while running: `ADDR` (host:port) accepts a connection")
 	f.StringArrayVar(&o.work.file, "probe-file", nil, "while running: the file at `PATH` was touched recently")
 	a.duration(f, &o.work.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 	add(&o.candidate, "candidate-", "always")
