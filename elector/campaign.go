@@ -151,7 +151,7 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 		if now := time.Now(); logged && remind.due(now) {
 			m.log.Warn("still unhealthy, cannot campaign", "for", remind.lasted(now), "reason", st.Err)
 		}
-		again := time.NewTimer(m.timing.RenewEvery)
+		again := time.NewTimer(m.timing.RenewEvery())
 		select {
 		case <-ctx.Done():
 			again.Stop()

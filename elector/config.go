@@ -22,7 +22,7 @@ import (
 const MaxLease = lease.MaxLease
 
 // Config describes one candidate in one election. The zero value of
-// a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay,
+// a field means its default, and a negative DrainTimeout, Cooldown
 // or MaxTerm means none; no duration may exceed MaxLease. New refuses settings that
 // can't work, and reports all problems at once.
 type Config struct {
@@ -48,15 +48,11 @@ type Config struct {
 
 	// Lease is how long leadership lasts without a renewal: a leader that dies without
 	// releasing the lock is replaced after this time. At least 50 ms. Default 10 s. All
-	// candidates must use the same.
-	Lease time.Duration
-	// RenewEvery is the time between renewals. Default a quarter of the lease, at
-	// least 10 ms. It also bounds each request to a node, from when it is sent, to four fifths
-	// of RenewEvery (by default a fifth of the lease): a node that is farther away can't be
-	// used. With a round trip of at most an eighth of the lease, and at most half a second, a
+	// candidates must use the same. It is renewed every quarter of the lease, and a request to a
+	// node takes at most a fifth: a node that is farther away can't be used. With a round trip of at most an eighth of the lease, and at most half a second, a
 	// term also survives the loss of all connections; TLS and a database number cost one more
 	// trip each.
-	RenewEvery time.Duration
+	Lease time.Duration
 	// StopMargin is how long before the lease ends the work is cancelled.
 	// Default a quarter of the lease.
 	StopMargin time.Duration
@@ -68,9 +64,6 @@ type Config struct {
 	// to 16 times), resigned, or handed over (a transfer, the Succession, MaxTerm).
 	// Default one lease.
 	Cooldown time.Duration
-	// RestartDelay is the pause before this candidate campaigns again when its work
-	// returned nil or a RestartError. Default a tenth of the lease.
-	RestartDelay time.Duration
 	// RetryFailed keeps Run running when the work returns an error: the term ends as failed,
 	// in the log and in the history too, and the candidate campaigns again after its Cooldown,
 	// so that another one can lead meanwhile. Default: the error ends Run.
@@ -116,11 +109,10 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	t := c.timing().WithDefaults()
-	c.Lease, c.RenewEvery, c.StopMargin = t.Lease, t.RenewEvery, t.StopMargin
+	c.Lease, c.StopMargin = t.Lease, t.StopMargin
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
-	def(&c.RestartDelay, c.Lease/10)
-	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm} {
+	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.MaxTerm} {
 		*d = max(0, *d) // negative: none
 	}
 	if c.ID == "" {
@@ -151,13 +143,12 @@ func defaultID() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
-// MaxStopMargin returns the longest StopMargin that the lease has room for, with this
-// RenewEvery: two renewals must fit in before the work is cancelled. It is zero when New
-// refuses the lease.
+// MaxStopMargin returns the longest StopMargin that the lease has room for: two
+// renewals must fit in before the work is cancelled. It is zero when New refuses the lease.
 func (c Config) MaxStopMargin() time.Duration { return c.timing().WithDefaults().MaxStopMargin() }
 
 func (c Config) timing() lease.Timing {
-	return lease.Timing{Lease: c.Lease, RenewEvery: c.RenewEvery, StopMargin: c.StopMargin}
+	return lease.Timing{Lease: c.Lease, StopMargin: c.StopMargin}
 }
 
 func (c Config) validate() error {
@@ -176,7 +167,7 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"MaxTerm", c.MaxTerm}} {
 		if f.value > MaxLease {
 			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, MaxLease))
 		}

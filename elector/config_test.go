@@ -48,16 +48,16 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"lease too short":        {elector.Config{Election: "e", Lease: 49 * time.Millisecond}, []string{"Lease is 49ms: choose between 50ms and 24h0m0s"}},
 		"lease too long":         {elector.Config{Election: "e", Lease: 24*time.Hour + time.Millisecond}, []string{"choose between"}},
 		"a fraction of a ms":     {elector.Config{Election: "e", Lease: time.Second + time.Microsecond}, []string{"whole milliseconds"}},
-		"no room for 2 renewals": {elector.Config{Election: "e", Lease: time.Second, RenewEvery: 500 * time.Millisecond}, []string{"no room for two renewals", "make the lease longer"}},
+		"no room for 2 renewals": {elector.Config{Election: "e", Lease: time.Second, StopMargin: 500 * time.Millisecond}, []string{"no room for two renewals", "make the lease longer"}},
 		"negative": {elector.Config{
-			Election: "e", Lease: -1, RenewEvery: -1, StopMargin: -1,
-		}, []string{"Lease is -1ns", "RenewEvery is -1ns", "StopMargin is -1ns"}},
-		"a day": {elector.Config{Election: "e", DrainTimeout: 24 * time.Hour, Cooldown: 24 * time.Hour, RestartDelay: 24 * time.Hour, MaxTerm: 24 * time.Hour}, nil},
+			Election: "e", Lease: -1, StopMargin: -1,
+		}, []string{"Lease is -1ns", "StopMargin is -1ns"}},
+		"a day": {elector.Config{Election: "e", DrainTimeout: 24 * time.Hour, Cooldown: 24 * time.Hour, MaxTerm: 24 * time.Hour}, nil},
 		"more than a day": {
-			elector.Config{Election: "e", DrainTimeout: 24*time.Hour + 1, Cooldown: 24*time.Hour + 1, RestartDelay: 24*time.Hour + 1, MaxTerm: 1<<63 - 1},
-			[]string{"DrainTimeout is 24h0m0.000000001s: give at most 24h0m0s", "Cooldown is", "RestartDelay is", "MaxTerm is"},
+			elector.Config{Election: "e", DrainTimeout: 24*time.Hour + 1, Cooldown: 24*time.Hour + 1, MaxTerm: 1<<63 - 1},
+			[]string{"DrainTimeout is 24h0m0.000000001s: give at most 24h0m0s", "Cooldown is", "MaxTerm is"},
 		},
-		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, RestartDelay: -1, MaxTerm: -1}, nil},
+		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, MaxTerm: -1}, nil},
 		"probes": {elector.Config{
 			Election: "e", ProbeSettings: health.Settings{Interval: -1}, WorkProbeSettings: health.Settings{Failures: -1},
 		}, []string{"ProbeSettings: health: Interval is -1ns", "WorkProbeSettings: health: Failures is -1"}},

@@ -86,13 +86,14 @@ func conformObserve(t *testing.T, w *world) {
 }
 
 func conformObserveSlow(t *testing.T, w *world) {
-	a := w.make(t, "a", func(cfg *elector.Config) { cfg.RestartDelay = time.Millisecond })
+	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Cooldown = time.Nanosecond })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	slow := observe(ctx, a.Election())
 	terms, enough := 0, make(chan struct{})
-	a.Begin(func(ctx context.Context, _ *elector.Term) error {
+	a.Begin(func(ctx context.Context, term *elector.Term) error {
 		if terms++; terms < 50 {
+			term.Resign()
 			return nil
 		}
 		close(enough)

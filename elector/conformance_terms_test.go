@@ -91,15 +91,15 @@ func conformWorkError(t *testing.T, w *world) {
 }
 
 func conformWorkDone(t *testing.T, w *world) {
-	delay := w.lease / 4
-	a := w.make(t, "a", func(cfg *elector.Config) { cfg.RestartDelay = delay })
+	delay := w.lease / 10
+	a := w.make(t, "a")
 	ended := make(chan time.Time, 100)
 	a.Begin(func(context.Context, *elector.Term) error { ended <- time.Now(); return nil })
 	one := a.Elected(w.first())
 	at := <-ended
 	two := a.Elected(delay + w.soon())
 	if gap := time.Since(at); gap < delay {
-		t.Errorf("campaigned again after %v, before RestartDelay (%v)", gap, delay)
+		t.Errorf("campaigned again after %v, before a tenth of the lease (%v)", gap, delay)
 	}
 	wantReason(t, one, 0, elector.ReasonFinished)
 	if two.Token() <= one.Token() {

@@ -97,7 +97,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
 				g.add(term, timing.RetryEvery())
 				for range 8 {
-					time.Sleep(timing.RenewEvery)
+					time.Sleep(timing.RenewEvery())
 					term.grant.Renew(clock.Anchor())
 				}
 				suspend(w)

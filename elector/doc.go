@@ -19,7 +19,7 @@
 //
 //	the lease ends          E = sent + L - drift
 //	the work is cancelled   D = E - StopMargin          (L/4)
-//	it is renewed           every RenewEvery            (L/4)
+//	it is renewed           every quarter of it         (L/4)
 //
 // So by default the work of a leader that is cut off is cancelled after at most
 // 7.4 s and has 2.5 s to stop; another candidate leads after at most 10 s and a few

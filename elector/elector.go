@@ -89,7 +89,7 @@ func (e *Elector) Advertise() string {
 // SetAdvertise changes where this candidate can be reached, for example if its server gets
 // its port (":0") only after New; "" advertises nothing. It does no I/O. Candidates
 // shows the new address at once. While this candidate leads, its next renewal, which is
-// at most Config.RenewEvery away, writes the address into the lock, where
+// at most a quarter of the lease away, writes the address into the lock, where
 // Election.Leader, Status, and the observers (EventAddress) find it. The error is a
 // ConfigError if the address is not valid for Config.Advertise. Safe for concurrent
 // use, before Run and during it.

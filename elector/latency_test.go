@@ -11,7 +11,7 @@ import (
 
 // timingOf is the schedule of a lease by default.
 func timingOf(l time.Duration) lease.Timing {
-	return lease.Timing{Lease: l, RenewEvery: l / 4, StopMargin: l / 4}
+	return lease.Timing{Lease: l, StopMargin: l / 4}
 }
 
 // far puts all nodes at the end of a round trip, also for who connects.
@@ -44,7 +44,7 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 				}
 				const phases = 8
 				for i := range phases {
-					time.Sleep(3*l + timing.RenewEvery*time.Duration(i)/phases)
+					time.Sleep(3*l + timing.RenewEvery()*time.Duration(i)/phases)
 					for _, nd := range c.Nodes {
 						nd.Reset("")
 					}

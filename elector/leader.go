@@ -141,7 +141,7 @@ func (l *leadership) try() {
 
 func (l *leadership) takeTry(err error) {
 	if err != nil {
-		l.maxTerm = time.After(l.m.timing.RenewEvery)
+		l.maxTerm = time.After(l.m.timing.RenewEvery())
 		return
 	}
 	l.term.end(ReasonHandover, errMaxTerm)

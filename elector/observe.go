@@ -122,7 +122,7 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 	if a.err != nil {
 		o.inbox.putBack(a.messages)
 		o.expire(ctx)
-		return o.timing().RenewEvery
+		return o.timing().RenewEvery()
 	}
 	if a.changes != o.changes { // the answer may be older than the candidate's events reported meanwhile
 		o.inbox.putBack(a.messages)
@@ -151,7 +151,7 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 		o.inbox.putBack(a.messages)
 		return wait
 	case leader != nil && (!leader.agreed || !leader.addressAgreed): // the next renewal brings token and address to all nodes
-		return o.timing().RenewEvery
+		return o.timing().RenewEvery()
 	case leader != nil:
 		return min(o.lease, leader.LeaseLeft+reportDelay)
 	default:

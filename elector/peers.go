@@ -18,7 +18,7 @@ func newPeers(c *candidate) *peers.Peers {
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
 		Following: string(RoleFollowing), Stopping: string(RoleStopping),
-		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery, RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
+		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Redis is out of the leader's reach just when it gives the lock back.
 
-// callTimeout bounds one request, with the default RenewEvery.
+// callTimeout bounds one request, a fifth of the lease.
 const callTimeout = shortLease / 5
 
 // outages are what can be in the way, and how long it takes to notice that it is over.

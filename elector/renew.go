@@ -55,7 +55,7 @@ func (m *machine) newRenewer(term *Term) *renewer {
 func (r *renewer) begin() {
 	m := r.m
 	age, _ := r.term.grant.Age()
-	r.dueIn(m.nodes.AlignToMoment(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
+	r.dueIn(m.nodes.AlignToMoment(max(0, m.timing.RenewEvery()-age), m.timing.RenewEvery()))
 }
 
 func (r *renewer) dueIn(d time.Duration) { r.m.renewals.add(&r.task, d, oneMoment, oneMoment) }
@@ -206,7 +206,7 @@ func (r *renewer) next(sent *lease.Stamp) time.Duration {
 		return 0
 	}
 	elapsed, _ := r.m.clock.Since(*sent)
-	return r.m.nodes.AlignToMoment(r.m.timing.RenewEvery-elapsed, r.m.timing.RenewEvery)
+	return r.m.nodes.AlignToMoment(r.m.timing.RenewEvery()-elapsed, r.m.timing.RenewEvery())
 }
 
 // finish stops renewing. It blocks until a renewal that is under way has ended, because the release

@@ -92,7 +92,7 @@ func (c *Config) restAfter(r Reason, trips int) time.Duration {
 	case ReasonResigned, ReasonHandover:
 		return c.Cooldown
 	case ReasonFinished:
-		return c.RestartDelay
+		return c.Lease / 10
 	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0
 	}

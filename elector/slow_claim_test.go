@@ -22,7 +22,7 @@ func TestFirstRenewalIsDueByTheClaim(t *testing.T) {
 		c.Each(testredis.Fault{Delay: 970 * time.Millisecond, Far: true}, "b")
 		term := b.Elected(3 * testcluster.Lease)
 		left := term.Left()
-		if left > testcluster.Lease*3/16 { // RenewEvery is a quarter of a lease, and up to a quarter of that shorter to share a moment
+		if left > testcluster.Lease*3/16 { // it is renewed every quarter of a lease, and up to a quarter of that shorter to share a moment
 			t.Fatalf("the claim was answered too soon for this test: %v are left", left)
 		}
 		c.Each(testredis.Fault{}, "b")

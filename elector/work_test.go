@@ -109,7 +109,7 @@ func TestWorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
 		a.Elected(3 * shortLease)
 		time.Sleep(10 * shortLease)
 		if n := len(a.Terms); n < 90 || n > 100 {
-			t.Errorf("%d terms in 10 leases, want one per RestartDelay", n)
+			t.Errorf("%d terms in 10 leases, want one per tenth of a lease", n)
 		}
 	})
 }

@@ -24,8 +24,8 @@ type campaignFlags struct {
 
 	succession successionFlags
 
-	lease, grace, restartDelay, cooldown time.Duration
-	once                                 bool
+	lease, grace, cooldown time.Duration
+	once                   bool
 
 	probeFlags
 	http httpFlags
@@ -115,7 +115,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 	}
 	a.shardMember, err = shard.New(a.quorum, shard.Config{
 		Group: o.name, Shards: o.shards, Weight: o.weight, ID: c.ID, Advertise: c.Advertise, Version: c.Version, Logger: a.log,
-		Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown, RestartDelay: c.RestartDelay,
+		Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown,
 		Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
 	})
 	if err != nil {

@@ -128,8 +128,6 @@ func (a *app) flagFor(setting string) string {
 		return a.prefixFrom
 	case "Election", "ID", "Advertise", "Lease", "Cooldown", "Group", "Shards", "Weight":
 		return "--" + strings.ToLower(setting)
-	case "RestartDelay":
-		return "--restart-delay"
 	case "Version":
 		return "--work-version"
 	case "MaxTerm":

@@ -98,7 +98,7 @@ func (c *crash) start(args ...string) *exec.Cmd {
 
 // run starts a `mandate run` whose command beats, also from a daemon that ignores SIGTERM.
 func (c *crash) run(id string, lease time.Duration) *exec.Cmd {
-	return c.start("run", "--election", "e", "--id", id, "--lease", lease.String(), "--grace", "100ms", "--restart-delay", "1s", "--", "beater", "tree")
+	return c.start("run", "--election", "e", "--id", id, "--lease", lease.String(), "--grace", "100ms", "--", "beater", "tree")
 }
 
 // serve is a worker that embeds the elector, below what stands before it.

@@ -56,7 +56,7 @@ func startUnread(t *testing.T, full bool, lease, grace string) *unread {
 			return true
 		})
 	}
-	u.cmd = exec.Command("mandate", "run", "--election", "e", "--id", "a", "--lease", lease, "--grace", grace, "--restart-delay", "1ms", "--", "sh", "-c", politeScript)
+	u.cmd = exec.Command("mandate", "run", "--election", "e", "--id", "a", "--lease", lease, "--grace", grace, "--", "sh", "-c", politeScript)
 	u.cmd.Dir, u.cmd.Stderr = u.dir, w // exec makes the pipe a blocking one
 	u.cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:"+strconv.Itoa(port), "GORACE="+noExitPause)
 	if err := u.cmd.Start(); err != nil {

@@ -115,7 +115,6 @@ func (a *app) runCommand() *cobra.Command {
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
 	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when the command exits")
-	a.duration(f, &o.restartDelay, "restart-delay", 0, 0, "delay before COMMAND runs again after it has exited (default a tenth of the lease)")
 	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
@@ -196,11 +195,9 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, er
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
 		Lease: o.lease, StopMargin: grace + kill,
-		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
+		Cooldown: orNone(o.cooldown, f.Changed("cooldown")),
 	}
 	a.succession(&o.succession, &cfg)
-	if !grouped {
-	}
 	a.probes(f, &o.probeFlags, &cfg, grouped)
 	token := a.token(cmd.Context(), o.http)
 	err := a.campaigner(o, cfg, o.shardProbes(o.lease))

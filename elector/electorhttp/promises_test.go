@@ -33,7 +33,6 @@ func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 	var err error
 	p.a, err = elector.New(s.redis.Quorum("a"), elector.Config{
 		Election: "e", ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler), ProbeSettings: health.Settings{Failures: 1},
-		RestartDelay: lease, // b shall lead after it
 		Probe: health.Func(func(context.Context) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -47,7 +47,7 @@ func (r *Redis) Lead(e *elector.Elector) {
 
 // TakeLease takes the lease away from e, which must lead, and gives it to a rival, which is none
 // of the test's electors, for the length of one lease. TakeLease returns when e's term has ended,
-// which is at its next renewal (Config.RenewEvery). The work of e may still be stopping then.
+// which is at its next renewal. The work of e may still be stopping then.
 func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
 	election, term := e.Election().Name(), e.Term()

@@ -22,7 +22,7 @@ import (
 // ends, and a panic in it ends the process. When it returns an error, or its probe fails, the
 // shard is given to another member, and this member does not take it for a Config.Cooldown,
 // which doubles with each consecutive failure, up to 16 times its length. When Work returns
-// nil, the term ends, and the member runs it again after Config.RestartDelay.
+// nil, the term ends, and the member runs it again after a tenth of the lease.
 type Work func(ctx context.Context, term *Term) error
 
 // Config describes one member of a group. The zero value of a field means its default.
@@ -56,9 +56,6 @@ type Config struct {
 	// Cooldown is how long this member does not take a shard again after it has failed at it,
 	// or after an operator has taken the shard from it. Default one lease.
 	Cooldown time.Duration
-	// RestartDelay is the pause before the work of a shard runs again after it has returned
-	// nil. Default a tenth of the lease; negative: none.
-	RestartDelay time.Duration
 	// Moves is how many shards change their owner at one time, in the whole group; the
 	// assigner's setting applies. Default 8. With more moves at one time each shard is without
 	// an owner for longer, because their releases and claims wait for each other.

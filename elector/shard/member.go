@@ -100,7 +100,7 @@ func (m *Member) shardConfig(shard int) elector.Config {
 // candidateConfig returns what the candidates for all shards have in common.
 func (m *Member) candidateConfig(election string) elector.Config {
 	c := m.cfg.candidate(election, m.cfg.Lease)
-	c.StopMargin, c.RestartDelay = m.cfg.StopMargin, m.cfg.RestartDelay
+	c.StopMargin = m.cfg.StopMargin
 	if m.cfg.Probe != nil {
 		// Config.Probe is called once for all shards; each candidate only reads its result.
 		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })

@@ -10,7 +10,7 @@ import (
 )
 
 func timing(l time.Duration) lease.Timing {
-	return lease.Timing{Lease: l, RenewEvery: l / 4, StopMargin: l / 4}
+	return lease.Timing{Lease: l, StopMargin: l / 4}
 }
 
 func TestTimingAtItsBounds(t *testing.T) {
@@ -25,15 +25,12 @@ func TestTimingAtItsBounds(t *testing.T) {
 		"much too short":     {timing(4 * time.Millisecond), []string{"Lease is 4ms"}}, // and no talk of renewals
 		"too long":           {timing(24*time.Hour + time.Millisecond), []string{"Lease is 24h0m0.001s"}},
 		"odd milliseconds":   {timing(1001 * time.Millisecond), nil},
-		"zero":               {lease.Timing{}, []string{"Lease is 0s", "RenewEvery is 0s"}},
+		"zero":               {lease.Timing{}, []string{"Lease is 0s"}},
 		"fraction of a ms":   {timing(1000500 * time.Microsecond), []string{"whole milliseconds"}},
-		"no time to renew":   {lease.Timing{Lease: time.Second, RenewEvery: 500 * time.Microsecond, StopMargin: time.Second / 4}, []string{"RenewEvery is 500µs: give at least 10ms"}},
-		"just time to renew": {lease.Timing{Lease: time.Second, RenewEvery: lease.MinRenewEvery, StopMargin: time.Second / 4}, nil},
-		"negative margin":    {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 4, StopMargin: -1}, []string{"StopMargin is -1ns"}},
-		"just two renewals":  {lease.Timing{Lease: time.Second, RenewEvery: 369 * time.Millisecond, StopMargin: time.Second / 4}, nil},
-		"not quite two":      {lease.Timing{Lease: time.Second, RenewEvery: 369*time.Millisecond + 1, StopMargin: time.Second / 4}, []string{"two renewals"}},
-		"one renewal only":   {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 2, StopMargin: time.Second / 4}, []string{"two renewals"}},
-		"margin eats it all": {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 4, StopMargin: time.Second}, []string{"two renewals"}},
+		"negative margin":    {lease.Timing{Lease: time.Second, StopMargin: -1}, []string{"StopMargin is -1ns"}},
+		"just two renewals":  {lease.Timing{Lease: time.Second, StopMargin: 488 * time.Millisecond}, nil},
+		"not quite two":      {lease.Timing{Lease: time.Second, StopMargin: 488*time.Millisecond + 1}, []string{"two renewals"}},
+		"margin eats it all": {lease.Timing{Lease: time.Second, StopMargin: time.Second}, []string{"two renewals"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := tc.timing.Problems()
@@ -72,7 +69,7 @@ func TestDeadlineBeforeEndBeforeExpiry(t *testing.T) {
 		if !(tm.Deadline() < tm.End() && tm.End() < tm.Lease) {
 			t.Errorf("lease %v: deadline %v, end %v", l, tm.Deadline(), tm.End())
 		}
-		if tm.CallTimeout() >= tm.RenewEvery {
+		if tm.CallTimeout() >= tm.RenewEvery() {
 			t.Errorf("lease %v: a call may outlast the renewal interval", l)
 		}
 		if got := tm.Lease - tm.End(); got != tm.Drift() || got < l/100 {

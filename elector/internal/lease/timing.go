@@ -21,16 +21,11 @@ const MinLease = 50 * time.Millisecond
 // be replaced for that long.
 const MaxLease = 24 * time.Hour
 
-// MinRenewEvery is the shortest time between renewals that is accepted: each request
-// has four fifths of it, and below that a busy machine alone takes longer.
-const MinRenewEvery = 10 * time.Millisecond
-
 // Timing is the schedule of a lease. All times count from the moment before the request that
 // obtained or renewed the lease was sent, never from its answer, which may have taken long
 // to arrive.
 type Timing struct {
 	Lease      time.Duration // as requested from Redis (PX)
-	RenewEvery time.Duration // from one renewal to the next
 	StopMargin time.Duration // how long the work has to stop before the lease ends
 }
 
@@ -40,10 +35,12 @@ const DefaultLease = 10 * time.Second
 // WithDefaults returns t with defaults for the fields that are zero.
 func (t Timing) WithDefaults() Timing {
 	t.Lease = cmp.Or(t.Lease, DefaultLease)
-	t.RenewEvery = cmp.Or(t.RenewEvery, t.Lease/4)
 	t.StopMargin = cmp.Or(t.StopMargin, t.Lease/4)
 	return t
 }
+
+// RenewEvery returns the time from one renewal to the next.
+func (t Timing) RenewEvery() time.Duration { return t.Lease / 4 }
 
 // Drift returns by how much clocks may differ over one lease: 1 % for their rate and 2 ms
 // for their granularity (the allowance of the Redlock description).
@@ -61,12 +58,12 @@ func (t Timing) MaxStopMargin() time.Duration {
 	if t.Lease < MinLease || t.Lease > MaxLease {
 		return 0
 	}
-	return max(0, t.End()-2*t.RenewEvery)
+	return max(0, t.End()-2*t.RenewEvery())
 }
 
 // CallTimeout returns the time-out of one request to one node: a hung request ends before the
 // next renewal is due.
-func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
+func (t Timing) CallTimeout() time.Duration { return t.Lease / 5 }
 
 // farthest is the longest round trip that works with any lease: the time-out for making a
 // connection does not depend on the lease (two seconds to dial, for up to three trips with TLS).
@@ -81,7 +78,7 @@ const farthest = 500 * time.Millisecond
 // With nodes farther away, up to CallTimeout, elections, renewals and handovers still work, but a
 // term is lost with its connections. Beyond that no request is answered in time.
 func (t Timing) MaxRoundTrip() time.Duration {
-	return min((t.Deadline()-t.RenewEvery)/4, t.CallTimeout()*2/3, farthest)
+	return min((t.Deadline()-t.RenewEvery())/4, t.CallTimeout()*2/3, farthest)
 }
 
 // RetryEvery returns the pause before a renewal with an unknown outcome is tried again. It is
@@ -99,21 +96,15 @@ func (t Timing) Problems() []error {
 	if t.Lease%time.Millisecond != 0 {
 		add("Lease", " is %v: Redis counts in whole milliseconds", t.Lease)
 	}
-	if t.RenewEvery <= 0 {
-		add("RenewEvery", " is %v: it must be positive (default: a quarter of the lease)", t.RenewEvery)
-	}
 	if t.StopMargin < 0 {
 		add("StopMargin", " is %v: it must not be negative (default: a quarter of the lease)", t.StopMargin)
 	}
 	if len(all) > 0 {
 		return all
 	}
-	if t.RenewEvery < MinRenewEvery {
-		add("RenewEvery", " is %v: give at least %v, each request to Redis may take four fifths of it (default: a quarter of the lease)", t.RenewEvery, MinRenewEvery)
-	}
-	if room := t.Deadline(); room < 2*t.RenewEvery {
-		add("", "the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than twice RenewEvery (%v): "+
-			"make the lease longer, or RenewEvery or StopMargin shorter", t.Lease, t.Drift(), t.StopMargin, room, t.RenewEvery)
+	if room := t.Deadline(); room < 2*t.RenewEvery() {
+		add("", "the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than half the lease: "+
+			"make the lease longer, or StopMargin shorter", t.Lease, t.Drift(), t.StopMargin, room)
 	}
 	return all
 }

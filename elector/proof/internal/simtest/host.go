@@ -62,7 +62,7 @@ func (h *host) boot(name string) {
 		return
 	}
 	p.e, err = elector.New(q, elector.Config{
-		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
+		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, StopMargin: s.t.stopMargin,
 		Cooldown: s.t.cooldown, Logger: s.history.logger(), Succession: s.succession, Priority: h.id % 3,
 		Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.work, WorkProbeSettings: s.probeSettings(),
 	})
