@@ -167,7 +167,7 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 					nd.Set(frozen)
 				}
 				slow := 0
-				for round := range 20 {
+				for round := range 10 {
 					var all []*candidate
 					for i := range 4 {
 						all = append(all, c.Start(fmt.Sprintf("r%d-%d", round, i)))
@@ -186,7 +186,7 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 					time.Sleep(2 * shortLease)
 				}
 				if slow > 0 {
-					t.Errorf("%d of 20 elections took a lease", slow)
+					t.Errorf("%d of 10 elections took a lease", slow)
 				}
 			})
 		})
