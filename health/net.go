@@ -12,11 +12,6 @@ import (
 	"strings"
 )
 
-// badTarget is the error of HTTP or TCP for a target that it can't probe.
-func badTarget(probe, format string, args ...any) error {
-	return fmt.Errorf("health: "+probe+" probe: "+format, args...)
-}
-
 // HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
 //
 // Redirects are not followed (a login page is not health), no proxy is used, and each
@@ -27,25 +22,16 @@ func badTarget(probe, format string, args ...any) error {
 // It returns an error when the URL is invalid, or has no host, a bad port or another scheme.
 func HTTP(rawURL string) (Probe, error) {
 	u, err := url.Parse(rawURL)
-	if strings.Contains(rawURL, "@") && (err != nil || u.User == nil && u.Host == "") {
-		// Quoting the URL would show its password.
-		return nil, badTarget("HTTP", "%s", "not a URL: write http://[user:password@]host[:port]/path, "+
-			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
-	}
-	if err != nil && !strings.Contains(rawURL, "://") { // host:port, for which the parser's own error is hard to understand
-		return nil, badTarget("HTTP", "%q must start with http:// or https://", rawURL)
-	}
-	if err != nil {
-		return nil, badTarget("HTTP", "%w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, badTarget("HTTP", "%q must start with http:// or https://", u.Redacted())
-	}
-	if u.Hostname() == "" {
-		return nil, badTarget("HTTP", "%q has no host", u.Redacted())
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		shown := "the URL" // may have a password
+		if !strings.Contains(rawURL, "@") {
+			shown = strconv.Quote(rawURL)
+		}
+		return nil, fmt.Errorf("health: HTTP probe: %s must start with http:// or https:// and have a host; "+
+			"percent-encode special characters of user and password (# is %%23, / is %%2F, ? is %%3F)", shown)
 	}
 	if err := checkPort(u.Port()); err != nil && u.Port() != "" {
-		return nil, badTarget("HTTP", "%q: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("health: HTTP probe: %q: %w", u.Redacted(), err)
 	}
 	return &httpProbe{
 		url:  u.String(),
@@ -103,10 +89,10 @@ func (p *httpProbe) Check(ctx context.Context) error {
 func TCP(addr string) (Probe, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, badTarget("TCP", "%w", err)
+		return nil, fmt.Errorf("health: TCP probe: %w", err)
 	}
 	if err := checkPort(port); err != nil {
-		return nil, badTarget("TCP", "%q: %w", addr, err)
+		return nil, fmt.Errorf("health: TCP probe: %q: %w", addr, err)
 	}
 	return Func(func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -123,4 +109,27 @@ func checkPort(port string) error {
 		return fmt.Errorf("port %q is not a number from 1 to 65535", port)
 	}
 	return nil
+}
+
+// SQL returns a probe that pings a database; db is usually a *sql.DB. The ping takes a
+// connection from the pool of db, so a pool that the application has exhausted also fails
+// it. Only ctx bounds the time, and drivers differ in how soon they notice.
+func SQL(db interface {
+	PingContext(ctx context.Context) error
+},
+) Probe {
+	return Func(func(ctx context.Context) error { return db.PingContext(ctx) })
+}
+
+// Redis returns a probe that sends PING, given the Ping method of a go-redis client of any
+// kind:
+//
+//	probe := health.Redis(client.Ping)
+//
+// go-redis applies the deadline of ctx to its sockets only with
+// Options.ContextTimeoutEnabled; without it, its ReadTimeout (3 s or more) is what ends
+// a hung ping. Use it for the Redis that the work uses: the election watches the Redis that
+// holds it.
+func Redis[C interface{ Err() error }](ping func(context.Context) C) Probe {
+	return Func(func(ctx context.Context) error { return ping(ctx).Err() })
 }

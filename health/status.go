@@ -19,18 +19,8 @@ type Status struct {
 	// A failure shows here even if there are not yet enough to become unhealthy.
 	LastErr error
 
-	// LastSuccess is the time of the last answer that passed in this run; zero when there
-	// was none. The start of RunArmed counts as one.
-	LastSuccess time.Time
-
-	// LastDuration is how long the last finished run took.
-	LastDuration time.Duration
-
 	// Since is the time of the last change of Healthy, at first that of NewRunner.
 	Since time.Time
-
-	// ConsecutiveFailures counts the failures in a row, without those within the start grace.
-	ConsecutiveFailures int
 
 	// Runs and Failures count the finished probe runs since NewRunner, and those of
 	// them that did not pass. Took is how long they took in all.
@@ -52,16 +42,13 @@ func (r *Runner) Status() Status {
 	now := time.Now()
 	r.update(now)
 	return Status{
-		Healthy:             r.healthy,
-		Err:                 r.reason(now),
-		LastErr:             r.lastErr,
-		LastSuccess:         r.lastSuccess,
-		LastDuration:        r.lastDuration,
-		Since:               r.since,
-		ConsecutiveFailures: r.failures,
-		Runs:                r.runs,
-		Failures:            r.failed,
-		Took:                r.took,
+		Healthy:  r.healthy,
+		Err:      r.reason(now),
+		LastErr:  r.lastErr,
+		Since:    r.since,
+		Runs:     r.runs,
+		Failures: r.failed,
+		Took:     r.took,
 	}
 }
 
@@ -145,9 +132,7 @@ type Runner struct {
 	expire     *time.Timer // calls update at freshUntil
 
 	lastErr      error
-	failure      error // the last one that was counted
-	lastSuccess  time.Time
-	lastDuration time.Duration
+	failure      error  // the last one that was counted
 	runs, failed uint64 // in all
 	took         time.Duration
 

@@ -9,7 +9,6 @@ func (r *Runner) reset() {
 	r.failures, r.successes = 0, 0
 	r.graceUntil, r.freshFrom, r.freshUntil = time.Time{}, time.Time{}, time.Time{}
 	r.lastErr, r.failure = nil, nil
-	r.lastSuccess, r.lastDuration = time.Time{}, 0
 }
 
 // armed makes the start of a term count as the first success.
@@ -27,9 +26,9 @@ func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.update(now) // MaxAge may have passed before this answer came
-	r.lastErr, r.lastDuration = err, now.Sub(start)
+	r.lastErr = err
 	r.runs++
-	r.took += r.lastDuration
+	r.took += now.Sub(start)
 	if err != nil {
 		r.failed++
 	}
@@ -59,7 +58,7 @@ func (r *Runner) record(start, now time.Time, err error) {
 // refresh notes a success. Its age counts from now, or from the end of the start grace: a success
 // early in the grace must not get too old before failures begin to count. r.mu is held.
 func (r *Runner) refresh(now time.Time) {
-	r.lastSuccess, r.freshFrom = now, now
+	r.freshFrom = now
 	if r.graceUntil.After(now) {
 		r.freshFrom = r.graceUntil
 	}

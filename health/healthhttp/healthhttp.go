@@ -149,18 +149,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store") // a cached OK is a stale OK
 	switch r.Method {
 	case http.MethodGet:
-		h.checks.ServeHTTP(w, r)
-	case http.MethodHead: // healthcheck refuses HEAD, but some load balancers send nothing else
-		get := r.Clone(r.Context())
-		get.Method = http.MethodGet
-		h.checks.ServeHTTP(bodiless{w}, get)
+	case http.MethodHead: // healthcheck refuses HEAD, but some load balancers send nothing else; net/http drops the body
+		r = r.Clone(r.Context())
+		r.Method = http.MethodGet
 	default:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
 	}
+	h.checks.ServeHTTP(w, r)
 }
-
-// bodiless passes on the status and the headers only.
-type bodiless struct{ http.ResponseWriter }
-
-func (b bodiless) Write(p []byte) (int, error) { return len(p), nil }
