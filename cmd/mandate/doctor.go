@@ -90,6 +90,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 		return output.JSON(a.stdout, findings)
 	}
 	p := output.New(a.stdout)
+	p.Width = cmp.Or(p.Width, helpWidth) // these are sentences, for people also in a file
 	lines := doctorHeadline(p, findings)
 	node := "none yet"
 	count := map[doctor.Level]int{}
