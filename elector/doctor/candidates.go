@@ -199,3 +199,29 @@ func namesOf(nodes []elector.VotingNode) string {
 	}
 	return strings.Join(names, " ")
 }
+
+// refusals reports which nodes answer requests of the candidates with an error, the nodes in the order
+// of the roll, whose leader comes first. The node may accept the same requests from another Redis user,
+// or refuse renewals only: the checks of the nodes, which are made as this command's user, can't see it.
+func (e *examination) refusals(r *Report) {
+	who := map[string][]string{} // the ids of the candidates that a node refuses
+	var nodes []elector.VotingNode
+	for _, c := range r.Candidates {
+		for _, n := range c.Nodes {
+			if n.Refusal == "" {
+				continue
+			}
+			if who[n.Name] == nil {
+				nodes = append(nodes, n)
+			}
+			who[n.Name] = append(who[n.Name], c.ID)
+		}
+	}
+	level := LevelWarn
+	if 2*(len(r.Status.Nodes)-len(nodes)) <= len(r.Status.Nodes) {
+		level = LevelFail
+	}
+	for _, n := range nodes {
+		e.add(n.Name, "refuses", level, cmp.Or(n.Remedy, remedy(n.Refusal)), "refuses %s: %s", list(who[n.Name]), strings.TrimRight(n.Refusal, "."))
+	}
+}
