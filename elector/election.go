@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,24 +138,21 @@ func (el *Election) look(ctx context.Context) (Status, error) {
 func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
 	defer cancel()
-	var begun time.Time // stays zero if the history was trimmed, or may not be read
 	// Pauses during the term are newer entries than its begin, and may fill a short read.
 	for _, count := range []int{10, 100, protocol.WholeHistory} {
 		read := 0 // entries of all nodes together: at worst this costs one query too many
-		_, found := registry.Find(ctx, el.nodes, el.keys, int64(count), func(entry string) bool {
+		byNode, _ := registry.RecallMajority(ctx, el.nodes, el.keys, int64(count), statusTimeout/3)
+		for _, entry := range slices.Concat(byNode...) {
 			read++
-			ev, err := parseEvent(entry)
-			if err != nil || ev.Kind != EventElected || ev.Token != token {
-				return false
+			if ev, err := parseEvent(entry); err == nil && ev.Kind == EventElected && ev.Token == token {
+				return ev.Time
 			}
-			begun = ev.Time
-			return true
-		})
-		if found || read < count || ctx.Err() != nil {
+		}
+		if read < count || ctx.Err() != nil {
 			break
 		}
 	}
-	return begun
+	return time.Time{} // the history was trimmed, or may not be read
 }
 
 // Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/semver"
+	"golang.org/x/mod/semver"
 )
 
 // Order decides which candidate should lead next.
@@ -76,15 +77,26 @@ func first(o Order, leader string, all []entry) []entry {
 // newestOf returns the candidates with the newest version: a deploy is about to replace the others.
 // It keeps a candidate whose version is no semantic version.
 func newestOf(all []entry) []entry {
-	versions := make([]string, len(all))
-	for i, c := range all {
-		versions[i] = c.Version
+	newest := ""
+	for _, c := range all {
+		if v := canonical(c.Version); semver.Compare(v, newest) > 0 {
+			newest = v
+		}
 	}
-	newest := semver.Latest(versions)
 	return slices.DeleteFunc(all, func(c entry) bool {
-		order, ok := semver.Compare(c.Version, newest)
-		return ok && order < 0
+		v := canonical(c.Version)
+		return v != "" && semver.Compare(v, newest) < 0
 	})
+}
+
+// canonical returns s with a leading v; empty if s is no version by Semantic Versioning 2.0.0, which
+// has no short forms (v1.2).
+func canonical(s string) string {
+	v := "v" + strings.TrimPrefix(s, "v")
+	if !semver.IsValid(v) || semver.Canonical(v)+semver.Build(v) != v {
+		return ""
+	}
+	return v
 }
 
 // began returns when the candidate started to run, roughly, by this machine's clock, in ms.

@@ -151,3 +151,14 @@ func TestNewerVersionLeadsNext(t *testing.T) {
 		}
 	}
 }
+
+func TestShortFormIsNoVersion(t *testing.T) {
+	for _, no := range []string{"", "v", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.x", "1.2.3-", "1.2.3-a..b", "1.2.3+", "d6eeb56", "(devel)", "1.2.3 "} {
+		if canonical(no) != "" {
+			t.Errorf("%q is taken for a version", no)
+		}
+	}
+	if canonical("1.2.3-rc.1+build") == "" || canonical("v1.2.3") == "" {
+		t.Error("a version is not known as one")
+	}
+}

@@ -70,30 +70,6 @@ func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64,
 	return found, errs
 }
 
-// Find looks for a wanted entry among the newest count of each history stream. It
-// queries all nodes at once, so that a hung node does not hide what another one
-// knows, and blocks until one has the entry, all have answered, or ctx ends.
-func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
-	answers := make(chan []string, ns.Len()) // buffered: nothing reads a late answer
-	for _, n := range ns.All() {
-		go func() {
-			entries, _ := newest(ctx, n, k, count) // another node may have it
-			answers <- entries
-		}()
-	}
-	for range ns.Len() {
-		select {
-		case entries := <-answers:
-			if i := slices.IndexFunc(entries, wanted); i >= 0 {
-				return entries[i], true
-			}
-		case <-ctx.Done():
-			return "", false
-		}
-	}
-	return "", false
-}
-
 func newest(ctx context.Context, n *quorum.Node, k protocol.Keys, count int64) ([]string, error) {
 	found, err := n.Client().XRevRangeN(ctx, k.History, "+", "-", count).Result()
 	return entriesIn(found), rediserr.Needs(err, "+xrevrange %R~"+k.History)
