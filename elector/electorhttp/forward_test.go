@@ -25,6 +25,7 @@ func TestForward(t *testing.T) {
 		a := f.start("a", electorhttp.ForwardConfig{})
 		until(t, "a leads", 2*lease, a.IsLeader)
 		f.start("b", electorhttp.ForwardConfig{})
+		time.Sleep(lease) // b has learned who leads
 		for _, to := range []string{"a", "b"} {
 			resp, body, err := f.do(to, http.MethodPost, "/"+to, "hello")
 			if err != nil || resp.StatusCode != http.StatusOK || body != "a /"+to+" hello" {
