@@ -8,15 +8,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Containers are configured by their environment.
-func TestGlobalFlagsHaveEnvironmentVariables(t *testing.T) {
-	(&app{}).command().PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if name := "env MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")); !strings.Contains(f.Usage, name) {
-			t.Errorf("--%s: %q does not name it: %s", f.Name, name, f.Usage)
-		}
-	})
-}
-
 // Each variable is read: a wrong value is noticed, and the error names what is wrong.
 func TestEnvironmentVariablesAreRead(t *testing.T) {
 	wrong := map[string]struct{ redis, value, says string }{

@@ -63,7 +63,7 @@ const (
 
 // flapping reports an election whose leadership is lost again and again.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
-	if found, reason := flappingOf(terms, RecentTerms, now); found != "" {
+	if found, reason := flappingOf(terms, now); found != "" {
 		advice := unwanted[reason]
 		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // for these the advice points to the log
 			advice += ": " + e.command("history", name)
@@ -77,19 +77,13 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 
 // flappingOf reports whether the leadership was lost at least three times in the last ten minutes
 // although no operator requested it, and how most of these terms ended. found is empty if it was
-// not. terms are the newest n terms of History; if there may be further ones in these ten minutes,
-// found has "at least".
-func flappingOf(terms []elector.TermRecord, n int, now time.Time) (found string, most elector.Reason) {
+// not.
+func flappingOf(terms []elector.TermRecord, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}
 	all := 0
-	more := false // there may have been further terms before the oldest one
-	for i, r := range terms {
-		end := cmp.Or(r.Until, r.From)                 // From: of a term that vanished
-		if r.Current || now.Sub(end).Abs() > flapsIn { // a leader's clock may be ahead
-			continue
-		}
-		more = more || i == n-1
-		if unwanted[r.Reason] == "" {
+	for _, r := range terms {
+		end := cmp.Or(r.Until, r.From)                                             // From: of a term that vanished
+		if r.Current || now.Sub(end).Abs() > flapsIn || unwanted[r.Reason] == "" { // a leader's clock may be ahead
 			continue
 		}
 		all++
@@ -100,11 +94,7 @@ func flappingOf(terms []elector.TermRecord, n int, now time.Time) (found string,
 	if all < flaps {
 		return "", ""
 	}
-	atLeast := ""
-	if more {
-		atLeast = "at least "
-	}
-	return fmt.Sprintf("%s%d terms of the last %d min ended unwanted: %s", atLeast, all, int(flapsIn.Minutes()), byReason(count)), most
+	return fmt.Sprintf("%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), byReason(count)), most
 }
 
 // byReason lists how often each reason occurred, the most frequent first.
