@@ -100,7 +100,7 @@ func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventVacant, "", 0)
-		go flood(c, "events", time.Millisecond, 5*shortLease, func(int) string {
+		go flood(c, "events", time.Millisecond, 3*shortLease, func(int) string {
 			return `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`
 		})
 		a := c.Start("a")
@@ -120,8 +120,6 @@ func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 		if ev.Token != term.Token() || ev.Kind != elector.EventReleased && ev.Kind != elector.EventVacant {
 			t.Errorf("%+v", ev)
 		}
-		for range 5 {
-			time.Sleep(shortLease)
-		}
+		time.Sleep(3 * shortLease)
 	})
 }
