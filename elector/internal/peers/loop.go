@@ -148,3 +148,56 @@ func requested(note string) string {
 	}
 	return "requested by an operator: " + note
 }
+
+// maxTwins bounds how many processes with this candidate's id are remembered and logged: anyone
+// who may publish can invent them.
+const maxTwins = 16
+
+// twin logs that another running process uses this candidate's id, once for each. Each candidate
+// publishes what it is when it starts, and candidates with the same id then publish what they
+// are, too. A lock left by an earlier life of this process proves nothing, so a restart with a
+// fixed id is not reported as a twin.
+func (p *Peers) twin(other Candidate) {
+	if other.ID != p.c.ID || other.Incarnation == p.c.Incarnation || p.twins[other.Incarnation] || len(p.twins) >= maxTwins {
+		return
+	}
+	if p.twins == nil {
+		p.twins = map[string]bool{}
+	}
+	p.twins[other.Incarnation] = true
+	p.c.Log.Warn("another process uses the same candidate id",
+		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
+		"other_running", other.RunningFor.Round(time.Second))
+	p.introduce()
+}
+
+// introduce publishes what this candidate is.
+func (p *Peers) introduce() {
+	self := p.self()
+	p.publish(context.Background(), request{Kind: info, Candidate: &self})
+}
+
+// confirmPause reads from Redis whether the election is paused, if a report is still to be
+// confirmed: at most once per RetryEvery, however many messages arrive. A candidate that waits
+// for the end of a pause claims again.
+func (p *Peers) confirmPause(ctx context.Context) {
+	d := &p.pauses
+	if !d.open {
+		return
+	}
+	if wait := p.c.RetryEvery - time.Since(d.read); wait > 0 {
+		if !d.waiting {
+			d.waiting = true
+			time.AfterFunc(wait, p.worker.wake)
+		}
+		return
+	}
+	*d = pauseCheck{read: time.Now()}
+	if p.c.Self.IsPaused() {
+		select {
+		case p.pauseEnded <- struct{}{}:
+		default:
+		}
+	}
+	p.requests.background(func() { p.c.Self.ReadPause(ctx) })
+}
