@@ -101,10 +101,11 @@ func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	if f := flags.Lookup("prefix"); f != nil && f.Changed {
 		text += " --prefix " + shellWord(a.prefix)
 	}
-	if holdPassword(a.redis) {
+	urls := splitURLs(strings.Join(a.redis, ","))
+	if holdPassword(urls) {
 		return nextFlags(text)
 	}
-	for _, url := range a.redis {
+	for _, url := range urls {
 		text += " --redis " + shellWord(url)
 	}
 	return nextFlags(text)

@@ -18,6 +18,7 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		"status e --redis redis://a:1?db=2":    " --redis 'redis://a:1?db=2'",
 		"status e --redis redis://a --redis b": " --redis redis://a --redis b",
 		"status e --prefix p --redis redis://a --redis redis://:secret@b":  " --prefix p",
+		"status e --prefix p --redis redis://a,redis://u:secret@b":         " --prefix p",
 		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p",
 	} {
 		a := &app{stdout: io.Discard, stderr: io.Discard}
