@@ -41,7 +41,7 @@ var lease = func() time.Duration {
 		time.Sleep(time.Millisecond)
 		late = max(late, time.Since(began))
 	}
-	return min(max(2*time.Second, 100*late.Round(time.Millisecond)), 6*time.Second)
+	return min(max(2*time.Second, 100*late.Round(time.Millisecond)), 4*time.Second)
 }()
 
 // slack is what a small and busy machine may take on top of what is promised.
