@@ -112,7 +112,7 @@ func TestSetAdvertiseRefuses(t *testing.T) {
 		for _, address := range []string{"a 80", "a\n", strings.Repeat("a", 257)} {
 			err := a.SetAdvertise(address)
 			var config *elector.ConfigError
-			if !errors.As(err, &config) || len(config.Problems) != 1 || config.Problems[0].Setting != "Advertise" || a.Advertise() != "a:80" {
+			if !errors.As(err, &config) || len(config.Problems(strings.ToUpper)) != 1 || !strings.HasPrefix(config.Problems(strings.ToUpper)[0], "ADVERTISE ") || a.Advertise() != "a:80" {
 				t.Errorf("%q: %v; it advertises %q", address, err, a.Advertise())
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // campaign blocks until this candidate has won a term, until ctx ends, or until an
 // error occurs that waiting does not cure.
 func (m *machine) campaign(ctx context.Context) (*Term, error) {
-	m.become(RoleFollowing, nil)
+	m.become(roleFollowing, nil)
 	f := m.standBy()
 	defer f.w.Close()
 	var due *dueClaim
@@ -86,7 +86,7 @@ func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quor
 
 // tryCampaign claims once, as soon as the candidate's probe has answered.
 func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
-	m.become(RoleFollowing, nil)
+	m.become(roleFollowing, nil)
 	if err := m.probes.await(ctx); err != nil {
 		return nil, err
 	}

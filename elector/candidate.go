@@ -51,7 +51,7 @@ type candidate struct {
 	unrecorded   atomic.Bool            // logged that a node does not record events in its history
 
 	mu         sync.Mutex // of all below
-	role       Role
+	role       string
 	condition  condition // why this candidate cannot campaign right now
 	reminder   reminder  // of the condition
 	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
@@ -138,7 +138,7 @@ func (c *candidate) noteLeader(locks []string) {
 	}
 }
 
-func (c *candidate) currentRole() Role {
+func (c *candidate) currentRole() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.role
@@ -149,7 +149,7 @@ func (c *candidate) check() error {
 	c.mu.Lock()
 	now, condition := c.role, c.condition
 	c.mu.Unlock()
-	if now == RoleIdle {
+	if now == roleIdle {
 		return failed(nil, "not campaigning: Run is not running")
 	}
 	if condition.err != nil {
@@ -160,7 +160,7 @@ func (c *candidate) check() error {
 	}
 	// Resign returns a moment before the role changes: a term that is over must not
 	// be reported as one whose work is still running.
-	if t := c.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
+	if t := c.term.Load(); now == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return failed(nil, "the work of an ended term has not returned")
 	}
 	return nil
@@ -235,7 +235,7 @@ func (c *candidate) wasUnable() {
 func (c *candidate) restsFor() (left time.Duration, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.role != RoleResting {
+	if c.role != roleResting {
 		return 0, ""
 	}
 	return max(0, time.Until(c.rested)), c.restWhy
@@ -293,7 +293,7 @@ func (c *candidate) logUnrecorded(err error) {
 }
 
 // event returns an event of this candidate.
-func (c *candidate) event(k EventKind, detail string) Event {
+func (c *candidate) event(k string, detail string) Event {
 	return Event{
 		Version: eventVersion, Kind: k, Election: c.cfg.Election, Candidate: c.cfg.ID, Incarnation: c.incarnation,
 		Advertise: c.address(), Detail: detail, Time: time.Now().Round(0),

@@ -17,13 +17,9 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// MaxLease is the longest lease that New accepts: a leader that crashed is not replaced for
-// that long. No other duration of a Config may be longer.
-const MaxLease = lease.MaxLease
-
 // Config describes one candidate in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown
-// or MaxTerm means none; no duration may exceed MaxLease. New refuses settings that
+// or MaxTerm means none; no duration may exceed a day. New refuses settings that
 // can't work, and reports all problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
@@ -42,7 +38,7 @@ type Config struct {
 	// Version is the version of the program. Operators see it, and SuccessionPriority and
 	// SuccessionSeniority use it: of equal candidates the one with the newer version, by Semantic
 	// Versioning, leads next, so that a deploy moves the leadership once. A version that is not
-	// semantic counts as older than no other. SuccessionRace and SuccessionRotation ignore it.
+	// semantic counts as older than no other. A race and SuccessionRotation ignore it.
 	// Default: the version that the build recorded for the main module, if any.
 	Version string
 
@@ -69,7 +65,7 @@ type Config struct {
 	// so that another one can lead meanwhile. Default: the error ends Run.
 	RetryFailed bool
 
-	// Succession names the next leader. Default SuccessionRace: the first to claim.
+	// Succession names the next leader. Default empty, a race: the first to claim leads.
 	Succession Succession
 	// Priority is for SuccessionPriority: the candidate with the highest one leads.
 	Priority int
@@ -161,15 +157,15 @@ func (c Config) validate() error {
 		problems = append(problems, protocol.CheckWord("Version", c.Version, protocol.MaxAdvertise, ""))
 	}
 	if !c.Succession.known() {
-		problems = append(problems, setting.Errorf("Succession", " is %q: use SuccessionRace, SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
+		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
 	}
 	problems = append(problems, c.timing().Problems()...)
 	for _, f := range []struct {
 		name  string
 		value time.Duration
 	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"MaxTerm", c.MaxTerm}} {
-		if f.value > MaxLease {
-			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, MaxLease))
+		if f.value > lease.MaxLease {
+			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, lease.MaxLease))
 		}
 	}
 	if err := c.ProbeSettings.Validate(); err != nil {
@@ -191,14 +187,12 @@ func checkAdvertise(address string) error {
 // Succession is the rule that names the next leader. The lock alone decides who leads; a
 // Succession only decides for which candidate the others wait, and when a leader hands
 // over. All candidates of an election should use the same. A preferred candidate that is
-// dead or cut off delays an election by a quarter of a lease at most. All but SuccessionRace
+// dead or cut off delays an election by a quarter of a lease at most. All but the race
 // are meant for some dozens of candidates: each keeps track of all others.
 type Succession string
 
 // The successions.
 const (
-	// SuccessionRace: the candidate that claims first leads.
-	SuccessionRace Succession = ""
 	// SuccessionPriority: the healthy candidate with the highest Config.Priority leads; of
 	// equals the one with the newer Config.Version, and then the one that has run longest (the
 	// outcome of the bully algorithm). A leader hands over to a preferred candidate that has been
@@ -214,7 +208,7 @@ const (
 )
 
 func (s Succession) known() bool {
-	return slices.Contains([]Succession{SuccessionRace, SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
+	return slices.Contains([]Succession{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
 }
 
 // order returns the Succession as package peers has it.

@@ -119,7 +119,7 @@ func (w *watch) due() (due []watched, since time.Duration) {
 	return due, since
 }
 
-// look ends the term if its deadline has passed; otherwise it records, for an ExpiredError, that this
+// look ends the term if its deadline has passed; otherwise it records, for an expiredError, that this
 // process is running. It returns the time to the deadline.
 func (t *Term) look() (left time.Duration) {
 	if t.ended.Load() {
@@ -166,7 +166,7 @@ func (t *Term) expire() {
 	elapsed, known := t.clock.Since(t.begun)
 	age, ok := t.grant.Age()
 	if !known || !ok {
-		t.end(ReasonExpired, &ExpiredError{})
+		t.end(ReasonExpired, &expiredError{})
 		return
 	}
 	t.end(ReasonExpired, t.expiry.why(elapsed, age))

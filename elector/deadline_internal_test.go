@@ -103,7 +103,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				suspend(w)
 				woke := time.Now()
 				awaitEnd(term)
-				var why *ExpiredError
+				var why *expiredError
 				if late := time.Since(woke); late > timing.RetryEvery() || !errors.As(term.Err(), &why) {
 					t.Fatalf("ended %v after the suspend: %v", late, term.Err())
 				}

@@ -12,17 +12,17 @@ import (
 // Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
 // Which nodes failed, and how, is in the QuorumError.
 var (
-	// ErrRunning means that Run or Campaign was called while one of them is already
+	// errRunning means that Run or Campaign was called while one of them is already
 	// running, or while a term of an earlier Campaign has not been closed.
-	ErrRunning = newError("already running")
+	errRunning = newError("already running")
 	// ErrPermanent means that Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice, an election with the name of a group of
 	// shards, or of an election of such a group. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader means that no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")
-	// ErrClosed means that the Quorum was closed.
-	ErrClosed = newError("the quorum is closed")
+	// errClosed means that the Quorum was closed.
+	errClosed = newError("the quorum is closed")
 	// ErrNotLeader means that this candidate does not lead, so Gate.Do did nothing, or
 	// TryCampaign found another leader.
 	ErrNotLeader = newError("not the leader")
@@ -30,7 +30,7 @@ var (
 	// names the nodes that failed.
 	ErrUnreachable = newError("no majority of the Redis nodes answered")
 	// ErrDenied means that the Redis user lacks a right; the text names it. Since no majority
-	// gave a usable answer, the error also matches ErrUnreachable, except in an ExpiredError:
+	// gave a usable answer, the error also matches ErrUnreachable, except when a term has expired:
 	// there the nodes did answer.
 	ErrDenied = newError("the Redis user lacks a right")
 	// ErrRefused means that a request can't be met; the text gives the reason.
@@ -59,7 +59,7 @@ const (
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the leader's lock
-	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is an ExpiredError
+	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is why
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
@@ -100,36 +100,27 @@ func (e *notReleased) Unwrap() []error { return []error{ErrNotReleased, e.err} }
 // Quorum.Election, Quorum.Elections and others. It lists every problem, and errors.Is and
 // errors.As look into each of them.
 type ConfigError struct {
-	Problems []ConfigProblem
-
-	of   string // what was configured
-	errs []error
+	of       string // what was configured
+	problems []*setting.Error
+	errs     []error
 }
 
-// ConfigProblem is what is wrong with one setting, and what to do about it.
-type ConfigProblem struct {
-	// Setting is a field of Config, "Prefix" (Namespace), "URL 2" (Open) or "client 2"
-	// (NewQuorum). Empty: the problem concerns several settings together.
-	Setting string
-
-	err *setting.Error
+// Problems returns a sentence for each problem: what is wrong with a setting, and what to do about
+// it. names returns the name to use for a setting, such as that of a flag: for a field of Config,
+// "Prefix" (Namespace), "URL 2" (Open) or "client 2" (NewQuorum). A sentence about several settings
+// together stays as it is.
+func (e *ConfigError) Problems(names func(setting string) string) []string {
+	all := make([]string, len(e.problems))
+	for i, p := range e.problems {
+		all[i] = p.Of(names(p.Name))
+	}
+	return all
 }
-
-// String returns the problem as a sentence.
-func (p ConfigProblem) String() string { return p.err.Error() }
-
-// Of returns the sentence with another name in the place of Setting, such as that of a flag or
-// of an environment variable. The sentence about several settings stays as it is.
-func (p ConfigProblem) Of(name string) string { return p.err.Of(name) }
 
 func (e *ConfigError) Error() string { return "elector: " + e.of + e.problem() }
 
 func (e *ConfigError) problem() string {
-	all := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		all[i] = p.String()
-	}
-	return strings.Join(all, "\n")
+	return strings.Join(e.Problems(func(setting string) string { return setting }), "\n")
 }
 
 func (e *ConfigError) Unwrap() []error { return e.errs }
@@ -158,7 +149,7 @@ func (e *ConfigError) add(errs []error) {
 		if !errors.As(err, &of) {
 			of = setting.Errorf("", "%w", err)
 		}
-		e.Problems = append(e.Problems, ConfigProblem{Setting: of.Name, err: of})
+		e.problems = append(e.problems, of)
 		e.errs = append(e.errs, err)
 	}
 }
@@ -167,7 +158,7 @@ func (e *ConfigError) add(errs []error) {
 // and what Term.Err returns.
 type Ended struct {
 	Reason Reason
-	Err    error // the probe's or the work's error, an ExpiredError, or the cause of a shutdown (context.Cause); may be nil
+	Err    error // the probe's or the work's error, why a lease was not renewed, or the cause of a shutdown (context.Cause); may be nil
 }
 
 func (e *Ended) Error() string {

@@ -11,41 +11,38 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// EventKind is what happened in an Event.
-type EventKind string
-
 // The kinds of events. EventElected and EventReleased go to the channel and the history
 // of the election as JSON, EventAddress to the channel alone; the others are for local observers.
 const (
-	EventElected   EventKind = "elected"   // a leader's term has begun
-	EventReleased  EventKind = "released"  // a term ended and its work has stopped
-	EventAddress   EventKind = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
-	EventVacant    EventKind = "vacant"    // no candidate leads (a leader disappeared without a report)
-	EventUnhealthy EventKind = "unhealthy" // this candidate's probe fails: it does not campaign
-	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
-	EventStopping  EventKind = "stopping"  // this leader's work was cancelled
-	EventOverrun   EventKind = "overrun"   // this leader's work is still running although its lease has ended
-	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
+	EventElected   = "elected"   // a leader's term has begun
+	EventReleased  = "released"  // a term ended and its work has stopped
+	EventAddress   = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
+	EventVacant    = "vacant"    // no candidate leads (a leader disappeared without a report)
+	EventUnhealthy = "unhealthy" // this candidate's probe fails: it does not campaign
+	EventHealthy   = "healthy"   // this candidate's probe passes again
+	EventStopping  = "stopping"  // this leader's work was cancelled
+	EventOverrun   = "overrun"   // this leader's work is still running although its lease has ended
+	EventSkipped   = "skipped"   // the observer was too slow: Count events were left out
 )
 
 // Operator actions are recorded in the history, and returned by Pauses.
 const (
-	eventPaused  EventKind = "paused"  // no new leader is wanted
-	eventResumed EventKind = "resumed" // the pause has been ended
+	eventPaused  = "paused"  // no new leader is wanted
+	eventResumed = "resumed" // the pause has been ended
 )
 
 // byOperator reports whether k is an operator action on an election, which belongs to no term.
-func (k EventKind) byOperator() bool {
+func byOperator(k string) bool {
 	return k == eventPaused || k == eventResumed
 }
 
 // Event is one change of an election. Anyone who has access to Redis can write events: one
 // from the history or the channel is a hint, never a proof.
 type Event struct {
-	Version   int       `json:"v"` // of the format: 1
-	Kind      EventKind `json:"kind"`
-	Election  string    `json:"election,omitempty"`
-	Candidate string    `json:"candidate,omitempty"` // the candidate that it is about
+	Version   int    `json:"v"`    // of the format: 1
+	Kind      string `json:"kind"` // one of the Event constants, or "paused" or "resumed"
+	Election  string `json:"election,omitempty"`
+	Candidate string `json:"candidate,omitempty"` // the candidate that it is about
 	// Incarnation distinguishes two candidates with one id, or two lives of one candidate; empty
 	// on events of versions that did not report it.
 	Incarnation string    `json:"incarnation,omitempty"`

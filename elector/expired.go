@@ -11,11 +11,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// ExpiredError is why no renewal succeeded before the deadline of a term: the Err of an
+// expiredError is why no renewal succeeded before the deadline of a term: the Err of an
 // Ended with ReasonExpired. errors.Is finds ErrDenied in it when so many nodes refused, because
 // the Redis user lacks a right, that no majority was left, and ErrUnreachable when no majority
 // answered.
-type ExpiredError struct {
+type expiredError struct {
 	// Suspended is for how long, at least, this process did not run: it was stopped, or the
 	// host was suspended or too busy. Zero: it ran.
 	Suspended time.Duration
@@ -31,9 +31,9 @@ type ExpiredError struct {
 	kinds []error // what errors.Is finds
 }
 
-func (e *ExpiredError) Error() string { return "elector: " + e.problem() }
+func (e *expiredError) Error() string { return "elector: " + e.problem() }
 
-func (e *ExpiredError) problem() string {
+func (e *expiredError) problem() string {
 	switch {
 	case e.Suspended > 0:
 		return fmt.Sprintf("this process was suspended for %v", tenths(e.Suspended))
@@ -69,7 +69,7 @@ func (e *ExpiredError) problem() string {
 }
 
 // Unwrap returns what errors.Is and errors.As search: the kind, and the nodes' errors.
-func (e *ExpiredError) Unwrap() []error {
+func (e *expiredError) Unwrap() []error {
 	all := append([]error(nil), e.kinds...)
 	for _, n := range e.Nodes {
 		all = append(all, n)
@@ -113,8 +113,8 @@ func (x *expiryRecord) failed(elapsed time.Duration, tally quorum.Tally) {
 
 // why distinguishes a process that did not run from nodes that did not renew. elapsed is the time
 // since the begin of the term, and age the time since the newest confirmed renewal was sent.
-func (x *expiryRecord) why(elapsed, age time.Duration) *ExpiredError {
-	e := &ExpiredError{Unconfirmed: age}
+func (x *expiryRecord) why(elapsed, age time.Duration) *expiredError {
+	e := &expiredError{Unconfirmed: age}
 	looked, last := time.Duration(x.looked.Load()), x.unconfirmed.Load()
 	away := elapsed - looked - x.every
 	if away > x.every && (last == nil || last.first >= looked) { // otherwise the nodes failed before the process stopped running

@@ -13,7 +13,7 @@ import (
 // plausible, from the right names to tokens that could be.
 
 // forge is an event as a candidate would publish it.
-func forge(kind elector.EventKind, candidate, advertise string, token uint64) string {
+func forge(kind string, candidate, advertise string, token uint64) string {
 	b, err := json.Marshal(elector.Event{
 		Version: 1, Kind: kind, Election: "orders", Candidate: candidate, Advertise: advertise, Token: token, Time: time.Now(),
 	})

@@ -91,7 +91,7 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 			return c, newRefusal("%s is an observer: it never leads", to)
 		case !c.Healthy:
 			return c, newRefusal("%s cannot lead: %s", to, c.Detail)
-		case c.Role != RoleFollowing:
+		case c.Role != roleFollowing:
 			return c, newRefusal("%s is %s: try again later", to, c.Role)
 		default:
 			return c, nil

@@ -9,24 +9,24 @@ import (
 // To whom an operator may hand over: one living candidate of that name that could lead.
 // To anybody else a leader would step down for nothing.
 func TestEligible(t *testing.T) {
-	c := func(id string, r Role, healthy bool) CandidateStatus {
+	c := func(id string, r string, healthy bool) CandidateStatus {
 		return CandidateStatus{ID: id, Incarnation: id + "1", Role: r, Healthy: healthy, Detail: "disk full"}
 	}
-	twin := c("b", RoleFollowing, true)
+	twin := c("b", roleFollowing, true)
 	twin.Incarnation = "b2"
 	for name, x := range map[string]struct {
 		all  []CandidateStatus
 		want string // of the error; "": none
 	}{
-		"it follows":                 {all: []CandidateStatus{c("a", RoleLeading, true), c("b", RoleFollowing, true)}},
+		"it follows":                 {all: []CandidateStatus{c("a", RoleLeading, true), c("b", roleFollowing, true)}},
 		"it leads":                   {all: []CandidateStatus{c("b", RoleLeading, true)}, want: "is already the leader"},
 		"it leads, and is unhealthy": {all: []CandidateStatus{c("b", RoleLeading, false)}, want: "is already the leader"},
-		"it is unhealthy":            {all: []CandidateStatus{c("b", RoleFollowing, false)}, want: "disk full"},
-		"it rests":                   {all: []CandidateStatus{c("b", RoleResting, true)}, want: "resting"},
-		"it stops":                   {all: []CandidateStatus{c("b", RoleStopping, true)}, want: "stopping"},
-		"there is none":              {all: []CandidateStatus{c("a", RoleLeading, true), c("c", RoleFollowing, true)}, want: "there are: a, c"},
+		"it is unhealthy":            {all: []CandidateStatus{c("b", roleFollowing, false)}, want: "disk full"},
+		"it rests":                   {all: []CandidateStatus{c("b", roleResting, true)}, want: "resting"},
+		"it stops":                   {all: []CandidateStatus{c("b", roleStopping, true)}, want: "stopping"},
+		"there is none":              {all: []CandidateStatus{c("a", RoleLeading, true), c("c", roleFollowing, true)}, want: "there are: a, c"},
 		"there is nobody":            {want: "no candidate answers"},
-		"there are two":              {all: []CandidateStatus{c("b", RoleFollowing, true), twin}, want: "give each its own id"},
+		"there are two":              {all: []CandidateStatus{c("b", roleFollowing, true), twin}, want: "give each its own id"},
 	} {
 		got, err := eligible(x.all, "b")
 		switch {

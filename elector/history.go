@@ -135,7 +135,7 @@ func termsOf(byNode [][]string, st Status, known bool, now time.Time) []TermReco
 func eventsOf(byNode [][]string, st Status) []Event {
 	highest := st.highest()
 	type word struct {
-		kind EventKind
+		kind string
 		term termID
 		at   time.Time // of an operator's action, which belongs to no term
 	}
@@ -148,7 +148,7 @@ func eventsOf(byNode [][]string, st Status) []Event {
 				continue
 			}
 			once := word{kind: ev.Kind, term: idOf(ev)}
-			if ev.Kind.byOperator() {
+			if byOperator(ev.Kind) {
 				once.at = ev.Time.UTC()
 			}
 			if seen[once] {
@@ -170,7 +170,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			t = &TermRecord{Election: ev.Election, Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise, id: idOf(ev)}
 			terms[t.id] = t
 		}
-		switch ev.Kind { //nolint:exhaustive // the history holds no others
+		switch ev.Kind { // the history holds no others
 		case EventElected:
 			t.From, t.vacant = ev.Time, ev.Vacant
 		case EventReleased:

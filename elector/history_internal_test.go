@@ -9,7 +9,7 @@ import (
 
 func TestRecordsOf(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
-	event := func(kind EventKind, token uint64, who string, after time.Duration, reason Reason) Event {
+	event := func(kind string, token uint64, who string, after time.Duration, reason Reason) Event {
 		return Event{Version: 1, Kind: kind, Election: "e", Candidate: who, Token: token, Time: at.Add(after), Reason: reason}
 	}
 	text := func(evs ...Event) (all []string) {
@@ -79,7 +79,7 @@ func TestTimeBetweenTerms(t *testing.T) {
 // Operators' actions, in any order and from several nodes, with what anybody may have forged.
 func TestPausesOf(t *testing.T) {
 	at := time.Unix(1e9, 0)
-	act := func(kind EventKind, by string, after, length time.Duration) Event {
+	act := func(kind string, by string, after, length time.Duration) Event {
 		return Event{Kind: kind, Election: "e", By: by, Time: at.Add(after), For: length}
 	}
 	got := pausesOf([]Event{

@@ -91,7 +91,7 @@ func (l *leadership) stop() *Ended {
 	if ended.Err != nil {
 		attrs = append(attrs, slog.String("detail", ended.detail()))
 	}
-	l.m.become(RoleStopping, &ev, attrs...)
+	l.m.become(roleStopping, &ev, attrs...)
 	return ended
 }
 

@@ -36,7 +36,7 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kinds = append(kinds, string(ev.Kind))
+				kinds = append(kinds, ev.Kind)
 			}
 			want := strings.TrimSuffix(strings.Repeat("elected released ", terms), " released ")
 			if got := strings.Join(kinds, " "); got != want {

@@ -65,7 +65,7 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		// bounded by the call time-out, and harmless.
 		m.voter.WaitIdle(standby.FrontRowLead + m.timing.RetryEvery())
 		m.awaitRecorded()
-		m.become(RoleIdle, nil)
+		m.become(roleIdle, nil)
 	}
 	return m
 }
@@ -90,7 +90,7 @@ func (m *machine) awaitRecorded() {
 
 // become is the only function that sets the role. It logs the change and reports ev to the
 // observers; it never blocks.
-func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
+func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
 	m.mu.Lock()
 	old := m.role
 	allowed := old == r
@@ -106,7 +106,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	m.peers.RoleChanged()
 	if old != r {
 		level := slog.LevelInfo
-		if r == RoleStopping && ev != nil && !ev.Reason.Wanted() {
+		if r == roleStopping && ev != nil && !ev.Reason.Wanted() {
 			level = slog.LevelWarn
 		}
 		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the constants above
@@ -117,7 +117,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 }
 
 // termEvent returns the event for a change of a term; ended is nil while the term lasts.
-func (m *machine) termEvent(k EventKind, t *Term, ended *Ended) Event {
+func (m *machine) termEvent(k string, t *Term, ended *Ended) Event {
 	ev := m.event(k, "")
 	ev.Token, ev.Advertise = t.token, m.advertised
 	if ended != nil {

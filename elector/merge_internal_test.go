@@ -31,7 +31,7 @@ func TestMerge(t *testing.T) {
 	leads := func(token uint64, who string) *Leader {
 		return &Leader{Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, agreed: true}
 	}
-	evil := func(kind EventKind, token uint64, who string) Event {
+	evil := func(kind string, token uint64, who string) Event {
 		return Event{Version: 1, Kind: kind, Candidate: who, Advertise: "evil:80", Token: token, Reason: "forged", Time: at}
 	}
 	since := func(was reported, token uint64, who string, e ending) reported {

@@ -111,7 +111,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 		}
 	}
 	for _, ev := range events {
-		switch ev.Kind { //nolint:exhaustive // the others do not change who leads
+		switch ev.Kind { // the others do not change who leads
 		case EventElected:
 			o.changes++
 			if !o.ownElection(ctx, ev) {

@@ -17,7 +17,7 @@ func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
-		Following: string(RoleFollowing), Stopping: string(RoleStopping),
+		Following: roleFollowing, Stopping: roleStopping,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
@@ -26,9 +26,9 @@ func (s self) Info() peers.Candidate {
 	c, role := s.c, s.c.currentRole()
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
-		Role: string(role), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
+		Role: role, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
-	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
+	if t := c.term.Load(); t != nil && (role == RoleLeading || role == roleStopping) {
 		info.Token = t.token
 	}
 	names, refusals := c.nodes.Names(), c.counters.refusals()
@@ -40,7 +40,7 @@ func (s self) Info() peers.Candidate {
 		info.Nodes = append(info.Nodes, n)
 	}
 	err := c.check()
-	if role == RoleIdle { // it is about to campaign
+	if role == roleIdle { // it is about to campaign
 		err = c.probes.failing()
 	}
 	if err != nil {

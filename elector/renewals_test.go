@@ -23,7 +23,7 @@ func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
 		time.Sleep(4*renewEvery + time.Second)
-		wantRenewals(t, a, elector.RenewalStats{Confirmed: 4})
+		wantRenewals(t, a, renewals{Confirmed: 4})
 		if err := a.Check(); err != nil {
 			t.Errorf("Check: %v", err)
 		}
@@ -88,7 +88,9 @@ func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
 	}
 }
 
-func wantRenewals(t *testing.T, a *candidate, want elector.RenewalStats) {
+type renewals = struct{ Confirmed, Unconfirmed, Refused uint64 }
+
+func wantRenewals(t *testing.T, a *candidate, want renewals) {
 	t.Helper()
 	if got := a.Stats().Renewals; got != want {
 		t.Errorf("renewals %+v, want %+v", got, want)

@@ -17,8 +17,8 @@ type CandidateStatus struct {
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
-	PID         int    `json:"pid,omitempty"` // of the candidate's process on Host; in a container, the PID inside it
-	Role        Role   `json:"role"`
+	PID         int    `json:"pid,omitempty"`   // of the candidate's process on Host; in a container, the PID inside it
+	Role        string `json:"role"`            // idle, following, leading, stopping, resting or observing
 	Token       uint64 `json:"token,omitempty"` // of the term that the candidate serves
 	Healthy     bool   `json:"healthy"`
 	Detail      string `json:"detail,omitempty"` // the probe's message, or why the candidate can't campaign
@@ -26,13 +26,13 @@ type CandidateStatus struct {
 	// Unable is set when the candidate is not healthy for a reason other than its probes: Redis
 	// refuses its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
-	// Succession is the candidate's Config.Succession, or "race" for SuccessionRace. Empty: not known.
+	// Succession is the candidate's Config.Succession, or "race" where it is empty. Empty: not known.
 	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
-	RestFor    time.Duration `json:"-"` // for RoleResting: until the candidate campaigns again
+	RestFor    time.Duration `json:"-"` // while it rests: until the candidate campaigns again
 	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-"` // as configured; zero: not known
@@ -79,7 +79,7 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 
 func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
-		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
+		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: c.Role,
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
 		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 	}
@@ -92,7 +92,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 // Able reports whether the candidate is healthy, and leads or could be elected now: it is
 // neither stopping nor cooling down.
 func (c CandidateStatus) Able() bool {
-	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing)
+	return c.Healthy && (c.Role == RoleLeading || c.Role == roleFollowing)
 }
 
 // SameNodes reports whether both candidates can be voting with the same nodes, as far as the

@@ -61,9 +61,9 @@ func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 // A candidate that could not be elected must not count as a replacement of the leader.
 func TestAbleCandidatesCouldBeElected(t *testing.T) {
 	t.Parallel()
-	for role, want := range map[elector.Role]bool{
-		elector.RoleLeading: true, elector.RoleFollowing: true,
-		elector.RoleStopping: false, elector.RoleResting: false, elector.RoleIdle: false, "": false,
+	for role, want := range map[string]bool{
+		elector.RoleLeading: true, "following": true,
+		"stopping": false, "resting": false, "idle": false, "": false,
 	} {
 		if got := (elector.CandidateStatus{Healthy: true, Role: role}).Able(); got != want {
 			t.Errorf("healthy and %q: %v", role, got)

@@ -65,8 +65,8 @@ func (m *machine) runError(ctx context.Context, err error) error {
 	if err == nil {
 		err = m.awaitPendingRelease()
 	}
-	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
-		return errors.Join(ErrClosed, err)
+	if errors.Is(context.Cause(ctx), errClosed) && !errors.Is(err, errClosed) {
+		return errors.Join(errClosed, err)
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	m.mu.Lock()
 	m.rested, m.restWhy = time.Now().Add(d), after.summary()
 	m.mu.Unlock()
-	m.become(RoleResting, nil, slog.String("for", unit(d)))
+	m.become(roleResting, nil, slog.String("for", unit(d)))
 	look := m.newPoller()
 	defer look.close()
 	timer := time.NewTimer(d)

@@ -12,13 +12,24 @@ import (
 
 // Stats counts what an Elector did since New.
 type Stats struct {
-	Renewals RenewalStats
+	// Renewals counts renewals by their outcome.
+	Renewals struct {
+		Confirmed   uint64 // by a majority, in time
+		Unconfirmed uint64 // tried again soon
+		Refused     uint64 // a majority no longer held the lock: the end of the term
+	}
 	// RenewalTime is how long all confirmed renewals took together, each from when it was sent
 	// until a majority had confirmed it. RenewalsWithin is how many of them took at most the
 	// duration in the key, for a few durations that are always the same.
 	RenewalTime    time.Duration
 	RenewalsWithin map[time.Duration]uint64
-	Nodes          []NodeStats // in the order of the quorum
+	// Nodes counts the requests to each node (claims, renewals, releases), in the order of the quorum.
+	Nodes []struct {
+		Node     string
+		Answered uint64
+		Failed   uint64        // errors, and no answer in time
+		Took     time.Duration // by all answered requests together
+	}
 	// Probe and WorkProbe are the statuses of Config.Probe and Config.WorkProbe, with what they
 	// counted since New; nil where there is no probe.
 	Probe, WorkProbe *health.Status
@@ -64,19 +75,11 @@ func (l *latencies) within() map[time.Duration]uint64 {
 	return all
 }
 
-// RenewalStats counts renewals by their outcome.
-type RenewalStats struct {
-	Confirmed   uint64 // by a majority, in time
-	Unconfirmed uint64 // tried again soon
-	Refused     uint64 // a majority no longer held the lock: the end of the term
-}
-
-// NodeStats counts the requests to one node: claims, renewals, releases.
-type NodeStats struct {
-	Node     string
-	Answered uint64
-	Failed   uint64        // errors, and no answer in time
-	Took     time.Duration // by all answered requests together
+// nodeStats is one of Stats.Nodes.
+type nodeStats struct {
+	Node             string
+	Answered, Failed uint64
+	Took             time.Duration
 }
 
 func probeStatus(r *health.Runner) *health.Status {
@@ -94,14 +97,14 @@ type counters struct {
 	lease time.Duration
 
 	mu       sync.Mutex // of all below
-	renewals RenewalStats
+	renewals struct{ Confirmed, Unconfirmed, Refused uint64 }
 	times    latencies   // of the confirmed renewals
 	nodes    []nodeCount // by node
 }
 
 // nodeCount is what is known of one node.
 type nodeCount struct {
-	NodeStats
+	nodeStats
 
 	failing  bool                // it was logged as not responding, or as answering with errors
 	refusal  *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
@@ -129,12 +132,12 @@ func newCounters(log *slog.Logger, names []string, lease time.Duration) *counter
 func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	nodes := make([]NodeStats, len(c.nodes))
+	st := Stats{Renewals: c.renewals, RenewalTime: c.times.sum, RenewalsWithin: c.times.within()}
 	for i, n := range c.nodes {
-		nodes[i] = n.NodeStats
-		nodes[i].Node = c.names[i]
+		n.Node = c.names[i]
+		st.Nodes = append(st.Nodes, n.nodeStats)
 	}
-	return Stats{Renewals: c.renewals, RenewalTime: c.times.sum, RenewalsWithin: c.times.within(), Nodes: nodes}
+	return st
 }
 
 // request counts a request. It logs when a node does not answer or answers with an error, again

@@ -83,7 +83,7 @@ func (c CandidateStatus) unable() string {
 		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)
 	case !c.Healthy:
 		return fmt.Sprintf("%s is unhealthy: %s", c.ID, strings.TrimPrefix(c.Detail, "unhealthy: "))
-	case c.Role != RoleFollowing:
+	case c.Role != roleFollowing:
 		return fmt.Sprintf("%s is %s", c.ID, c.Role)
 	default:
 		return ""

@@ -145,8 +145,9 @@ func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Dur
 	}
 	if maxGrace := room(o.lease); o.grace > maxGrace {
 		enough := o.lease
-		for room(enough) < o.grace && enough < elector.MaxLease {
-			enough = min(elector.MaxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
+		const maxLease = 24 * time.Hour // as elector.New has it
+		for room(enough) < o.grace && enough < maxLease {
+			enough = min(maxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
 		}
 		longer := ""
 		if room(enough) >= o.grace {

@@ -27,7 +27,7 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus) *
 		if c.PID != 0 {
 			process = fmt.Sprint(c.PID)
 		}
-		t.Row(color, c.ID, string(c.Role), health, fmt.Sprint(c.Priority), output.Age(c.RunningFor), c.Version,
+		t.Row(color, c.ID, c.Role, health, fmt.Sprint(c.Priority), output.Age(c.RunningFor), c.Version,
 			c.Host, process, started, c.Advertise, c.Incarnation)
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
 			t.Note(output.Red, "another candidate has the same id: give each its own id")

@@ -106,9 +106,9 @@ func (a *app) onElection(do func(context.Context, *elector.Election) error) func
 func (a *app) addProblems(err error, names func(setting string) string) {
 	switch err := err.(type) { //nolint:errorlint // each error of a joined one
 	case *elector.ConfigError:
-		for _, p := range err.Problems {
+		for _, line := range err.Problems(names) {
 			// Each of several elections has the same problem with the prefix.
-			if line := p.Of(names(p.Setting)); !slices.Contains(a.problems, line) {
+			if !slices.Contains(a.problems, line) {
 				a.problems = append(a.problems, line)
 			}
 		}

@@ -265,7 +265,7 @@ func (r *report) row() console.Row {
 	}
 	for _, c := range r.roll {
 		color, health := candidateHealth(c)
-		one := console.Candidate{ID: c.ID, Role: string(c.Role), Health: strings.ToLower(health), OK: color == output.Plain || color == output.Green, Detail: c.Detail, Version: c.Version, Host: c.Host}
+		one := console.Candidate{ID: c.ID, Role: c.Role, Health: strings.ToLower(health), OK: color == output.Plain || color == output.Green, Detail: c.Detail, Version: c.Version, Host: c.Host}
 		if c.RestFor > 0 {
 			one.Detail = cmp.Or(c.RestReason, c.Detail)
 		}

@@ -90,10 +90,10 @@ func FuzzTerminal(f *testing.F) {
 			Nodes: []elector.NodeStatus{{Node: word, Error: words}, {Node: word, Reachable: true, Holder: words, Abstains: d}, {Node: word, Reachable: true, Holder: words}},
 		}
 		all := []elector.CandidateStatus{
-			{ID: word, Role: elector.Role(words), Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: elector.Role(word), Healthy: true},
+			{ID: word, Role: words, Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: word, Healthy: true},
 		}
 		var shown []string
-		for _, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, elector.EventKind(word)} {
+		for _, kind := range []string{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, word} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
 			shown = append(shown, eventLine(ev, true))
 		}

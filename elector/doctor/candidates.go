@@ -123,7 +123,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	var why []string
 	for _, c := range all {
 		switch {
-		case c.Healthy && c.Role != elector.RoleResting && c.Role != elector.RoleIdle:
+		case c.Healthy && c.Role != "resting" && c.Role != "idle":
 			able++
 		case c.RestFor > 0: // normal after each step-down
 			resting++

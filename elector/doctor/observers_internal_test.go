@@ -8,10 +8,10 @@ import (
 
 // Replicas that never campaign must not pass for candidates: without another one nothing is elected.
 func TestOnlyObserversAreLeft(t *testing.T) {
-	replica := func(id string, role elector.Role) elector.CandidateStatus {
+	replica := func(id string, role string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Role: role, Healthy: true}
 	}
-	a, b, o := replica("a", elector.RoleLeading), replica("b", elector.RoleFollowing), replica("o", elector.RoleObserving)
+	a, b, o := replica("a", elector.RoleLeading), replica("b", "following"), replica("o", elector.RoleObserving)
 	for name, c := range map[string]struct {
 		roll  []elector.CandidateStatus
 		level Level // empty: nothing is found

@@ -13,13 +13,13 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	known := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1}
 	fresh, abstains, down := elector.NodeStatus{Node: "n", Reachable: true}, known, elector.NodeStatus{Node: "n3", Error: "no such host"}
 	abstains.Abstains = time.Second
-	candidate := func(id string, role elector.Role) elector.CandidateStatus {
+	candidate := func(id string, role string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Incarnation: id, Healthy: true, Role: role, Succession: "race", Nodes: []elector.VotingNode{{Name: "n", Identity: "x"}}}
 	}
-	led, follows := candidate("a", elector.RoleLeading), candidate("b", elector.RoleFollowing)
+	led, follows := candidate("a", elector.RoleLeading), candidate("b", "following")
 	unhealthy, rests, elsewhere, priority := follows, follows, follows, follows
 	unhealthy.Healthy, unhealthy.Detail = false, "probe-exec: disk full"
-	rests.Role, rests.RestFor = elector.RoleResting, time.Second
+	rests.Role, rests.RestFor = "resting", time.Second
 	elsewhere.Nodes = []elector.VotingNode{{Name: "other", Identity: "y"}}
 	priority.Succession = "priority"
 	lost := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now()}

@@ -71,7 +71,7 @@ func (w pipeWriter) WriteHeader(int)     {}
 func (w pipeWriter) Flush()              {}
 
 // next is the next event that is no comment.
-func next(t *testing.T, all <-chan received, want elector.EventKind, who string) received {
+func next(t *testing.T, all <-chan received, want string, who string) received {
 	t.Helper()
 	for limit := time.After(3 * lease); ; {
 		select {

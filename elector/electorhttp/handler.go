@@ -147,7 +147,7 @@ func (h *Handler) Run(ctx context.Context) error {
 
 // follow remembers who leads. The newest event is right, even if its token is lower.
 func (h *Handler) follow(ev elector.Event) {
-	switch ev.Kind { //nolint:exhaustive // the others do not change who leads
+	switch ev.Kind { // the others do not change who leads
 	case elector.EventElected:
 		h.elected.Store(&ev)
 	case elector.EventAddress:

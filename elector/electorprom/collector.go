@@ -201,7 +201,7 @@ func (c *Collector) Run(ctx context.Context) error {
 }
 
 func (c *Collector) count(ev elector.Event) {
-	switch ev.Kind { //nolint:exhaustive // health shows in able, and in the reason of a step-down
+	switch ev.Kind { // health shows in able, and in the reason of a step-down
 	case elector.EventElected:
 		c.leads(true, false)
 		if !c.isNew(ev.Token) {

@@ -210,9 +210,7 @@ func TestBadConfig(t *testing.T) {
 		_, err := shard.New(q, shard.Config{ID: "a b", StopMargin: time.Hour})
 		settings := map[string]bool{}
 		if errors.As(err, &all) {
-			for _, p := range all.Problems {
-				settings[p.Setting] = true
-			}
+			all.Problems(func(setting string) string { settings[setting] = true; return setting })
 		}
 		if len(settings) != 4 || !settings["Group"] || !settings["Shards"] || !settings["ID"] || !settings[""] {
 			t.Errorf("problems with %v: %v", settings, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
@@ -121,8 +122,8 @@ func (c Config) validate() (problems []error) {
 	if c.Cooldown < 0 {
 		add(setting.Errorf("Cooldown", " is %v: not below zero, or a shard would return at once to where it failed", c.Cooldown))
 	}
-	if c.Cooldown > elector.MaxLease {
-		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, elector.MaxLease))
+	if c.Cooldown > lease.MaxLease {
+		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, lease.MaxLease))
 	}
 	return problems
 }

@@ -28,13 +28,13 @@ import (
 //     group that has the name of an election
 //   - an error that names both settings when the living members have another number of shards
 //     or another lease
-//   - elector.ErrRunning when the Member runs already
+//   - an error when the Member runs already
 func (m *Member) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("shard: Run: the work is nil")
 	}
 	if !m.running.CompareAndSwap(false, true) {
-		return elector.ErrRunning
+		return errors.New("shard: already running")
 	}
 	defer m.running.Store(false)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))

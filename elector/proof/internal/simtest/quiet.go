@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing/synctest"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector"
 )
 
 // settle checks that the election is alive once all faults are healed.
@@ -42,7 +40,7 @@ func (s *Sim) settle() {
 // claims, and the wait for an heir that is gone.
 func (s *Sim) recoveryLimit() time.Duration {
 	limit := s.t.lease*105/100 + s.t.lease/8
-	if s.succession != elector.SuccessionRace {
+	if s.succession != "" {
 		limit += s.t.lease / 4
 	}
 	return limit
@@ -53,7 +51,7 @@ func (s *Sim) recoveryLimit() time.Duration {
 // lease. An heir is waited for a quarter.
 func (s *Sim) handoverLimit() time.Duration {
 	limit := s.t.lease/8 + 50*time.Millisecond
-	if s.succession != elector.SuccessionRace {
+	if s.succession != "" {
 		limit += s.t.lease * 3 / 10
 	}
 	return limit

@@ -73,7 +73,7 @@ func newSim(o Options) *Sim {
 		faults: map[string]int{}, kinds: map[string]int{},
 	}
 	s.succession = []elector.Succession{
-		elector.SuccessionRace, elector.SuccessionRace, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
+		"", "", elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
 	}[dice(5).IntN(5)]
 	if o.Shards > 0 {
 		s.group = newGroup(o.Shards)
