@@ -209,5 +209,3 @@ func TestOpenGoodURLs(t *testing.T) {
 		}
 	}
 }
-
-func second[T any](_ T, err error) error { return err }

@@ -290,11 +290,11 @@ func (r report) MarshalJSON() ([]byte, error) {
 func (r *report) writable() *int {
 	n := 0
 	for _, f := range r.writes {
-		switch f.Level {
-		case doctor.LevelOK:
-			n++
-		case doctor.LevelUnknown:
+		if f.Level == doctor.LevelUnknown {
 			return nil
+		}
+		if f.Level == doctor.LevelOK {
+			n++
 		}
 	}
 	if len(r.writes) == 0 {

@@ -80,14 +80,14 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, elector.ErrDenied):
-			is = "cannot observe changes, the redis user lacks the right to read"
+			is = "the redis user lacks the right to read"
 		case errors.Is(err, elector.ErrUnreachable):
-			is = "cannot observe changes, no majority of the redis nodes answers"
+			is = "no majority of the redis nodes answers"
 		case err == nil && st.Blocked != "":
 			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}
 		if is != was && is != "" {
-			a.log.Warn(is, attr)
+			a.log.Warn("cannot observe changes", "condition", is, attr)
 		} else if is != was {
 			a.log.Info("observing changes again", "was", was)
 		}

@@ -3,7 +3,6 @@ package exporter_test
 import (
 	"context"
 	"encoding/json"
-	"github.com/mandate-dev/mandate/elector"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
 )

@@ -75,8 +75,6 @@ func (s *Sim) crash(n *node) {
 }
 
 func (s *Sim) restart(n *node, empty bool) {
-	if empty {
-	}
 	n.restart(empty)
 	if empty {
 		s.mu.Lock()
