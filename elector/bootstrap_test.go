@@ -89,7 +89,7 @@ func TestLossWhileAFollowerRested(t *testing.T) {
 // A candidate that could not reach Redis, or that was suspended, knows nothing of the
 // last leases. Once it has been at it for a lease it has nothing to gain by haste either.
 func TestLossWhileAFollowerWasAway(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
 		c.Each(cut, "b")
