@@ -122,7 +122,7 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // release it waits until a majority has recorded the end of the term, for at most a quarter of a
 // lease. Run returns the work's error, unchanged, when the work failed (unless
 // Config.RetryFailed is set); an ErrPermanent when a permanent misconfiguration shows before
-// the election has ever worked; an error when the Elector is in use, or when the
+// the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
 // Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if err := e.begin(work); err != nil {
@@ -150,7 +150,7 @@ func (e *Elector) begin(work Work) error {
 		return err
 	}
 	if !e.running.CompareAndSwap(false, true) {
-		return errRunning
+		return ErrRunning
 	}
 	return nil
 }
@@ -167,8 +167,8 @@ func (e *Elector) begin(work Work) error {
 //	}
 //	defer term.Close(context.WithoutCancel(ctx))
 //
-// The error is ctx's error when ctx ends first, an ErrPermanent, an error when the Elector is in use or the
-// Quorum was closed, or for an observer ErrNotLeader.
+// The error is ctx's error when ctx ends first, an ErrPermanent, ErrClosed, ErrRunning, or
+// for an observer ErrNotLeader.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).campaign)
 }
@@ -191,7 +191,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 		return nil, err
 	}
 	if !e.running.CompareAndSwap(false, true) {
-		return nil, errRunning
+		return nil, ErrRunning
 	}
 	m := newMachine(ctx, &e.candidate, &e.memory)
 	waiting, waited := untilClosed(ctx, e.nodes)
@@ -200,8 +200,8 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 	if err != nil {
 		m.leave()
 		e.running.Store(false)
-		if errors.Is(context.Cause(waiting), errClosed) {
-			return nil, errClosed
+		if errors.Is(context.Cause(waiting), ErrClosed) {
+			return nil, ErrClosed
 		}
 		return nil, err
 	}

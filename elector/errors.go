@@ -12,17 +12,17 @@ import (
 // Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
 // Which nodes failed, and how, is in the QuorumError.
 var (
-	// errRunning means that Run or Campaign was called while one of them is already
+	// ErrRunning means that Run or Campaign was called while one of them is already
 	// running, or while a term of an earlier Campaign has not been closed.
-	errRunning = newError("already running")
+	ErrRunning = newError("already running")
 	// ErrPermanent means that Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice, an election with the name of a group of
 	// shards, or of an election of such a group. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader means that no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")
-	// errClosed means that the Quorum was closed.
-	errClosed = newError("the quorum is closed")
+	// ErrClosed means that the Quorum was closed.
+	ErrClosed = newError("the quorum is closed")
 	// ErrNotLeader means that this candidate does not lead, so Gate.Do did nothing, or
 	// TryCampaign found another leader.
 	ErrNotLeader = newError("not the leader")

@@ -74,10 +74,10 @@ func joinNodes(nodes []*NodeError) error {
 	return errors.Join(all...)
 }
 
-// checkOpen returns errClosed once the nodes are closed.
+// checkOpen returns ErrClosed once the nodes are closed.
 func checkOpen(nodes *quorum.Nodes) error {
 	if nodes.Life().Err() != nil {
-		return errClosed
+		return ErrClosed
 	}
 	return nil
 }

@@ -53,8 +53,8 @@ func closeAll(clients []redis.UniversalClient) {
 }
 
 // Close ends all connections and subscriptions, and aborts requests that are under way. Call it
-// last: a candidate on this Quorum ends, too, with an error, but can no longer release its lock, so
-// the next leader has to wait until the lease expires. Every later call returns an error.
+// last: a candidate on this Quorum ends, too, with ErrClosed, but can no longer release its lock, so
+// the next leader has to wait until the lease expires. Every later call returns ErrClosed.
 func (q *Quorum) Close() error {
 	q.nodes.Close()
 	q.bus.Close()
@@ -63,10 +63,10 @@ func (q *Quorum) Close() error {
 }
 
 // untilClosed returns a context that ends with ctx, or when nodes are closed, and then with
-// errClosed as its cause.
+// ErrClosed as its cause.
 func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	unlink := context.AfterFunc(nodes.Life(), func() { cancel(errClosed) })
+	unlink := context.AfterFunc(nodes.Life(), func() { cancel(ErrClosed) })
 	return ctx, func() {
 		unlink()
 		cancel(nil)

@@ -65,8 +65,8 @@ func (m *machine) runError(ctx context.Context, err error) error {
 	if err == nil {
 		err = m.awaitPendingRelease()
 	}
-	if errors.Is(context.Cause(ctx), errClosed) && !errors.Is(err, errClosed) {
-		return errors.Join(errClosed, err)
+	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
+		return errors.Join(ErrClosed, err)
 	}
 	return err
 }

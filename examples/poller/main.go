@@ -20,14 +20,15 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "poller:", err)
 		os.Exit(1)
 	}
 }
 
-const usage = "poller [FLAGS] [work | produce | verify]: one elected worker feeds the queue from a table; all workers consume it.\nWithout a command: all of it in one go, on an embedded Redis and SQLite."
+const usage = "poller [FLAGS] [work | produce | verify]: one elected worker feeds the queue from a table; all workers consume it.\nWithout a command: all of it in one go, on an embedded Redis and SQLite"
 
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

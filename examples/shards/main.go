@@ -19,14 +19,15 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "shards:", err)
 		os.Exit(1)
 	}
 }
 
-const usage = "shards [FLAGS] [work | sell | verify]: tenants' invoices, written by all members of a group.\nWithout a command: all of it in one go, on an embedded Redis and SQLite."
+const usage = "shards [FLAGS] [work | sell | verify]: tenants' invoices, written by all members of a group.\nWithout a command: all of it in one go, on an embedded Redis and SQLite"
 
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
