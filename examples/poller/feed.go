@@ -40,11 +40,11 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 		wait := pollInterval
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of the term explains the failed step
 		case errors.Is(err, fence.ErrStale):
 			// The queue has learned of the new leader before this process. Returning ends the term.
 			f.log.Warn("another worker was elected", "error", err)
-			return nil //nolint:nilerr // not a failure of this worker: it goes on as a follower
+			return nil
 		case err != nil:
 			f.log.Warn("polling failed", "error", err)
 		case more:
