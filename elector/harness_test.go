@@ -8,8 +8,8 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // The cluster in memory, under short names.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // hostile is what a candidate reports that wants to be markup.

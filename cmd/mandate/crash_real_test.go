@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // crashLease is far longer than these tests take: a lock that is free before was released.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 const root = "../.."
@@ -81,7 +81,6 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
-// What the API server would refuse is tested in internal/manifests.
 func TestKubernetesManifestRunsMandate(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/kubernetes/reports.yaml"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // shardBeats is the command of a shard: it, and a process that has left its session and ignores

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // A group of shards is one row of the list, which says what is wrong with any of them; its

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // politeScript notes when it starts and when it gets SIGTERM, and whether it

@@ -10,8 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/health"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // Regression: the first deploy of a service whose probe fails was in no list, because only a

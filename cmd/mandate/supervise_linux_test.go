@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // A worker's supervisor exits with the worker's code once nothing is left that it has started: also a

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // What a real server tells: nothing is wrong with it but its persistence, and a

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/health"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // newFeeders returns the feeders of two workers on one database and one queue.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // asShards makes the test binary stand in for the program in child processes.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // sight is all that looking at an election takes: who leads and since when, the

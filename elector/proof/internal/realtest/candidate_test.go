@@ -14,8 +14,8 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 const startLimit = time.Minute

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // Before downLate has passed no failover is over before a lease has ended. With less it can be,

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
-	"github.com/mandate-dev/mandate/internal/servertest"
 )
 
 // CLIENT PAUSE, as a failover or an operator does it: a short one is ridden, a
