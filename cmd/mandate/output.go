@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -16,11 +17,29 @@ type format struct {
 	json bool
 }
 
-// formatFlags adds --json and --wide.
+// formatFlags adds -o, and --json as a short form of -o json.
 func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
-	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
-	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with whole names and exact times")
+	cmd.Flags().BoolVar(&f.json, "json", false, asJSON+": the same as -o json")
+	cmd.Flags().VarP(f, "output", "o", "wide (everything, whole names, exact times) or json (default: a table)")
 }
+
+// Set takes the value of -o.
+func (f *format) Set(s string) error {
+	switch s {
+	case "wide":
+		f.wide = true
+	case "json":
+		f.json = true
+	default:
+		return errors.New("use wide or json")
+	}
+	return nil
+}
+
+func (f *format) String() string { return "" }
+
+// Type names the value of -o in the help.
+func (f *format) Type() string { return "FORMAT" }
 
 // printer returns a printer for tables. Wide tables are not clipped.
 func (a *app) printer(f format) *output.Printer {

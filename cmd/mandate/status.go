@@ -27,7 +27,7 @@ which command to type next. The first line shows what happened: "problem", or
 "ok", with the last end if it is less than an hour ago. It answers within 2 s
 whatever Redis does.
 
---wide lists the candidates that answer, the leader first. One that hangs or is
+-o wide lists the candidates that answer, the leader first. One that hangs or is
 cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: Redis or its
 configuration keeps it from leading; the line below shows what.
 The Redis user needs the right to publish roll calls.
@@ -43,7 +43,7 @@ Exit codes
   3  there is no leader
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
-  mandate status poller --wide
+  mandate status poller -o wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,

@@ -144,7 +144,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	case able == len(all):
 		return
 	}
-	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
+	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "-o", "wide")
 	switch {
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
