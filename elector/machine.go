@@ -99,7 +99,7 @@ func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
 	}
 	if !allowed {
 		m.mu.Unlock()
-		panic("elector: from " + string(old) + " to " + string(r)) // a bug in this package
+		panic("elector: from " + old + " to " + r) // a bug in this package
 	}
 	m.role = r
 	m.mu.Unlock()
@@ -109,7 +109,7 @@ func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
 		if r == roleStopping && ev != nil && !ev.Reason.Wanted() {
 			level = slog.LevelWarn
 		}
-		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the constants above
+		m.log.LogAttrs(context.Background(), level, r, attrs...) //nolint:sloglint // one of the constants above
 	}
 	if ev != nil {
 		m.subscribers.publish(*ev)

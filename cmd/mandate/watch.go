@@ -87,7 +87,7 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}
 		if is != was && is != "" {
-			a.log.Warn("cannot observe changes", "condition", is, attr)
+			a.log.Warn("cannot observe changes", slog.String("condition", is), attr)
 		} else if is != was {
 			a.log.Info("observing changes again", "was", was)
 		}

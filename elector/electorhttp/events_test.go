@@ -79,7 +79,7 @@ func next(t *testing.T, all <-chan received, want string, who string) received {
 			if ok && s.comment != "" {
 				continue
 			}
-			if !ok || s.name != string(want) || s.event.Kind != want || s.event.Candidate != who {
+			if !ok || s.name != want || s.event.Kind != want || s.event.Candidate != who {
 				t.Fatalf("%+v (%v), want %s of %q", s, ok, want, who)
 			}
 			return s
