@@ -93,11 +93,11 @@ test: ## test everything that needs no server and no luck: 3 minutes (8 with emp
 	@echo '>>> passed. Left out: real Redis, SQL, browser: make real | data races: make race | random faults: make sim | deliberate bugs: make mutants'
 
 .PHONY: race
-race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 5 minutes
+race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 2 minutes
 	$(GO) test $$(.ci/race) -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
-real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 5 minutes
+real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 7 minutes, most of them to compile
 	@.ci/which-redis
 	.ci/matching '$(REAL)' $(GO) test $$(.ci/race) -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS)
 
