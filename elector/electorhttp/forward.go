@@ -159,6 +159,7 @@ func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.U
 	proxy := &httputil.ReverseProxy{
 		Transport: f.cfg.Transport,
 		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // else parameters with a semicolon or a bad escape are missing
 			pr.SetURL(target)
 			continueForwarded(pr)
 			pr.Out.Header.Set(forwardedHeader, f.h.elector.ID())

@@ -36,16 +36,17 @@ func TestForward(t *testing.T) {
 			}
 		}
 		var got http.Header
-		var host string
-		a.app = func(_ http.ResponseWriter, r *http.Request) { got, host = r.Header, r.Host }
-		if _, _, err := f.do("b", http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https",
+		var host, target string
+		a.app = func(_ http.ResponseWriter, r *http.Request) { got, host, target = r.Header, r.Host, r.RequestURI }
+		if _, _, err := f.do("b", http.MethodGet, "/a%2Fb//c?ids=1;2&half=%zz", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https",
 			"Mandate-Token", "99", "Connection", "X-Hop", "X-Hop", "1", "X-End", "2"); err != nil {
 			t.Fatal(err)
 		}
 		if got.Get("Mandate-Token") != fmt.Sprint(a.Term().Token()) || got.Get("Mandate-Forwarded") != "" || host != "b" ||
 			!strings.HasPrefix(got.Get("X-Forwarded-For"), "192.0.2.7, ") && got.Get("X-Forwarded-For") != "192.0.2.7" ||
-			got.Get("X-Forwarded-Proto") != "https" || got.Get("X-Hop") != "" || got.Get("X-End") != "2" {
-			t.Errorf("the app has got %v, host %q", got, host)
+			got.Get("X-Forwarded-Proto") != "https" || got.Get("X-Hop") != "" || got.Get("X-End") != "2" ||
+			target != "/a%2Fb//c?ids=1;2&half=%zz" {
+			t.Errorf("the app has got %v, host %q, %q", got, host, target)
 		}
 	})
 }
