@@ -234,7 +234,13 @@ func (f *fleet) underWay(r *replica) <-chan time.Duration {
 		}
 	}
 	go func() {
-		_, _, _ = f.do(r.ID(), http.MethodGet, "/", "")
+		for { // r may lead a moment before the gate has its term
+			resp, _, err := f.do(r.ID(), http.MethodGet, "/", "")
+			if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		took <- end.Sub(start)
 	}()
 	<-began

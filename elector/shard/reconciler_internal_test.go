@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -87,4 +88,44 @@ func TestAdmissionIsALease(t *testing.T) {
 			t.Error("it is admitted by nodes that may have forgotten the group since")
 		}
 	})
+}
+
+// A term that was won does not begin to work before a majority has accepted the member.
+func TestNoWorkWithoutAdmission(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan struct{})
+		r := newReconciler(t.Context(), m, func(ctx context.Context, _ *Term) error {
+			close(began)
+			<-ctx.Done()
+			return nil
+		})
+		of, err := newCandidacy(r, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.start()
+		defer of.cancel()
+		time.Sleep(m.cfg.Lease)
+		if of.elector.Term() == nil || closed(began) {
+			t.Errorf("leads: %v, works: %v", of.elector.Term() != nil, closed(began))
+		}
+		r.admission.accepted(0, r.admission.clock.Now())
+		r.admission.accepted(2, r.admission.clock.Now())
+		if time.Sleep(2 * admissionPoll); !closed(began) {
+			t.Error("it does not work when two of three nodes have accepted it")
+		}
+	})
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
