@@ -147,12 +147,13 @@ func (e *examination) leader(name string, r *Report) {
 	}
 }
 
-// elsewhere returns a candidate that leads on another list of nodes than the one that was read.
+// elsewhere returns a candidate that leads on another list of nodes than the one that was read, which may have more.
 func elsewhere(r *Report) *elector.CandidateStatus {
 	for i, c := range r.Candidates {
-		if c.Role == elector.RoleLeading && slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
+		other := len(c.Nodes) > 0 && len(c.Nodes) != len(r.Status.Nodes) || slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
 			return !slices.ContainsFunc(r.Status.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name })
-		}) {
+		})
+		if c.Role == elector.RoleLeading && other {
 			return &r.Candidates[i]
 		}
 	}

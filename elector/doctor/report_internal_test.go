@@ -52,6 +52,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"only observers":             {Report{Status: vacant(known), Candidates: roll(candidate("o", elector.RoleObserving))}, "able"},
 		"first election":             {Report{Status: vacant(abstains), Candidates: roll(follows)}, "vote"},
 		"leads elsewhere":            {Report{Status: vacant(known), Candidates: roll(leading(elsewhere))}, "nodes"},
+		"leads on fewer nodes":       {Report{Status: vacant(known, known, known), Candidates: roll(leading(follows))}, "nodes"},
 		"paused, no leader":          {Report{Status: with(vacant(known), func(st *elector.Status) { st.Paused = true }), Candidates: roll(follows)}, "pause"},
 		"paused, and was lost often": {Report{Status: with(leader, func(st *elector.Status) { st.Paused = true }), Candidates: roll(led, follows), Terms: flapping}, "pause"},
 		"lost often":                 {Report{Status: leader, Candidates: roll(led, follows), Terms: flapping}, "flapping"},
