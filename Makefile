@@ -112,7 +112,7 @@ sim: ## simulate elections under faults: SIMRUNS=24 seeds from SIMSEED=1 on, and
 		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.also='$(SIMALSO)' -sim.report=$(abspath $(SIMREPORT))
 
 .PHONY: mutants
-mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 60, about what changed since)
+mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 40, about what changed since)
 	@$(GO) test -v -count=1 -timeout 60m -run 'TestMutants$$' ./elector/proof/internal/mutants -mutants '$(or $(MUTANT),.)' -near '$(MUTANTS_NEAR)'
 
 # Never with -race or beside another package: that would measure the neighbour.
