@@ -16,7 +16,9 @@ local now = redis.call('TIME')
 local ms = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
 local old = redis.call('HGET', KEYS[2], ARGV[2])
 local ends, record = string.match(old or '', '^(%d+) (.*)$')
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[5])
+-- A full memory refuses new values, but not to a script that has written: it must not cost the settings
+-- of members that run, or a member with others would join.
+if settings then redis.call('PEXPIRE', KEYS[1], ARGV[5]) else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[5]) end
 redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', ms + ARGV[4]) .. ' ' .. ARGV[3])
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('PEXPIRE', KEYS[3], ARGV[5])

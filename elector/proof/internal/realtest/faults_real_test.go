@@ -3,6 +3,7 @@
 package realtest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // CLIENT PAUSE, as a failover or an operator does it: a short one is ridden, a
@@ -52,6 +54,50 @@ func TestRealFullMemory(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Errorf("%s: %v", c.ID(), err)
 		}
+	}
+}
+
+// A full Redis keeps the settings of a group whose members run: one with another number of shards, which
+// would own other things under the same names, does not join when there is memory again.
+func TestRealFullMemoryKeepsTheSettingsOfAGroup(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	server := servertest.Redis(t, servertest.AOF...)
+	join := func(shards int) (*shard.Member, chan error) {
+		m, err := shard.New(open(t, server.URL()), shard.Config{Group: "orders", Shards: shards, Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, ended := make(chan error, 1), make(chan struct{})
+		t.Cleanup(func() { <-ended })
+		go func() {
+			defer close(ended)
+			done <- m.Run(t.Context(), func(ctx context.Context, _ *shard.Term) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		return m, done
+	}
+	m, first := join(2)
+	servertest.Eventually(t, slack, "all shards are owned", func() bool { return len(m.Owned()) == 2 })
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
+	select {
+	case err := <-first:
+		t.Fatalf("the member ended: %v", err)
+	case <-time.After(3 * lease): // the settings live for two leases
+	}
+	server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	_, second := join(4)
+	select {
+	case err := <-second:
+		if err == nil || !strings.Contains(err.Error(), "have 2 shards") {
+			t.Errorf("the newcomer: %v", err)
+		}
+	case err := <-first:
+		t.Errorf("the member that ran ended: %v", err)
+	case <-time.After(slack):
+		t.Error("a member with another number of shards has joined")
 	}
 }
 
