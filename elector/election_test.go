@@ -38,7 +38,7 @@ func TestElectionFromOutside(t *testing.T) {
 			t.Errorf("its own: %+v, %v", own, err)
 		}
 		all, err := orders.Candidates(t.Context())
-		if err != nil || len(all) != 1 || all[0].ID != "a" || all[0].Role != elector.RoleLeading {
+		if err != nil || len(all) != 1 || all[0].ID != "a" || all[0].Role != "leading" {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})

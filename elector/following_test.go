@@ -24,7 +24,7 @@ func TestObserverNeverLeads(t *testing.T) {
 		}
 		op := electionOf(c.Quorum("operator"), "orders")
 		roll, err := op.Candidates(t.Context())
-		if err != nil || len(roll) != 2 || roll[1].Role != elector.RoleObserving || !roll[1].Healthy || roll[1].Able() {
+		if err != nil || len(roll) != 2 || roll[1].Role != "observing" || !roll[1].Healthy || roll[1].Able() {
 			t.Errorf("%+v, %v", roll, err)
 		}
 		if _, err := op.Successors(t.Context()); !errors.Is(err, elector.ErrRefused) {

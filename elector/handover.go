@@ -85,9 +85,9 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		ids = append(ids, c.ID)
 		switch {
 		case c.ID != to:
-		case c.Role == RoleLeading:
+		case c.Role == roleLeading:
 			return c, newRefusal("%s is already the leader", to)
-		case c.Role == RoleObserving:
+		case c.Role == roleObserving:
 			return c, newRefusal("%s is an observer: it never leads", to)
 		case !c.Healthy:
 			return c, newRefusal("%s cannot lead: %s", to, c.Detail)

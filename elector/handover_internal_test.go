@@ -18,13 +18,13 @@ func TestEligible(t *testing.T) {
 		all  []CandidateStatus
 		want string // of the error; "": none
 	}{
-		"it follows":                 {all: []CandidateStatus{c("a", RoleLeading, true), c("b", roleFollowing, true)}},
-		"it leads":                   {all: []CandidateStatus{c("b", RoleLeading, true)}, want: "is already the leader"},
-		"it leads, and is unhealthy": {all: []CandidateStatus{c("b", RoleLeading, false)}, want: "is already the leader"},
+		"it follows":                 {all: []CandidateStatus{c("a", roleLeading, true), c("b", roleFollowing, true)}},
+		"it leads":                   {all: []CandidateStatus{c("b", roleLeading, true)}, want: "is already the leader"},
+		"it leads, and is unhealthy": {all: []CandidateStatus{c("b", roleLeading, false)}, want: "is already the leader"},
 		"it is unhealthy":            {all: []CandidateStatus{c("b", roleFollowing, false)}, want: "disk full"},
 		"it rests":                   {all: []CandidateStatus{c("b", roleResting, true)}, want: "resting"},
 		"it stops":                   {all: []CandidateStatus{c("b", roleStopping, true)}, want: "stopping"},
-		"there is none":              {all: []CandidateStatus{c("a", RoleLeading, true), c("c", roleFollowing, true)}, want: "there are: a, c"},
+		"there is none":              {all: []CandidateStatus{c("a", roleLeading, true), c("c", roleFollowing, true)}, want: "there are: a, c"},
 		"there is nobody":            {want: "no candidate answers"},
 		"there are two":              {all: []CandidateStatus{c("b", roleFollowing, true), twin}, want: "give each its own id"},
 	} {

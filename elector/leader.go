@@ -46,7 +46,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	m.guards.add(term, m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
-	m.become(RoleLeading, &elected, slog.Uint64("token", term.token))
+	m.become(roleLeading, &elected, slog.Uint64("token", term.token))
 	l.disarm, l.probeDone = m.probes.arm()
 	recorded := elected
 	recorded.Vacant = m.memory.vacant(m.clock)

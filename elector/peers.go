@@ -28,7 +28,7 @@ func (s self) Info() peers.Candidate {
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
 		Role: role, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
-	if t := c.term.Load(); t != nil && (role == RoleLeading || role == roleStopping) {
+	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {
 		info.Token = t.token
 	}
 	names, refusals := c.nodes.Names(), c.counters.refusals()

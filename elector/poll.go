@@ -67,7 +67,7 @@ func (l *poller) take(views []registry.View) {
 // observeOnly runs an observer: it reads once per lease who leads, until ctx ends. It claims nothing,
 // and its probes have no influence on it.
 func (m *machine) observeOnly(ctx context.Context) error {
-	m.become(RoleObserving, nil)
+	m.become(roleObserving, nil)
 	if err := m.meet(ctx); err != nil {
 		return err
 	}

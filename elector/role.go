@@ -5,18 +5,18 @@ package elector
 const (
 	roleIdle      = "idle"      // not a candidate: Run and Campaign are not running
 	roleFollowing = "following" // campaigning, or waiting while another leads
-	RoleLeading   = "leading"   // serving a term
+	roleLeading   = "leading"   // serving a term
 	roleStopping  = "stopping"  // the term has ended, its work has not returned yet
 	roleResting   = "resting"   // cooling down before the next campaign
-	RoleObserving = "observing" // Config.Observer: it follows, and never campaigns
+	roleObserving = "observing" // Config.Observer: it follows, and never campaigns
 )
 
 // leadsTo lists the roles that may follow each role.
 var leadsTo = map[string][]string{
-	roleIdle:      {roleFollowing, RoleObserving},
-	roleFollowing: {RoleLeading, roleIdle},
-	RoleLeading:   {roleStopping},
+	roleIdle:      {roleFollowing, roleObserving},
+	roleFollowing: {roleLeading, roleIdle},
+	roleLeading:   {roleStopping},
 	roleStopping:  {roleResting, roleFollowing, roleIdle},
 	roleResting:   {roleFollowing, roleIdle},
-	RoleObserving: {roleIdle},
+	roleObserving: {roleIdle},
 }

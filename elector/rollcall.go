@@ -40,6 +40,12 @@ type CandidateStatus struct {
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
 
+// Leads reports whether the candidate serves a term.
+func (c CandidateStatus) Leads() bool { return c.Role == roleLeading }
+
+// Observes reports whether the candidate never campaigns (Config.Observer).
+func (c CandidateStatus) Observes() bool { return c.Role == roleObserving }
+
 // VotingNode is a Redis node in a candidate's list.
 type VotingNode struct {
 	Name string `json:"name"` // its address, as that candidate knows it
@@ -92,7 +98,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 // Able reports whether the candidate is healthy, and leads or could be elected now: it is
 // neither stopping nor cooling down.
 func (c CandidateStatus) Able() bool {
-	return c.Healthy && (c.Role == RoleLeading || c.Role == roleFollowing)
+	return c.Healthy && (c.Role == roleLeading || c.Role == roleFollowing)
 }
 
 // SameNodes reports whether both candidates can be voting with the same nodes, as far as the

@@ -62,7 +62,7 @@ func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 func TestAbleCandidatesCouldBeElected(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[string]bool{
-		elector.RoleLeading: true, "following": true,
+		"leading": true, "following": true,
 		"stopping": false, "resting": false, "idle": false, "": false,
 	} {
 		if got := (elector.CandidateStatus{Healthy: true, Role: role}).Able(); got != want {

@@ -77,7 +77,7 @@ func refusedByPause(st Status) error {
 // unable returns why a candidate that does not lead could not be elected now; "" if it could.
 func (c CandidateStatus) unable() string {
 	switch {
-	case c.Role == RoleObserving:
+	case c.Role == roleObserving:
 		return fmt.Sprintf("%s is an observer", c.ID)
 	case c.Unable:
 		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)

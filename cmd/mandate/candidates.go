@@ -83,7 +83,7 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 		return output.Yellow, "UNHEALTHY"
 	case c.RestFor > 0:
 		return output.Plain, "rests"
-	case c.Role == elector.RoleLeading:
+	case c.Leads():
 		return output.Green, "ok"
 	default:
 		return output.Plain, "ok"

@@ -168,7 +168,7 @@ func (r *report) candidates() string {
 func (r *report) observers() int {
 	n := 0
 	for _, c := range r.roll {
-		if c.Role == elector.RoleObserving {
+		if c.Observes() {
 			n++
 		}
 	}

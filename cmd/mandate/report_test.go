@@ -93,7 +93,7 @@ func TestLsCountsNoObservers(t *testing.T) {
 	r := report{
 		Status: elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
 		roll: []elector.CandidateStatus{
-			{ID: "a", Healthy: true, Role: elector.RoleLeading}, {ID: "watcher", Healthy: true, Role: elector.RoleObserving},
+			{ID: "a", Healthy: true, Role: "leading"}, {ID: "watcher", Healthy: true, Role: "observing"},
 		},
 	}
 	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}, false))

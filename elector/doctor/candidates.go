@@ -138,7 +138,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
 		return
-	case observers > 0 && len(all) == 1 && all[0].Role == elector.RoleLeading:
+	case observers > 0 && len(all) == 1 && all[0].Leads():
 		e.add("", "able", LevelWarn, "start another candidate that is no observer", "nothing could replace %s: all others are observers (%d)", all[0].ID, observers)
 		return
 	case able == len(all):
@@ -156,7 +156,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 
 // campaigning returns the candidates of a roll call that are not observers.
 func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
-	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
+	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Observes() })
 }
 
 // twins returns a text for each id that several candidates of a roll call have, with their processes.

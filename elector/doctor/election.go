@@ -153,7 +153,7 @@ func elsewhere(r *Report) *elector.CandidateStatus {
 		other := len(c.Nodes) > 0 && len(c.Nodes) != len(r.Status.Nodes) || slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
 			return !slices.ContainsFunc(r.Status.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name })
 		})
-		if c.Role == elector.RoleLeading && other {
+		if c.Leads() && other {
 			return &r.Candidates[i]
 		}
 	}

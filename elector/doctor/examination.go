@@ -103,5 +103,5 @@ func (e *examination) add(node, check string, level Level, advice, found string,
 }
 
 func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {
-	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role != elector.RoleLeading })
+	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return !c.Leads() })
 }

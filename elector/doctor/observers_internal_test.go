@@ -11,7 +11,7 @@ func TestOnlyObserversAreLeft(t *testing.T) {
 	replica := func(id string, role string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Role: role, Healthy: true}
 	}
-	a, b, o := replica("a", elector.RoleLeading), replica("b", "following"), replica("o", elector.RoleObserving)
+	a, b, o := replica("a", "leading"), replica("b", "following"), replica("o", "observing")
 	for name, c := range map[string]struct {
 		roll  []elector.CandidateStatus
 		level Level // empty: nothing is found

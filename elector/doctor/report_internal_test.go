@@ -16,7 +16,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	candidate := func(id string, role string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Incarnation: id, Healthy: true, Role: role, Succession: "race", Nodes: []elector.VotingNode{{Name: "n", Identity: "x"}}}
 	}
-	led, follows := candidate("a", elector.RoleLeading), candidate("b", "following")
+	led, follows := candidate("a", "leading"), candidate("b", "following")
 	unhealthy, rests, elsewhere, priority := follows, follows, follows, follows
 	unhealthy.Healthy, unhealthy.Detail = false, "probe-exec: disk full"
 	rests.Role, rests.RestFor = "resting", time.Second
@@ -39,7 +39,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"one rests":                  {Report{Status: leader, Candidates: roll(led, rests)}, ""},
 		"no roll":                    {Report{Status: leader, CandidatesErr: elector.ErrDenied}, ""},
 		"unresponsive":               {Report{Status: leader, Candidates: roll(follows), Unresponsive: true}, "leader"},
-		"two lead":                   {Report{Status: leader, Candidates: roll(led, candidate("c", elector.RoleLeading))}, "leaders"},
+		"two lead":                   {Report{Status: leader, Candidates: roll(led, candidate("c", "leading"))}, "leaders"},
 		"a twin":                     {Report{Status: leader, Candidates: roll(led, follows, follows)}, "ids"},
 		"no majority":                {Report{Status: vacant(known, down, down), StatusErr: elector.ErrUnreachable}, "majority"},
 		"a node is down":             {Report{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{known, known, down} }), Candidates: roll(led, follows)}, "majority"},
@@ -49,7 +49,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"unknown":                    {Report{Status: vacant(fresh)}, "trace"},
 		"never led":                  {Report{Status: vacant(fresh), Candidates: roll(unhealthy)}, "able"},
 		"none answers":               {Report{Status: vacant(known)}, "leader"},
-		"only observers":             {Report{Status: vacant(known), Candidates: roll(candidate("o", elector.RoleObserving))}, "able"},
+		"only observers":             {Report{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}, "able"},
 		"first election":             {Report{Status: vacant(abstains), Candidates: roll(follows)}, "vote"},
 		"leads elsewhere":            {Report{Status: vacant(known), Candidates: roll(leading(elsewhere))}, "nodes"},
 		"leads on fewer nodes":       {Report{Status: vacant(known, known, known), Candidates: roll(leading(follows))}, "nodes"},
@@ -68,7 +68,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 }
 
 func leading(c elector.CandidateStatus) elector.CandidateStatus {
-	c.Role = elector.RoleLeading
+	c.Role = "leading"
 	return c
 }
 

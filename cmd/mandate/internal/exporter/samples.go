@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -44,7 +43,7 @@ func (s *samples) election(r *reading, leaderless float64) {
 	able, observers := 0.0, 0.0
 	for _, c := range r.roll {
 		able += flag(c.Able())
-		observers += flag(c.Role == elector.RoleObserving)
+		observers += flag(c.Observes())
 	}
 	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(len(r.roll))-observers)
 	gauge("observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.", observers)
