@@ -14,51 +14,74 @@ import (
 // error occurs that waiting does not cure.
 func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(roleFollowing, nil)
-	f := m.standBy()
-	defer f.w.Close()
-	var due *dueClaim
-	for m.awaitHealth(ctx, f.w) {
-		term, err := m.claimOnce(ctx, f, due)
+	w := m.standBy()
+	defer w.Close()
+	for m.awaitHealth(ctx, w) {
+		changed := m.probes.changes().candidate // before the claim, so that no change is missed
+		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
 		}
-		due = f.wait(ctx)
-	}
-	if due != nil {
-		m.voter.GiveBack(*due.votes)
+		w.Wait(ctx, changed, m.claimWanted, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
 }
 
-// claimOnce claims, or decides a due claim. When the claim is lost, the follower plans the next one.
-func (m *machine) claimOnce(ctx context.Context, f *follower, due *dueClaim) (*Term, error) {
-	if due == nil {
-		if err := m.meet(ctx); err != nil {
-			return nil, err
-		}
-		f.w.ForgetMessages()
+// standBy subscribes to elections and releases.
+func (m *machine) standBy() *standby.Waiter {
+	return standby.New(standby.Config{
+		Settings: standby.Settings{
+			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
+			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
+		},
+		Bus: m.bus, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
+	})
+}
+
+// claimOnce claims. When the claim is lost, the follower plans the next one.
+func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
+	if err := m.meet(ctx); err != nil {
+		return nil, err
 	}
-	term, tally, refused, err := m.claimAndJudge(ctx, due)
+	w.ForgetMessages()
+	term, tally, refused, err := m.claimAndJudge(ctx)
 	if term != nil || err != nil {
 		return term, err
 	}
-	f.learn(tally)
-	f.w.Lost(tally)
+	w.Lost(tally)
 	if refused.err != nil {
-		f.w.Refused(tally)
+		w.Refused(tally)
 	}
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
-// claimAndJudge claims once, or decides a due claim. It returns the term; or, as the condition, why
+// wakeMessageIn parses an event of this election into what a waiting follower needs of it; ok is
+// false for other messages.
+func (c *candidate) wakeMessageIn(payload string) (m protocol.WakeMessage, ok bool) {
+	ev, err := c.received.parse(payload)
+	if err != nil || ev.Election != c.cfg.Election {
+		return m, false
+	}
+	switch ev.Kind {
+	case EventElected:
+		return protocol.WakeMessage{Elected: true, Token: ev.Token}, true
+	case EventReleased:
+		m.Token = ev.Token
+		if ev.Next != "" {
+			m.First = protocol.Reservation(ev.Next)
+		}
+		return m, true
+	default:
+		return m, false
+	}
+}
+
+// claimAndJudge claims once. It returns the term; or, as the condition, why
 // this candidate has given back a majority that it had won; or neither, when the claim was lost.
 // The error is one that waiting does not cure.
-func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quorum.Tally, condition, error) {
+func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
-	if due != nil {
-		sent = due.sent
-	}
-	token, tally := m.claim(ctx, due)
+	token, tally := m.claim(ctx)
 	switch {
 	case token > 0:
 	case ctx.Err() != nil: // the requests were abandoned, which shows nothing about the nodes
@@ -73,7 +96,7 @@ func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quor
 			return nil, tally, condition{}, err
 		}
 	}
-	if refused := m.refusal(tally); refused.refuses() || ctx.Err() != nil || !grant.Valid() {
+	if refused := m.refusal(tally); refused.refuses() || ctx.Err() != nil || !grant.Valid() || !m.probes.fit() {
 		m.voter.Abandon()
 		m.setCondition(refused)
 		return nil, tally, refused, nil //nolint:nilerr // the caller sees that ctx has ended
@@ -93,7 +116,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if err := m.meet(ctx); err != nil {
 		return nil, err
 	}
-	term, tally, _, err := m.claimAndJudge(ctx, nil)
+	term, tally, _, err := m.claimAndJudge(ctx)
 	switch {
 	case term != nil:
 		return term, nil
@@ -162,6 +185,8 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 			look.start()
 		case views := <-look.views:
 			look.take(views)
+		case s := <-w.Signals():
+			w.Receive(s)
 		}
 		again.Stop()
 	}

@@ -27,7 +27,6 @@ type candidate struct {
 	claimWanted chan struct{} // signaled when the shard of this election may have no owner (claimNow)
 	guards      *guards       // of the terms of all candidates on the Quorum
 	renewals    *schedule     // of all leaders on the Quorum
-	claims      *schedule     // of all followers on the Quorum
 	received    *lastEvent    // the newest event that any candidate on the Quorum received
 	keys        *protocol.Keys
 	incarnation string

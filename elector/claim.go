@@ -6,30 +6,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// dueClaim is a claim that was made while the state machine waited (follower.go). The nodes have
-// voted; whether the claim is won is not decided yet.
-type dueClaim struct {
-	sent  lease.Stamp
-	votes *quorum.Tally
-}
-
-// claim claims once, or decides a due claim. When all nodes answer that they are new, and this
+// claim claims once. When all nodes answer that they are new, and this
 // candidate may assume that there is no leader (bootstraps), it starts a new election: it claims
 // again and names the markers that it found, so that a node that loses its data only after that
 // answer still abstains.
-func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally quorum.Tally) {
+func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) {
 	hint := m.hint()
-	if due != nil {
-		token, tally = m.voter.Decide(ctx, *due.votes)
-	} else {
-		token, tally = m.voter.Claim(ctx, hint, nil)
-	}
+	token, tally = m.voter.Claim(ctx, hint, nil)
 	m.memory.learn(tally)
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
@@ -91,14 +79,8 @@ func (m *machine) noteHeld(locks []heldFor) {
 			left = append(left, l.left)
 		}
 	}
-	m.noteLeft(in.Lease, left)
-}
-
-// noteLeft records how much longer a majority of the nodes holds another leader's lock. left is
-// that of each node that holds it, which must be a majority.
-func (m *machine) noteLeft(life time.Duration, left []time.Duration) {
 	slices.Sort(left)
-	m.memory.sawLeader(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
+	m.memory.sawLeader(m.clock.Now(), in.Lease, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may assume that there is no leader when no

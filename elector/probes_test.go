@@ -220,6 +220,9 @@ func TestAllUnhealthyNoLeader(t *testing.T) {
 		if _, err := all[0].Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("Leader: %v", err)
 		}
+		if n := c.Nodes[0].TookOf("claim"); n > 0 {
+			t.Errorf("%d claims", n)
+		}
 		wards["b"].set(nil)
 		for _, x := range all {
 			if x.ID() == "b" {

@@ -24,7 +24,6 @@ type Quorum struct {
 	bus      *pubsub.Bus
 	guards   *guards                 // end the terms of all candidates at their deadlines
 	renewals *schedule               // of all leaders
-	claims   *schedule               // of all followers
 	last     *lastEvent              // the last message that one of the candidates received
 	owned    []redis.UniversalClient // made by Open for their options alone; Close closes them
 	prefix   string                  // of every key; "": the default one
@@ -43,7 +42,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, claims: &schedule{gather: nodes.Gather}, last: &lastEvent{}}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, last: &lastEvent{}}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -84,7 +83,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix returns the first part of the keys of all elections that are made on this Quorum.

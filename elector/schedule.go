@@ -7,10 +7,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// schedule runs periodic requests of all candidates on a Quorum. There is one schedule for the
-// renewals of leaders, which are aligned to common moments (quorum.Nodes.AlignToMoment), and one for the
-// claims of followers, which are due when the leases end that leaders elsewhere have renewed at such
-// moments. One timer runs a bunch of up to 64 tasks.
+// schedule runs the renewals of all leaders on a Quorum, which are aligned to common moments
+// (quorum.Nodes.AlignToMoment). One timer runs a bunch of up to 64 tasks.
 type schedule struct {
 	gather func(func()) // runs a function whose requests share calls (quorum.Nodes.Gather)
 	clock  lease.Clock  // of this host

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -28,44 +27,6 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	r.awaitExpected()
 	return v.decide(ctx, v.tally(r), granted)
 }
-
-// StartClaim is Claim for a follower that expects to lose, as nearly always when it claims at the
-// end of the lease that it saw. It does not block, and no goroutine waits for the votes. It returns
-// false if a node's requests can't be posted; then nothing was done.
-//
-// ended gets the votes, once, on a goroutine that serves other elections too: it must neither block
-// nor keep the answers. The caller must then call Decide, or Lost if the votes show only that there
-// is a leader, before it uses the Voter for anything else.
-func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
-	for _, n := range v.nodes.list {
-		if !n.sender.CanPost() {
-			return false
-		}
-	}
-	seq, value := v.newAttempt()
-	args := protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "")
-	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.ClaimKeys(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
-	v.nodes.start(e, time.Now(), ended)
-	return true
-}
-
-// claims is the kind of the broadcasts of StartClaim. The identity that is offered differs by node.
-var claims = broadcastKind{script: protocol.ClaimScript, yes: protocol.Won, usual: protocol.Held, claims: true, fill: func(p *posted, args []any) {
-	args[protocol.ClaimIdentity] = p.v.queues[p.node].show().offer
-}}
-
-// Decide decides a claim by its votes, as Claim does, and gives back what a lost attempt was granted.
-func (v *Voter) Decide(ctx context.Context, t Tally) (won uint64, _ Tally) {
-	granted := t.Majority(protocol.Won)
-	if granted { // on several nodes, redsync makes the decision
-		r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer { return t.Answers[node] })
-		granted = v.poll(ctx, r, v.lock.String())
-	}
-	return v.decide(ctx, t, granted)
-}
-
-// Lost ends an attempt that no node has granted: there is nothing to give back.
-func (v *Voter) Lost() { v.alive.Store(0) }
 
 // newAttempt begins a new attempt, with a fresh lock value.
 func (v *Voter) newAttempt() (seq uint64, value string) {

@@ -25,7 +25,7 @@ func (v *Voter) Identities() protocol.Identities { return v.identities() }
 // exists; empty: none, or no majority has answered, and the candidate claims anyway. The election of a
 // shard passes no groups.
 func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
-	if v.Acquainted(len(groups) == 0) {
+	if v.acquainted(len(groups) == 0) {
 		return ""
 	}
 	if v.introduced {
@@ -92,9 +92,9 @@ func (n *Node) introduce(ctx context.Context, k protocol.Keys, groups []string) 
 	return id, group, err
 }
 
-// Acquainted reports whether the next claim needs no Meet before it. shard is true for the election
+// acquainted reports whether the next claim needs no Meet before it. shard is true for the election
 // of a shard.
-func (v *Voter) Acquainted(shard bool) bool {
+func (v *Voter) acquainted(shard bool) bool {
 	if !shard && !v.introduced {
 		return false
 	}

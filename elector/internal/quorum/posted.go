@@ -26,7 +26,6 @@ type broadcastKind struct {
 	script protocol.ElectionScript
 	yes    protocol.Status             // the answer that a majority has to give
 	usual  protocol.Status             // the answer of nearly all requests: nothing is logged for it
-	claims bool                        // a claim: the answers of all nodes are wanted
 	fill   func(p *posted, args []any) // sets the arguments that differ by node
 }
 
@@ -57,10 +56,6 @@ func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	r.ended = ended
 	r.uses.Store(int32(2 * len(r.posts)))
 	r.post(began, len(r.posts), ns.Majority(), e.yes, r.onDecided)
-	if e.claims {
-		r.every = true
-		e.v.ignoreUnresponsive(&r.round)
-	}
 	for node := range r.posts {
 		p := &r.posts[node]
 		*p = posted{broadcast: e, node: node, round: r}

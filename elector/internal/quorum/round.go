@@ -20,7 +20,6 @@ type round struct {
 	majority int
 	yes      protocol.Status // the answer that a majority has to give
 	started  time.Time
-	every    bool // decided only when all expected nodes have answered, or the round has ended
 
 	mu       sync.Mutex
 	answers  []protocol.Answer
@@ -124,13 +123,13 @@ func (r *round) record(node int, a protocol.Answer) {
 	}
 	if a.Status != protocol.Unknown {
 		r.definite++
-		waited := r.ask != nil || r.every || r.agreed < r.majority
+		waited := r.ask != nil || r.agreed < r.majority
 		if r.definite == r.majority && waited && r.definite < len(r.answers) {
 			wait := max(MinExtraWait, WaitFactor*time.Since(r.started))
 			r.timer = time.AfterFunc(wait, r.end)
 		}
 	}
-	decide := r.decide(!r.every && max(r.agreed, r.definite-r.agreed) >= r.majority || r.missing == 0)
+	decide := r.decide(max(r.agreed, r.definite-r.agreed) >= r.majority || r.missing == 0)
 	r.mu.Unlock()
 	decide()
 }

@@ -79,23 +79,9 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
 	d.holder, d.token, d.woken = holder, in.Token, false
-	d.plan(t, now)
-}
-
-// held is lost for a claim that met the same holder as before. Such a claim travels in one batch
-// with many others, so a longer round trip says nothing about the nodes.
-func (d *decision) held(t quorum.Tally, now time.Time) {
-	d.rtt = min(d.rtt, t.RTT)
-	d.plan(t, now)
-}
-
-// plan plans the next claim by the leases that the last one met.
-func (d *decision) plan(t quorum.Tally, now time.Time) {
 	d.count(t)
 	d.namedNext = t.Named() >= d.majority()
 	d.notices.forget(d.token)
-
-	holder := d.holder
 	left, ok := opensAt(t, d.majority())
 	switch {
 	case !ok: // too few nodes answered: try again soon, then less and less often

@@ -33,46 +33,24 @@ func (b bus) publish(channel, payload string, nodes ...int) {
 	}
 }
 
-// alarm has the goroutine that waits claim, or claim stand in for it.
-type alarm struct {
-	w     *Waiter
-	timer *time.Timer
-	claim func()
-}
-
-func (a *alarm) Set(in, _ time.Duration) {
-	a.Stop()
-	a.timer = time.AfterFunc(in, func() {
-		switch {
-		case !a.w.Due():
-		case a.claim != nil:
-			a.claim()
-		default:
-			a.w.Wake()
-		}
-	})
-}
-
-func (a *alarm) Stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
-
 // waiting is a Waiter of three nodes that has lost a claim to a leader which holds its
 // locks for 8 s more; so many wait with it in the front row.
 func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 	t.Helper()
-	b, bell := bus{}, &alarm{}
+	b := bus{}
 	w := New(Config{
-		Settings: follower(3).Settings, Bus: b, Alarm: bell, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
+		Settings: follower(3).Settings, Bus: b, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
 	})
-	bell.w = w
 	w.ForgetMessages()
-	a := holding("a", "7", 8*time.Second)
-	a.Waiters, a.Subscribers = frontRow, 20
-	w.Lost(quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Millisecond})
+	w.Lost(leads(8*time.Second, frontRow))
 	return w, b
+}
+
+// leads is what a claim shows while the leader of waiting leads: a lease with so much left.
+func leads(left time.Duration, frontRow int) quorum.Tally {
+	a := holding("a", "7", left)
+	a.Waiters, a.Subscribers = frontRow, 20
+	return quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Millisecond}
 }
 
 // wait is how long the Waiter waits, and what happens meanwhile.
@@ -117,6 +95,43 @@ func TestWaiterIsWoken(t *testing.T) {
 	}
 }
 
+// A release, and the end of a pause, that come while a claim is under way count after it: it may have been sent before.
+func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
+	for name, news := range map[string]func(b bus, pause chan struct{}){
+		"a release": func(b bus, _ chan struct{}) {
+			b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
+		},
+		"the end of a pause": func(_ bus, pause chan struct{}) { pause <- struct{}{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, b := waiting(t, 1)
+				pause := make(chan struct{}, 1)
+				w.ForgetMessages() // the claim begins
+				news(b, pause)
+				w.Lost(leads(10*time.Second, 1))
+				if d := wait(t.Context(), w, nil, pause); d > time.Second {
+					t.Errorf("claims again after %v", d)
+				}
+			})
+		})
+	}
+}
+
+// A flood of messages takes no room from the confirmation of a subscription.
+func TestFloodDoesNotHideASubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, b := waiting(t, 1)
+		for range 10 * maxSignals {
+			b.publish(keys.Wake, "released 6 ", 0)
+		}
+		b[keys.Events](pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events})
+		if d := wait(t.Context(), w, nil, nil); d > time.Second {
+			t.Errorf("claims after %v, although messages may have been missed", d)
+		}
+	})
+}
+
 // Listening is reported once a majority of the nodes sends releases, or none can any more.
 func TestWaiterListens(t *testing.T) {
 	refusal := errors.New("NOPERM this user has no permissions to access one of the channels used as arguments")
@@ -148,7 +163,7 @@ func TestWaiterListens(t *testing.T) {
 			for _, n := range c.refuse {
 				b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Node: n, Channel: keys.Events, Err: c.err})
 			}
-			if got != c.want {
+			if w.ForgetMessages(); got != c.want {
 				t.Errorf("reported %d times, want %d", got, c.want)
 			}
 		})
