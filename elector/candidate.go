@@ -2,6 +2,8 @@ package elector
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -149,18 +151,18 @@ func (c *candidate) check() error {
 	now, condition := c.role, c.condition
 	c.mu.Unlock()
 	if now == roleIdle {
-		return failed(nil, "not campaigning: Run is not running")
+		return errors.New("not campaigning: Run is not running")
 	}
 	if condition.err != nil {
 		return condition.err
 	}
 	if err := c.probes.failing(); err != nil {
-		return failed(nil, "unhealthy: %w", err)
+		return fmt.Errorf("unhealthy: %w", err)
 	}
 	// Resign returns a moment before the role changes: a term that is over must not
 	// be reported as one whose work is still running.
 	if t := c.term.Load(); now == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
-		return failed(nil, "the work of an ended term has not returned")
+		return errors.New("the work of an ended term has not returned")
 	}
 	return nil
 }

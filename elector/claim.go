@@ -151,7 +151,7 @@ func (m *machine) assess(t quorum.Tally) error {
 		}
 	}
 	if (permanent >= majority || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
-		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(errs), kinds: []error{ErrPermanent}}
+		return onNodes(ErrPermanent, errs)
 	}
 	m.setCondition(unreachable(t))
 	return nil
@@ -160,13 +160,7 @@ func (m *machine) assess(t quorum.Tally) error {
 // unreachable returns why a claim or a renewal was not decided. Its key stays the same when nodes
 // that refused become unreachable, and the other way round.
 func unreachable(t quorum.Tally) condition {
-	failed := replies{nodes: len(t.Answers)}
-	for _, a := range t.Answers {
-		if a.Status == protocol.Unknown {
-			failed.count(a.Err)
-		}
-	}
-	return condition{key: ErrUnreachable.Error(), err: failed.noMajority(t.Errors())}
+	return condition{key: ErrUnreachable.Error(), err: noMajority(len(t.Answers), t.Errors())}
 }
 
 // whyUnconfirmed returns why a renewal did not extend the lease.
@@ -174,10 +168,8 @@ func whyUnconfirmed(t quorum.Tally) condition {
 	if !t.Answered() {
 		return unreachable(t)
 	}
-	return condition{key: "renewal", err: &QuorumError{
-		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers)),
-		Nodes:   nodeErrors(t.Errors()),
-	}}
+	what := fmt.Errorf("only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers))
+	return condition{key: "renewal", err: onNodes(what, t.Errors())}
 }
 
 // refusal returns why this candidate must not lead even if it has won: another
@@ -190,7 +182,7 @@ func (m *machine) refusal(t quorum.Tally) condition {
 	}
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
-			return refuse("%w", joinNodes(nodeErrors(t.Errors())))
+			return refuse("%w", joinNodes(t.Errors()))
 		}
 		if a.Status != protocol.Held {
 			continue

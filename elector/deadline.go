@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func (t *Term) expire() {
 	elapsed, known := t.clock.Since(t.begun)
 	age, ok := t.grant.Age()
 	if !known || !ok {
-		t.end(ReasonExpired, &expiredError{})
+		t.end(ReasonExpired, errors.New("the clocks of this host contradict each other: it was suspended, or its clock was set"))
 		return
 	}
 	t.end(ReasonExpired, t.expiry.why(elapsed, age))

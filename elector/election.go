@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -129,7 +130,7 @@ func (el *Election) look(ctx context.Context) (Status, error) {
 	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
 	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
 	if len(views)-len(errs) < el.nodes.Majority() {
-		return st, noMajority(el.nodes, errs)
+		return st, noMajority(el.nodes.Len(), errs)
 	}
 	return st, nil
 }
@@ -175,7 +176,7 @@ func (el *Election) ReplacePause(ctx context.Context, d time.Duration, reason st
 
 func (el *Election) pause(ctx context.Context, d time.Duration, reason string, replace bool) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
-		return failed(nil, "a pause of %v: give at least a millisecond, or 0 for no end", d)
+		return fmt.Errorf("a pause of %v: give at least a millisecond, or 0 for no end", d)
 	}
 	if err := checkReason(el.signed(reason)); err != nil {
 		return err
@@ -231,7 +232,7 @@ const recordTimeout = time.Second
 
 func checkReason(s string) error {
 	if len(s) > protocol.MaxReason {
-		return failed(nil, "a reason of %d bytes: at most %d", len(s), protocol.MaxReason)
+		return fmt.Errorf("a reason of %d bytes: at most %d", len(s), protocol.MaxReason)
 	}
 	return nil
 }
@@ -265,8 +266,8 @@ func partialFailure(nodes *quorum.Nodes, errs []error) error {
 	case failed == 0:
 		return nil
 	case len(errs)-failed < nodes.Majority():
-		return noMajority(nodes, errs)
+		return noMajority(nodes.Len(), errs)
 	default:
-		return &QuorumError{Problem: "not on all nodes, but on a majority", Nodes: nodeErrors(errs)}
+		return onNodes(errors.New("not on all nodes, but on a majority"), errs)
 	}
 }

@@ -24,13 +24,13 @@ type Elector struct {
 	memory  memory      // belongs to the machine for which running was set
 }
 
-var errNotMade = failed(nil, "this Elector was not made by New")
+var errNotMade = errors.New("this Elector was not made by New")
 
 // New makes a candidate. It does no I/O. The error lists every problem of the
 // configuration.
 func New(q *Quorum, cfg Config) (*Elector, error) {
 	if q == nil {
-		return nil, failed(nil, "New: the quorum is nil: make one with NewQuorum or Open")
+		return nil, errors.New("New: the quorum is nil: make one with NewQuorum or Open")
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -59,12 +59,12 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	})
 	if cfg.Probe != nil {
 		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
-			return nil, fmt.Errorf("elector: Probe: %w", err)
+			return nil, fmt.Errorf("Probe: %w", err)
 		}
 	}
 	if cfg.WorkProbe != nil {
 		if e.probes.work, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
-			return nil, fmt.Errorf("elector: WorkProbe: %w", err)
+			return nil, fmt.Errorf("WorkProbe: %w", err)
 		}
 	}
 	return e, nil
@@ -144,7 +144,7 @@ func (e *Elector) begin(work Work) error {
 		return errNotMade
 	}
 	if work == nil {
-		return failed(nil, "Run: the work is nil")
+		return errors.New("Run: the work is nil")
 	}
 	if err := checkOpen(e.nodes); err != nil {
 		return err

@@ -10,44 +10,56 @@ import (
 )
 
 // Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
-// Which nodes failed, and how, is in the QuorumError.
 var (
 	// ErrRunning means that Run or Campaign was called while one of them is already
 	// running, or while a term of an earlier Campaign has not been closed.
-	ErrRunning = newError("already running")
+	ErrRunning = errors.New("already running")
 	// ErrPermanent means that Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice, an election with the name of a group of
 	// shards, or of an election of such a group. The text names the remedy.
-	ErrPermanent = newError("permanent misconfiguration")
+	ErrPermanent = errors.New("permanent misconfiguration")
 	// ErrNoLeader means that no candidate leads at the moment.
-	ErrNoLeader = newError("no leader")
+	ErrNoLeader = errors.New("no leader")
 	// ErrClosed means that the Quorum was closed.
-	ErrClosed = newError("the quorum is closed")
+	ErrClosed = errors.New("the quorum is closed")
 	// ErrNotLeader means that this candidate does not lead, so Gate.Do did nothing, or
 	// TryCampaign found another leader.
-	ErrNotLeader = newError("not the leader")
-	// ErrUnreachable means that no majority of the Redis nodes gave a usable answer; the text
-	// names the nodes that failed.
-	ErrUnreachable = newError("no majority of the Redis nodes answered")
-	// ErrDenied means that the Redis user lacks a right; the text names it. Since no majority
-	// gave a usable answer, the error also matches ErrUnreachable, except when a term has expired:
-	// there the nodes did answer.
-	ErrDenied = newError("the Redis user lacks a right")
+	ErrNotLeader = errors.New("not the leader")
+	// ErrUnreachable means that no majority of the Redis nodes gave a usable answer. A NodeError for
+	// each node that failed is in it; errors.As finds the first.
+	ErrUnreachable = errors.New("no majority of the Redis nodes gave a usable answer")
+	// ErrDenied is an ErrUnreachable because the Redis user lacks a right, which the text names.
+	ErrDenied = explain("the Redis user lacks a right", ErrUnreachable)
 	// ErrRefused means that a request can't be met; the text gives the reason.
-	ErrRefused = newError("refused")
+	ErrRefused = errors.New("refused")
 	// ErrNotReleased means that the lock of a term could not be released, because no majority
 	// of the Redis nodes answered until it lapsed. No other candidate could be elected before
 	// that; now any can. errors.As finds a NodeError in it.
-	ErrNotReleased = newError("the lock was not released")
+	ErrNotReleased = errors.New("the lock was not released")
 )
 
-// sentinel is an error that callers compare with.
-type sentinel struct{ text string }
+// explained is an error with a text of its own, in which errors.Is and errors.As find its causes.
+type explained struct {
+	text   string
+	causes []error
+}
 
-func newError(text string) error { return &sentinel{text} }
+func explain(text string, causes ...error) error { return &explained{text, causes} }
 
-func (e *sentinel) Error() string   { return "elector: " + e.text }
-func (e *sentinel) problem() string { return e.text }
+func (e *explained) Error() string   { return e.text }
+func (e *explained) Unwrap() []error { return e.causes }
+
+// failed makes an error with a text of its own, in which errors.Is finds kind.
+func failed(kind error, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if kind == nil {
+		return err
+	}
+	return explain(err.Error(), kind, err)
+}
+
+// newRefusal returns an ErrRefused whose text is the reason.
+func newRefusal(format string, args ...any) error { return failed(ErrRefused, format, args...) }
 
 // Reason is why a term ended.
 type Reason string
@@ -82,20 +94,6 @@ func (r Reason) voluntary() bool {
 	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
 }
 
-// notReleased is an ErrNotReleased with its details.
-type notReleased struct {
-	token uint64 // of the term
-	err   error  // each NodeError of the last attempt, joined
-}
-
-func (e *notReleased) Error() string { return "elector: " + e.problem() }
-
-func (e *notReleased) problem() string {
-	return fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", e.token, e.err)
-}
-
-func (e *notReleased) Unwrap() []error { return []error{ErrNotReleased, e.err} }
-
 // ConfigError is the error for a configuration that can't work, of New, Open, NewQuorum,
 // Quorum.Election, Quorum.Elections and others. It lists every problem, and errors.Is and
 // errors.As look into each of them.
@@ -117,10 +115,8 @@ func (e *ConfigError) Problems(names func(setting string) string) []string {
 	return all
 }
 
-func (e *ConfigError) Error() string { return "elector: " + e.of + e.problem() }
-
-func (e *ConfigError) problem() string {
-	return strings.Join(e.Problems(func(setting string) string { return setting }), "\n")
+func (e *ConfigError) Error() string {
+	return e.of + strings.Join(e.Problems(func(setting string) string { return setting }), "\n")
 }
 
 func (e *ConfigError) Unwrap() []error { return e.errs }
@@ -163,9 +159,9 @@ type Ended struct {
 
 func (e *Ended) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("elector: term ended: %s: %s", e.Reason, Problem(e.Err))
+		return fmt.Sprintf("term ended: %s: %v", e.Reason, e.Err)
 	}
-	return fmt.Sprintf("elector: term ended: %s", e.Reason)
+	return "term ended: " + string(e.Reason)
 }
 
 func (e *Ended) Unwrap() error { return e.Err }
@@ -185,7 +181,7 @@ func (e *Ended) detail() string {
 	if e.Err == nil || e.Reason == ReasonShutdown {
 		return ""
 	}
-	return Problem(e.Err)
+	return e.Err.Error()
 }
 
 // summary returns the reason with its detail.
@@ -202,7 +198,7 @@ func (e *Ended) summary() string {
 // Config.RetryFailed, with which other errors lead to the longer Cooldown.
 type RestartError struct{ Err error }
 
-func (e *RestartError) Error() string { return Problem(e.Err) }
+func (e *RestartError) Error() string { return e.Err.Error() }
 
 func (e *RestartError) Unwrap() error { return e.Err }
 

@@ -72,7 +72,7 @@ const eventVersion = 1
 func parseEvent(s string) (Event, error) {
 	ev, err := decodeEvent(s)
 	if err == nil && ev.Election == "" {
-		return Event{}, errors.New("elector: not an event: its election is missing")
+		return Event{}, errors.New("not an event: its election is missing")
 	}
 	return ev, err
 }
@@ -80,18 +80,18 @@ func parseEvent(s string) (Event, error) {
 func decodeEvent(s string) (Event, error) {
 	var ev Event
 	if len(s) > protocol.MaxMessage {
-		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))
+		return ev, fmt.Errorf("event of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &ev); err != nil {
-		return Event{}, fmt.Errorf("elector: not an event: %w", err)
+		return Event{}, fmt.Errorf("not an event: %w", err)
 	}
 	switch {
 	case ev.Version < 1:
-		return Event{}, errors.New("elector: not an event: it has no version")
+		return Event{}, errors.New("not an event: it has no version")
 	case ev.Kind == "":
-		return Event{}, errors.New("elector: not an event: its kind is missing")
+		return Event{}, errors.New("not an event: its kind is missing")
 	case ev.Token > maxToken:
-		return Event{}, errors.New("elector: not an event: its token is larger than any")
+		return Event{}, errors.New("not an event: its token is larger than any")
 	}
 	return ev, nil
 }
@@ -126,7 +126,7 @@ func (ev Event) encode() []byte {
 	ev.Detail = protocol.Clip(ev.Detail, protocol.MaxDetail)
 	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would check the result once more
 	if err != nil {                            // strings, numbers and a time of this century
-		panic("elector: an event that can't be encoded: " + err.Error())
+		panic("an event that can't be encoded: " + err.Error())
 	}
 	return b
 }

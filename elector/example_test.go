@@ -36,7 +36,7 @@ func Example() {
 	fmt.Println("Run:", err)
 	// Output:
 	// I lead: true
-	// elector: term ended: shutdown
+	// term ended: shutdown
 	// Run: <nil>
 }
 
@@ -103,7 +103,7 @@ func ExampleElector_Campaign() {
 	fmt.Println(term.Err())
 	// Output:
 	// I lead: true
-	// elector: term ended: resigned
+	// term ended: resigned
 }
 
 // A program that is no candidate follows the leadership: a router, a dashboard.

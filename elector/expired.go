@@ -11,72 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// expiredError is why no renewal succeeded before the deadline of a term: the Err of an
-// Ended with ReasonExpired. errors.Is finds ErrDenied in it when so many nodes refused, because
-// the Redis user lacks a right, that no majority was left, and ErrUnreachable when no majority
-// answered.
-type expiredError struct {
-	// Suspended is for how long, at least, this process did not run: it was stopped, or the
-	// host was suspended or too busy. Zero: it ran.
-	Suspended time.Duration
-	// Unconfirmed is how long ago the newest renewal was sent that a majority confirmed;
-	// zero when the clocks do not show it.
-	Unconfirmed time.Duration
-	// Nodes are those that did not confirm the renewals since then, each with its answer or
-	// the reason why there is none; empty when there was no time for a renewal. Total is the
-	// number of all nodes.
-	Nodes []*NodeError
-	Total int
-
-	kinds []error // what errors.Is finds
-}
-
-func (e *expiredError) Error() string { return "elector: " + e.problem() }
-
-func (e *expiredError) problem() string {
-	switch {
-	case e.Suspended > 0:
-		return fmt.Sprintf("this process was suspended for %v", tenths(e.Suspended))
-	case e.Unconfirmed == 0:
-		return "the clocks of this host contradict each other: it was suspended, or its clock was set"
-	case len(e.Nodes) == 0:
-		return fmt.Sprintf("no renewal was answered for %v", tenths(e.Unconfirmed))
-	}
-	// An answer that several nodes gave is printed once, such as for a right that is missing on all.
-	var unanswered []string
-	var answers []string
-	from := map[string][]string{}
-	for _, n := range e.Nodes {
-		if !rediserr.Answered(n.Err) {
-			unanswered = append(unanswered, n.Node+": "+rediserr.Cause(n.Err))
-			continue
-		}
-		answer := n.Problem
-		if from[answer] == nil {
-			answers = append(answers, answer)
-		}
-		from[answer] = append(from[answer], n.Node)
-	}
-	var parts []string
-	if len(unanswered) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), e.Total, tenths(e.Unconfirmed), strings.Join(unanswered, ", ")))
-	}
-	for _, answer := range answers {
-		nodes := from[answer]
-		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", tenths(e.Unconfirmed), len(nodes), e.Total, strings.Join(nodes, ", "), answer))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// Unwrap returns what errors.Is and errors.As search: the kind, and the nodes' errors.
-func (e *expiredError) Unwrap() []error {
-	all := append([]error(nil), e.kinds...)
-	for _, n := range e.Nodes {
-		all = append(all, n)
-	}
-	return all
-}
-
 // tenths rounds a duration for an error text: to 100 ms, and below that to 1 ms.
 func tenths(d time.Duration) time.Duration {
 	if d < 100*time.Millisecond {
@@ -111,36 +45,54 @@ func (x *expiryRecord) failed(elapsed time.Duration, tally quorum.Tally) {
 	x.unconfirmed.Store(&unconfirmedRenewal{first: elapsed, tally: tally})
 }
 
-// why distinguishes a process that did not run from nodes that did not renew. elapsed is the time
-// since the begin of the term, and age the time since the newest confirmed renewal was sent.
-func (x *expiryRecord) why(elapsed, age time.Duration) *expiredError {
-	e := &expiredError{Unconfirmed: age}
+// why returns why no renewal succeeded before the deadline: this process did not run, or nodes did not
+// renew. elapsed is the time since the begin of the term, and age the time since the newest confirmed
+// renewal was sent. errors.Is finds ErrDenied or ErrUnreachable in it when no majority was left, and
+// errors.As the NodeErrors.
+func (x *expiryRecord) why(elapsed, age time.Duration) error {
 	looked, last := time.Duration(x.looked.Load()), x.unconfirmed.Load()
 	away := elapsed - looked - x.every
-	if away > x.every && (last == nil || last.first >= looked) { // otherwise the nodes failed before the process stopped running
-		e.Suspended = away
+	switch {
+	case away > x.every && (last == nil || last.first >= looked): // otherwise the nodes failed before the process stopped running
+		return fmt.Errorf("this process was suspended for %v", tenths(away))
+	case last == nil:
+		return fmt.Errorf("no renewal was answered for %v", tenths(age))
 	}
-	if last == nil {
-		return e
-	}
-	e.Total = len(last.tally.Answers)
-	errs := last.tally.NotConfirmed()
-	e.Nodes = nodeErrors(errs)
-	denied, unanswered := 0, 0
-	for _, err := range errs {
-		if rediserr.Denied(err) {
+	return notRenewed(last.tally.NotConfirmed(), len(last.tally.Answers), age)
+}
+
+// notRenewed returns the error of a term whose renewals n nodes did not confirm, each with its error,
+// for that long. An answer that several nodes gave is in the text once, such as for a right that is
+// missing on all.
+func notRenewed(errs []error, n int, age time.Duration) error {
+	causes := []error{joinNodes(errs)}
+	var unanswered, answers, parts []string
+	denied, from := 0, map[string][]string{}
+	for i, node := range nodeErrors(errs) {
+		if rediserr.Denied(errs[i]) {
 			denied++
 		}
-		if !rediserr.Answered(err) {
-			unanswered++
+		if !rediserr.Answered(errs[i]) {
+			unanswered = append(unanswered, node.Node+": "+rediserr.Cause(node.Err))
+			continue
 		}
+		if from[node.Problem] == nil {
+			answers = append(answers, node.Problem)
+		}
+		from[node.Problem] = append(from[node.Problem], node.Node)
 	}
-	majority := e.Total/2 + 1
-	switch {
-	case e.Total-denied < majority:
-		e.kinds = []error{ErrDenied}
-	case e.Total-unanswered < majority:
-		e.kinds = []error{ErrUnreachable}
+	if len(unanswered) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), n, tenths(age), strings.Join(unanswered, ", ")))
 	}
-	return e
+	for _, answer := range answers {
+		nodes := from[answer]
+		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", tenths(age), len(nodes), n, strings.Join(nodes, ", "), answer))
+	}
+	switch majority := n/2 + 1; {
+	case n-denied < majority:
+		causes = append(causes, ErrDenied)
+	case n-len(unanswered) < majority:
+		causes = append(causes, ErrUnreachable)
+	}
+	return explain(strings.Join(parts, "; "), causes...)
 }

@@ -43,11 +43,11 @@ func TestExpiredNamesTheCause(t *testing.T) {
 				time.Sleep(2 * shortLease)
 				w.begin(c)
 				ended := wantReason(t, term, shortLease, elector.ReasonExpired)
-				if why := elector.Problem(ended.Err); why != w.want && !strings.HasPrefix(why, w.want+" (") {
+				if why := ended.Err.Error(); why != w.want && !strings.HasPrefix(why, w.want+" (") {
 					t.Error(why)
 				}
 				for _, kind := range []error{elector.ErrUnreachable, elector.ErrDenied} {
-					if want := w.is != nil && errors.Is(w.is, kind); errors.Is(ended, kind) != want {
+					if want := errors.Is(w.is, kind); errors.Is(ended, kind) != want {
 						t.Errorf("is %v: %v", kind, errors.Is(ended, kind))
 					}
 				}
@@ -85,7 +85,7 @@ func TestExpiredBySuspension(t *testing.T) {
 				warp.Wall.Add(int64(9 * time.Second)) // a machine that slept
 				warp.Boot.Add(int64(9 * time.Second))
 				ended := wantReason(t, term, shortLease, elector.ReasonExpired)
-				if !strings.HasPrefix(elector.Problem(ended.Err), w.want) && !strings.Contains(elector.Problem(ended.Err), w.want) {
+				if !strings.HasPrefix(ended.Err.Error(), w.want) && !strings.Contains(ended.Err.Error(), w.want) {
 					t.Errorf("%v", ended)
 				}
 				c.Heal()

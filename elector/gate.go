@@ -2,10 +2,11 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
-var errGateBusy = failed(nil, "this gate serves another term already: use one gate for each Elector")
+var errGateBusy = errors.New("this gate serves another term already: use one gate for each Elector")
 
 // Gate lets code that is called from elsewhere (a scheduler's job, an HTTP handler,
 // a rebalance callback) work under a term: Do runs a function only while this

@@ -122,7 +122,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
 	switch {
 	case errs != nil:
-		return h, noMajority(el.nodes, errs)
+		return h, noMajority(el.nodes.Len(), errs)
 	case !ok && !el.hasEnded(ctx, h.From):
 		return h, newRefusal("the leader %s does not answer and still leads: it may hang, be cut off, lack the right to publish its answer, or be an older version", h.From.Candidate)
 	case got.Refused != "":

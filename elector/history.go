@@ -94,7 +94,7 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	}
 	terms = terms[:min(n, len(terms))]
 	if answersOf(errs) < el.nodes.Majority() {
-		return terms, noMajority(el.nodes, errs)
+		return terms, noMajority(el.nodes.Len(), errs)
 	}
 	return terms, lookErr
 }
@@ -116,7 +116,7 @@ func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
 	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
 	pauses := pausesOf(eventsOf(byNode, Status{Election: el.name}), time.Now())
 	if answersOf(errs) < el.nodes.Majority() {
-		return pauses, noMajority(el.nodes, errs)
+		return pauses, noMajority(el.nodes.Len(), errs)
 	}
 	return pauses, nil
 }

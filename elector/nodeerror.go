@@ -9,7 +9,7 @@ import (
 )
 
 // NodeError is what went wrong on one Redis node. errors.As finds the first NodeError in
-// an error that names nodes; a QuorumError lists them all.
+// an error that names nodes.
 type NodeError struct {
 	Node    string // as NodeStatus names it
 	Problem string // what went wrong, and what to do about it where that is known
@@ -19,35 +19,6 @@ type NodeError struct {
 func (e *NodeError) Error() string { return e.Node + ": " + e.Problem }
 
 func (e *NodeError) Unwrap() error { return e.Err }
-
-// QuorumError is the error of a request that some nodes, or all, did not grant. It matches
-// ErrUnreachable when no majority granted the request, and ErrDenied or ErrPermanent when
-// that is the cause. If a majority granted the request nevertheless, it matches none of these.
-type QuorumError struct {
-	Problem string       // what failed; the reasons are in Nodes
-	Nodes   []*NodeError // those that failed, in the order of the quorum
-
-	kinds []error // what errors.Is finds
-}
-
-func (e *QuorumError) Error() string { return "elector: " + e.problem() }
-
-func (e *QuorumError) problem() string {
-	if len(e.Nodes) == 0 {
-		return e.Problem
-	}
-	return e.Problem + ": " + joinNodes(e.Nodes).Error()
-}
-
-// Unwrap returns what errors.Is and errors.As look at: the kind, and the nodes' errors.
-func (e *QuorumError) Unwrap() []error {
-	all := make([]error, 0, len(e.kinds)+len(e.Nodes))
-	all = append(all, e.kinds...)
-	for _, n := range e.Nodes {
-		all = append(all, n)
-	}
-	return all
-}
 
 // nodeErrors returns the errors of the nodes as NodeErrors, without those that are nil.
 func nodeErrors(errs []error) []*NodeError {
@@ -66,12 +37,35 @@ func nodeErrors(errs []error) []*NodeError {
 }
 
 // joinNodes joins the errors of several nodes, a line each; nil for none.
-func joinNodes(nodes []*NodeError) error {
-	all := make([]error, len(nodes))
-	for i, n := range nodes {
-		all[i] = n
+func joinNodes(errs []error) error {
+	var all []error
+	for _, n := range nodeErrors(errs) {
+		all = append(all, n)
 	}
 	return errors.Join(all...)
+}
+
+// onNodes adds to an error the nodes that caused it.
+func onNodes(what error, errs []error) error {
+	if nodes := joinNodes(errs); nodes != nil {
+		return fmt.Errorf("%w: %w", what, nodes)
+	}
+	return what
+}
+
+// noMajority returns the error of a request that no majority of n nodes has granted. A node that
+// refuses the request for want of a right is not down, and restarting it does not help.
+func noMajority(n int, errs []error) error {
+	denied := 0
+	for _, err := range errs {
+		if rediserr.Denied(err) {
+			denied++
+		}
+	}
+	if n-denied < n/2+1 {
+		return onNodes(ErrDenied, errs)
+	}
+	return onNodes(ErrUnreachable, errs)
 }
 
 // checkOpen returns ErrClosed once the nodes are closed.
@@ -92,88 +86,10 @@ func answersOf(errs []error) (answers int) {
 	return answers
 }
 
-// noMajority returns the error of a request that no majority of the nodes has granted.
-func noMajority(nodes *quorum.Nodes, errs []error) error {
-	failed := replies{nodes: nodes.Len()}
-	for _, err := range errs {
-		if err != nil {
-			failed.count(err)
-		}
-	}
-	return failed.noMajority(errs)
-}
-
-// replies counts how nodes failed a request. A node that refuses the request, mostly because of a
-// missing right, is not down, and restarting it does not help.
-type replies struct{ nodes, denied, refused, unanswered int }
-
-func (r *replies) count(err error) {
-	switch {
-	case rediserr.Denied(err):
-		r.denied++
-		r.refused++
-	case rediserr.Answered(err):
-		r.refused++
-	default:
-		r.unanswered++
-	}
-}
-
-// noMajority returns the error of a request that failed on the counted nodes.
-func (r *replies) noMajority(errs []error) *QuorumError {
-	e := &QuorumError{Problem: Problem(ErrUnreachable), Nodes: nodeErrors(errs), kinds: []error{ErrUnreachable}}
-	majority := r.nodes/2 + 1
-	switch {
-	case r.nodes-r.denied < majority:
-		e.Problem, e.kinds = Problem(ErrDenied), []error{ErrDenied, ErrUnreachable}
-	case r.nodes-r.refused < majority:
-		e.Problem = "a majority of the Redis nodes answered with an error"
-	case r.nodes-r.unanswered >= majority:
-		e.Problem = "no majority of the Redis nodes can be used"
-	}
-	return e
-}
-
-// refusedError is an ErrRefused with the reason.
-type refusedError struct{ why string }
-
-func newRefusal(format string, args ...any) error {
-	return &refusedError{fmt.Sprintf(format, args...)}
-}
-
-func (e *refusedError) Error() string   { return ErrRefused.Error() + ": " + e.why }
-func (e *refusedError) Unwrap() error   { return ErrRefused }
-func (e *refusedError) problem() string { return e.why }
-
-// failure is any other error of this package, with a kind that errors.Is finds, or nil.
-type failure struct{ kind, err error }
-
-// failed makes an error from its kind and its text, without the name of the package.
-func failed(kind error, format string, args ...any) error {
-	return &failure{kind, fmt.Errorf(format, args...)}
-}
-
-func (e *failure) Error() string   { return "elector: " + e.err.Error() }
-func (e *failure) problem() string { return e.err.Error() }
-
-func (e *failure) Unwrap() []error {
-	if e.kind == nil {
-		return []error{e.err}
-	}
-	return []error{e.kind, e.err}
-}
-
-// Problem returns the text of an error of this package for a person who does not know the
-// package: without "elector: ", and for an ErrRefused only the reason. The text of any other
-// error, also of one that wraps an error of this package, is returned as it is. Problems of
-// several nodes are a line each.
+// Problem returns the text of an error, empty for nil.
 func Problem(err error) string {
-	switch err := err.(type) { //nolint:errorlint // what wraps an error of ours has a text of its own
-	case nil:
+	if err == nil {
 		return ""
-	case interface{ problem() string }:
-		return err.problem()
-	default:
-		return err.Error()
 	}
+	return err.Error()
 }

@@ -44,7 +44,7 @@ func (s self) Info() peers.Candidate {
 		err = c.probes.failing()
 	}
 	if err != nil {
-		info.Detail = Problem(err)
+		info.Detail = err.Error()
 	}
 	if info.Healthy = err == nil; info.Healthy {
 		info.HealthyFor = time.Since(c.ableSince())

@@ -97,5 +97,5 @@ func (m *machine) unreadable(views []registry.View) condition {
 	if len(views)-len(errs) >= m.nodes.Majority() {
 		return condition{}
 	}
-	return condition{key: ErrUnreachable.Error(), err: noMajority(m.nodes, errs)}
+	return condition{key: ErrUnreachable.Error(), err: noMajority(m.nodes.Len(), errs)}
 }

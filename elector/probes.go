@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,7 @@ func (p *probes) await(ctx context.Context) error {
 		case st.Healthy:
 			return nil
 		case st.LastErr != nil:
-			return failed(nil, "unhealthy: %w", st.Err)
+			return fmt.Errorf("unhealthy: %w", st.Err)
 		}
 		select {
 		case <-changed:

@@ -144,7 +144,7 @@ func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err e
 		}
 	}
 	if answers < q.nodes.Majority() && len(used)+len(idle) == 0 {
-		return nil, nil, noMajority(q.nodes, errs)
+		return nil, nil, noMajority(q.nodes.Len(), errs)
 	}
-	return used, idle, &QuorumError{Problem: "the list may be incomplete", Nodes: nodeErrors(errs)}
+	return used, idle, onNodes(errors.New("the list may be incomplete"), errs)
 }

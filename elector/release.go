@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -33,7 +34,7 @@ func (h *heldLock) giveBack(campaigns bool) error {
 		return nil // the lock had lapsed before
 	}
 	m.log.Warn("lock not released, retrying until it lapses", "token", h.token,
-		"at_most", unit(h.lapsesIn()), "error", joinNodes(nodeErrors(tally.Errors())))
+		"at_most", unit(h.lapsesIn()), "error", joinNodes(tally.Errors()))
 	if campaigns {
 		owed := make(chan error, 1)
 		m.pendingRelease = owed
@@ -61,9 +62,9 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 		case r.Definite():
 			return nil // a majority has released it, and the rest has lapsed
 		}
-		err := &notReleased{token: h.token, err: joinNodes(nodeErrors(tally.Errors()))}
-		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", err.err)
-		return err
+		nodes := joinNodes(tally.Errors())
+		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", nodes)
+		return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", h.token, nodes), ErrNotReleased, nodes)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 		return cmp.Or(cmp.Compare(b.Token, a.Token), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	if errs != nil {
-		return all, noMajority(el.nodes, errs)
+		return all, noMajority(el.nodes.Len(), errs)
 	}
 	return all, nil
 }

@@ -40,7 +40,7 @@ func TestSuccessorsOnNodesThatRefuseWrites(t *testing.T) {
 				}
 				check := func(what string, err error) {
 					t.Helper()
-					if !errors.Is(err, elector.ErrRefused) || !strings.Contains(elector.Problem(err), "no other leader could be elected: "+tc.refused) {
+					if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "no other leader could be elected: "+tc.refused) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}

@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,7 +182,7 @@ func (t *Term) Close(ctx context.Context) error {
 	case !t.made():
 		return nil
 	case t.stopped == nil:
-		return failed(nil, "Close: a term of Run ends when the work returns; Resign requests that")
+		return errors.New("Close: a term of Run ends when the work returns; Resign requests that")
 	}
 	value := recover() // not nil if the work panicked and Close itself is deferred
 	if value != nil {  // as in Run, a panic must not wait for a whole lease

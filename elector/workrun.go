@@ -1,12 +1,13 @@
 package elector
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 )
 
-var errGoexit = failed(nil, "the work called runtime.Goexit")
+var errGoexit = errors.New("the work called runtime.Goexit")
 
 // outcome is how the work ended.
 type outcome struct {

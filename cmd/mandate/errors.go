@@ -140,21 +140,29 @@ func within(what string, err error) error {
 	return fmt.Errorf("%s%w", what, err)
 }
 
-// aboutNodes returns an error of the library without the name of its package, and keeps the answers
-// of the nodes apart.
+// aboutNodes keeps the answers of the nodes in an error of the library apart.
 func aboutNodes(err error) error {
-	if err == nil {
-		return nil
+	nodes := nodesIn(err)
+	if len(nodes) == 0 {
+		return err
 	}
-	var failed *elector.QuorumError
-	if !errors.As(err, &failed) || len(failed.Nodes) == 0 {
-		return errors.New(strings.TrimPrefix(elector.Problem(err), "elector: ")) // added by package shard, which wraps errors of the elector
+	what, _, _ := strings.Cut(err.Error(), ": "+nodes[0])
+	return &nodesError{what: what, answers: nodes}
+}
+
+// nodesIn returns the texts of all errors of nodes in err, in their order.
+func nodesIn(err error) (all []string) {
+	switch e := err.(type) { //nolint:errorlint // goes through the whole tree, where errors.As stops at the first
+	case *elector.NodeError:
+		return []string{e.Error()}
+	case interface{ Unwrap() error }:
+		return nodesIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, nodesIn(one)...)
+		}
 	}
-	about := &nodesError{what: failed.Problem}
-	for _, n := range failed.Nodes {
-		about.answers = append(about.answers, n.Error())
-	}
-	return about
+	return all
 }
 
 // userinfo matches the part of a URL that may hold a password. A password may contain anything,

@@ -149,7 +149,7 @@ func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if !force {
 		if _, err := h.elector.Election().Successors(ctx); errors.Is(err, elector.ErrRefused) {
-			refuse(w, http.StatusConflict, "%s, or send force=true", elector.Problem(err))
+			refuse(w, http.StatusConflict, "%s, or send force=true", err.Error())
 			return
 		}
 	}

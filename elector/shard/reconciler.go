@@ -405,7 +405,7 @@ func (r *reconciler) report() {
 	if r.closing {
 		next.Why = "stopping"
 	} else if err := cmp.Or(r.silence(), r.m.unhealthy()); err != nil {
-		next.Why = elector.Problem(err)
+		next.Why = err.Error()
 	}
 	next.Closed = next.Why != ""
 	if reflect.DeepEqual(next, r.self) {

@@ -184,7 +184,7 @@ func whyUnowned(shard int, next, gone string, members []group.Member, p *group.P
 func (st Status) MarshalJSON() ([]byte, error) {
 	problems := []string{}
 	for _, err := range st.Problems {
-		problems = append(problems, elector.Problem(err))
+		problems = append(problems, err.Error())
 	}
 	return json.Marshal(struct {
 		Group    string         `json:"group"`

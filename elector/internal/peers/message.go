@@ -83,7 +83,7 @@ func (q request) encode() []byte {
 	q.Version = version
 	b, err := json.Marshal(q)
 	if err != nil { // strings and numbers
-		panic("elector: a request that can't be encoded: " + err.Error())
+		panic("a request that can't be encoded: " + err.Error())
 	}
 	return b
 }
@@ -91,19 +91,19 @@ func (q request) encode() []byte {
 func parseRequest(s string) (request, error) {
 	var q request
 	if len(s) > protocol.MaxMessage {
-		return q, fmt.Errorf("elector: request of %d bytes: too long to be one of ours", len(s))
+		return q, fmt.Errorf("request of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &q); err != nil {
-		return request{}, fmt.Errorf("elector: not a request: %w", err)
+		return request{}, fmt.Errorf("not a request: %w", err)
 	}
 	if q.Version < 1 || q.Kind == "" || q.Election == "" {
-		return request{}, errors.New("elector: not a request: version, kind or election is missing")
+		return request{}, errors.New("not a request: version, kind or election is missing")
 	}
 	if q.Nonce != "" && protocol.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil {
-		return request{}, errors.New("elector: not a request: its nonce can't be a channel's name")
+		return request{}, errors.New("not a request: its nonce can't be a channel's name")
 	}
 	if q.To != "" && protocol.CheckWord("", q.To, 64, "") != nil {
-		return request{}, errors.New("elector: not a request: no candidate can be called that")
+		return request{}, errors.New("not a request: no candidate can be called that")
 	}
 	q.Note = protocol.Clip(q.Note, protocol.MaxReason)
 	if q.Candidate != nil {
@@ -115,7 +115,7 @@ func parseRequest(s string) (request, error) {
 func (a Answer) encode() []byte {
 	b, err := json.Marshal(a)
 	if err != nil { // strings and numbers
-		panic("elector: an answer that can't be encoded: " + err.Error())
+		panic("an answer that can't be encoded: " + err.Error())
 	}
 	return b
 }
@@ -123,14 +123,14 @@ func (a Answer) encode() []byte {
 func parseAnswer(s string) (Answer, error) {
 	var a Answer
 	if len(s) > protocol.MaxMessage {
-		return a, fmt.Errorf("elector: answer of %d bytes: too long to be one of ours", len(s))
+		return a, fmt.Errorf("answer of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &a); err != nil {
-		return Answer{}, fmt.Errorf("elector: not an answer: %w", err)
+		return Answer{}, fmt.Errorf("not an answer: %w", err)
 	}
 	if a.Candidate != nil {
 		if a.Candidate.ID == "" || a.Candidate.Incarnation == "" {
-			return Answer{}, errors.New("elector: not an answer: a candidate without an id")
+			return Answer{}, errors.New("not an answer: a candidate without an id")
 		}
 		a.Candidate.bound()
 	}
