@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -60,6 +61,8 @@ func fill(v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0))
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(errors.New("text"))) // of a slice of errors
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:
