@@ -32,6 +32,7 @@ type renewer struct {
 	mu       sync.Mutex   // of all below
 	inFlight bool         // a renewal is under way
 	repeats  bool         // that renewal repeats the one before, to regain a node
+	retries  bool         // no renewal was confirmed since one whose connection was lost
 	lastSent *lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
 }
 
@@ -163,6 +164,7 @@ func (r *renewer) count(of *endedRenewal) {
 				r.placed(m.voter.Advertised())
 			}
 		}
+		r.retries = false
 		r.dueIn(r.next(of.sent))
 	case of.tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.refused()
@@ -173,11 +175,21 @@ func (r *renewer) count(of *endedRenewal) {
 		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
 		m.setCondition(whyUnconfirmed(of.tally))
-		r.dueIn(m.timing.RetryEvery())
+		r.dueIn(r.retryIn(of.tally))
 	}
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
 	}
+}
+
+// retryIn returns the time to the next renewal after one that was not decided. When connections were
+// lost, the next one makes new ones, which takes some round trips: it is sent at once.
+func (r *renewer) retryIn(tally quorum.Tally) time.Duration {
+	if !r.retries && tally.Lost() {
+		r.retries = true
+		return 0
+	}
+	return r.m.timing.RetryEvery()
 }
 
 // placed records the address that this renewal has brought to a majority of the nodes, and

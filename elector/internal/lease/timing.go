@@ -71,12 +71,12 @@ const farthest = 500 * time.Millisecond
 
 // MaxRoundTrip returns the longest round trip to a node at which a term survives even the loss
 // of all connections at the worst moment, just before the answer to a renewal. That takes four
-// round trips: the lost one, one to dial, one to greet (HELLO), and one to renew; and the renewal
-// waits for its connection for twice its call time-out. TLS and a database number cost one more
-// round trip each.
+// round trips: the lost one, one to dial, one to greet (HELLO), and one to renew. TLS and a database
+// number cost one more round trip each.
 //
 // With nodes farther away, up to CallTimeout, elections, renewals and handovers still work, but a
-// term is lost with its connections. Beyond that no request is answered in time.
+// term is lost with its connections, and when requests overlap and one has to make a connection.
+// Beyond that no request is answered in time.
 func (t Timing) MaxRoundTrip() time.Duration {
 	return min((t.Deadline()-t.RenewEvery())/4, t.CallTimeout()*2/3, farthest)
 }

@@ -207,30 +207,3 @@ func TestNodeThatWantsEachElectionApart(t *testing.T) {
 		})
 	}
 }
-
-// A batch waits for its connection as long as a request alone. An election that ends in that time is not in it.
-func TestBatchWaitsForItsConnection(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		const dialling = 500 * time.Millisecond
-		all := p.process(5)
-		line := all.voters[0].lines[0]
-		line.cut.Store(true)
-		line.dial.Store(int64(dialling))
-		if tally := all.voters[0].Renew(testLease, all.tokens[0], protocol.Heir{}, fit); tally.Answered() {
-			t.Fatalf("%+v", tally.Answers)
-		}
-		line.cut.Store(false)
-		all.took()
-		began := time.Now()
-		tallies := all.renew(testLease, func(i int) bool { return i != 2 || time.Since(began) < dialling*4/5 })
-		all.renewed(tallies, 2)
-		time.Sleep(time.Second)
-		calls, sum := all.took(), 0
-		for _, c := range calls {
-			sum += c
-		}
-		if sum != 4 || len(calls) > 2 {
-			t.Errorf("calls for %v elections, want one for the four that wait and have not ended", calls)
-		}
-	})
-}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // Identities returns the identities of the nodes that have answered lately. It is safe for
@@ -37,9 +37,10 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 		defer v.background.end()
 		a := protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded}
 		q := v.queues[node]
-		q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
+		// Long enough to make the first connection of a process, which with Sentinel or a Cluster takes many
+		// round trips: the claim that follows finds it ready.
+		q.run(ctx, max(v.cfg.CallTimeout, stepTimeout/(transport.ConnectLimits+1)), func(ctx context.Context) {
 			sent := time.Now()
-			ctx = conns.Bound(ctx, v.cfg.CallTimeout, nil)
 			id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
 			if err != nil && !errors.Is(err, redis.Nil) {
 				a.Err = err

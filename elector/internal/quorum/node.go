@@ -9,7 +9,6 @@
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
 //	recorder         one report of an election at a time, beside the queue, to delay no renewal (report.go)
 //	transport        all elections of the process, for one node: requests due together share a call
-//	conns            a connection, made outside of the request's time
 //
 // Package protocol defines the scripts, their arguments and answers. Package registry reads and
 // changes what needs no vote.
@@ -27,7 +26,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/elector/internal/transport"
@@ -39,6 +37,13 @@ import (
 const (
 	stepTimeout = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
+	// maxIdle is how many connections are kept that no request uses. When all connections are lost in
+	// silence, as behind a firewall that forgot them, each idle one would cost the next request its
+	// time-out before go-redis makes a new one.
+	maxIdle = 1
+	// poolSize is more than are ever in use: after that many dials that failed in a row, go-redis
+	// itself only looks once a second whether the server is back.
+	poolSize = 1000
 	// writeBuffer holds a third of a full batch: each part that is sent separately wakes the server.
 	writeBuffer = 16 << 10
 )
@@ -52,8 +57,7 @@ func BySentinel(c *redis.Client) bool { return c.Options().Addr == ofSentinel }
 // Node is one voting Redis deployment.
 type Node struct {
 	Name   string
-	rdb    redis.UniversalClient // its requests use the connections of kept, its subscriptions don't
-	kept   kept
+	rdb    redis.UniversalClient
 	sender *transport.Sender
 
 	counts   transport.Coalescer[string, int]       // counts the subscribers of channels
@@ -62,32 +66,6 @@ type Node struct {
 
 // Client returns the client for requests, which uses our own connections. Callers must not close it.
 func (n *Node) Client() redis.UniversalClient { return n.rdb }
-
-// kept holds the connections of a node for requests: one pool, or for a Cluster one pool per
-// server.
-type kept struct {
-	mu    sync.Mutex
-	pools []*conns.Pool
-}
-
-// by makes a client send its requests over a pool of connections, which are made outside
-// of the requests' time.
-func (k *kept) by(c *redis.Client, ofCluster bool) *redis.Client {
-	p := conns.New(c.Options(), BySentinel(c))
-	c.AddHook(conns.Hook{Pool: p, OwnPipelines: ofCluster})
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pools = append(k.pools, p)
-	return c
-}
-
-func (k *kept) close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range k.pools {
-		p.Close()
-	}
-}
 
 // Nodes is the set of all nodes, shared by any number of elections. It is safe for
 // concurrent use.
@@ -164,8 +142,7 @@ func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		ns.close()
 		for _, n := range ns.list {
-			_ = n.rdb.Close() // from here on a Cluster client adds no further pool
-			n.kept.close()
+			_ = n.rdb.Close()
 		}
 	})
 }
@@ -202,18 +179,17 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		o := *c.Options()
 		own(&o)
 		n.Name = o.Addr
-		if o.Addr == ofSentinel {
+		if BySentinel(c) {
+			o.Dialer = (&leaving{dial: o.Dialer}).connect
 			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
-		n.rdb = n.kept.by(redis.NewClient(&o), false)
+		n.rdb = redis.NewClient(&o)
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("it is nil")
 		}
 		o := *c.Options()
 		ownCluster(&o)
-		makes := o.NewClient
-		o.NewClient = func(o *redis.Options) *redis.Client { return n.kept.by(makes(o), true) }
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
@@ -250,6 +226,9 @@ func own(o *redis.Options) {
 	o.MaintNotificationsConfig = noMaintenance()
 	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
+	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
+	o.ConnMaxIdleTime = -1
+	o.Dialer = explaining(o.Dialer)
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 }
 
@@ -269,6 +248,16 @@ func ownCluster(o *redis.ClusterOptions) {
 	o.MaintNotificationsConfig = noMaintenance()
 	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
 	o.MinIdleConns, o.MaxActiveConns = 0, 0
+	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
+	o.ConnMaxIdleTime = -1
+	makes := o.NewClient
+	o.NewClient = func(o *redis.Options) *redis.Client {
+		if o.Dialer == nil {
+			o.Dialer = redis.NewDialer(o)
+		}
+		o.Dialer = explaining(o.Dialer)
+		return makes(o)
+	}
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 }
 

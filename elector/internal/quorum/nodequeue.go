@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
@@ -61,7 +60,7 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context
 	if ctx.Err() != nil {
 		return false
 	}
-	call, cancel := conns.Until(ctx, (transport.ConnectLimits+1)*limit)
+	call, cancel := context.WithTimeout(ctx, (transport.ConnectLimits+1)*limit)
 	defer cancel()
 	f(call)
 	return true

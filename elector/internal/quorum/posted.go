@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
@@ -92,7 +91,7 @@ func (p *posted) send() {
 	if !snd.CanPost() || !q.take() {
 		go func() {
 			defer v.background.end()
-			ctx, cancel := conns.Until(context.Background(), p.left)
+			ctx, cancel := context.WithTimeout(context.Background(), p.left)
 			defer cancel()
 			p.round.record(p.node, v.callLate(ctx, p.node, p.script, p.broadcast.keys, p.Args))
 		}()

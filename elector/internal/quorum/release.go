@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -61,7 +60,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 		if a, ok := r.definite(node); ok {
 			return a
 		}
-		ctx, cancel := conns.Until(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		a := v.callLate(ctx, node, protocol.ReleaseScript, k.ReleaseKeys(), func() []any {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request before this one

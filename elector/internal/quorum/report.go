@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/transport"
@@ -105,7 +104,7 @@ func (rec *recorder) send(t turn) {
 		return
 	}
 	go func() {
-		ctx, cancel := conns.Until(context.Background(), within)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		a.Done(rec.sender.Send(protocol.AnnounceScript, rec.limit, transport.NewRequest(ctx, rec.keys.AnnounceKeys(), a.Args)))
 	}()

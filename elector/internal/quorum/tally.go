@@ -91,6 +91,13 @@ func (t Tally) Errors() []error {
 	return all
 }
 
+// Lost reports whether a connection to a node was lost, or could not be made.
+func (t Tally) Lost() bool {
+	return slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
+		return a.Err != nil && !errors.Is(a.Err, errOverruled) && !rediserr.Answered(a.Err) && !rediserr.TimedOut(a.Err)
+	})
+}
+
 // notHeldError is the error of a node that has lost a lock, or holds another candidate's.
 type notHeldError struct{}
 

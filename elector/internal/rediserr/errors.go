@@ -12,8 +12,6 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // NodeError is the error of one node. Its text includes what to do about it, if that
@@ -48,7 +46,7 @@ func (e *NodeError) Answer() string {
 	if _, after, found := strings.Cut(msg, e.Node+": "); found && connectionError.MatchString(msg) { // it names the node already
 		msg = after
 	}
-	if timedOut(e.Err) {
+	if TimedOut(e.Err) {
 		msg = noAnswer
 	}
 	return msg
@@ -59,7 +57,8 @@ var connectionError = regexp.MustCompile(`^(dial|read|write) (tcp|unix) `)
 
 const noAnswer = "no answer in time"
 
-func timedOut(err error) bool {
+// TimedOut reports whether there was no answer in time.
+func TimedOut(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
@@ -70,7 +69,7 @@ func Cause(err error) string {
 	var system *os.SyscallError
 	var code syscall.Errno
 	switch {
-	case timedOut(err):
+	case TimedOut(err):
 		return noAnswer
 	case errors.As(err, &system):
 		return system.Err.Error()
@@ -127,7 +126,7 @@ func (Refusal) RedisError() {}
 // Answered reports whether an error is an answer of a node, which therefore is up and reachable.
 func Answered(err error) bool {
 	var answer redis.Error
-	var turned conns.TurnedAway
+	var turned TurnedAway
 	return errors.As(err, &answer) || errors.As(err, &turned)
 }
 

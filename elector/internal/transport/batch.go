@@ -2,15 +2,12 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -21,82 +18,48 @@ type nodeLink struct {
 	pipelineOnly atomic.Bool // the node refused keys of several elections in one call: pipeline them
 }
 
-// alone sends a request that has met no other, on the goroutine of its caller.
-func (w *nodeLink) alone(script protocol.ElectionScript, limit time.Duration, r *Request) Outcome {
-	o := NotSent()
-	if r.ctx.Err() != nil {
-		return o
-	}
-	o.Sent = time.Now()
-	with := r.args()
-	if with == nil {
-		o.Dropped = true
-		return o
-	}
-	v, err := script.Run(conns.Bound(r.ctx, limit, r.wanted), w.rdb, r.keys, with...).Result()
-	o.Took = time.Since(o.Sent)
-	if errors.Is(err, conns.ErrUnwanted) {
-		o.Dropped = r.ctx.Err() == nil
-		return o
-	}
-	o.Answer = protocol.ParseReply(v, err, 0, 1, with)
-	return o
-}
-
 // batch holds the requests of several elections that travel together, all for one script.
 type batch struct {
 	*nodeLink
 
 	script   protocol.ElectionScript
-	limit    time.Duration // for the answer
-	master   *redis.Client // of the elections' slots, where the node is a Cluster
+	via      *redis.Client // bounds the time for the answer; where the node is a Cluster, of the slots' master
+	cluster  bool
 	requests []*Request
 }
 
-// carry sends the batch and ends each of its requests. If some are no longer wanted when there is a
-// connection, nothing is sent: carry drops them and tries again with the others.
+// carry sends the batch and ends each of its requests. Whether each is still wanted is checked once,
+// when the call leaves: from then on the call may have to wait for its connection.
 func (b *batch) carry(ctx context.Context) {
-	for {
-		b.requests = slices.DeleteFunc(b.requests, func(r *Request) bool { return !r.prepare() })
-		if len(b.requests) == 0 || !b.call(conns.Bound(ctx, b.limit, b.commit), b.requests) {
-			return
-		}
+	b.requests = slices.DeleteFunc(b.requests, func(r *Request) bool { return !r.prepare() || !r.commit() })
+	if len(b.requests) > 0 {
+		b.call(ctx, b.requests)
 	}
 }
 
-func (b *batch) commit(waited bool) bool {
-	for _, r := range b.requests {
-		if !r.commit(waited) {
-			return false
-		}
+// call sends requests to the node.
+func (b *batch) call(ctx context.Context, all []*Request) {
+	if b.cluster || len(all) > 1 && b.pipelineOnly.Load() {
+		b.pipeline(ctx, all)
+		return
 	}
-	return true
-}
-
-// call sends requests to the node. again reports that requests were left unsent because some of the
-// batch are no longer wanted.
-func (b *batch) call(ctx context.Context, all []*Request) (again bool) {
-	if len(all) > 1 && (b.master != nil || b.pipelineOnly.Load()) {
-		return b.pipeline(ctx, all)
-	}
-	v, err := run(ctx, b.rdb, b.script, all)
+	v, err := run(ctx, b.via, b.script, all)
 	switch {
-	case errors.Is(err, conns.ErrUnwanted):
-		return true
 	case len(all) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT"):
 		b.pipelineOnly.Store(true)
-		return b.pipeline(ctx, all)
+		b.pipeline(ctx, all)
+		return
 	case len(all) > 1 && rediserr.Denied(err): // for the keys of some; the call has done nothing yet
-		return b.pipeline(ctx, all)
+		b.pipeline(ctx, all)
+		return
 	}
 	for i, r := range all {
 		r.end(Outcome{Answer: protocol.ParseReply(v, err, i, len(all), r.sentArgs)})
 	}
-	return false
 }
 
 // run sends all requests in one call.
-func run(ctx context.Context, c redis.UniversalClient, script protocol.ElectionScript, all []*Request) (any, error) {
+func run(ctx context.Context, c *redis.Client, script protocol.ElectionScript, all []*Request) (any, error) {
 	if len(all) == 1 {
 		return script.Run(ctx, c, all[0].keys, all[0].sentArgs...).Result()
 	}
@@ -108,7 +71,7 @@ var commands = sync.Pool{New: func() any { return new([]any) }}
 
 // together is Script.Run for several elections. Script.Run would allocate an interface for each key;
 // go-redis also takes pointers to strings, which need no allocation.
-func together(ctx context.Context, c redis.UniversalClient, s protocol.ElectionScript, all []*Request) (any, error) {
+func together(ctx context.Context, c *redis.Client, s protocol.ElectionScript, all []*Request) (any, error) {
 	again := commands.Get().(*[]any)
 	command := (*again)[:0]
 	command = append(command, "evalsha", s.Hash(), len(all)*s.Keys)
@@ -135,47 +98,27 @@ func together(ctx context.Context, c redis.UniversalClient, s protocol.ElectionS
 
 // pipeline makes one call per request, all in one round trip. A call that the server could not run
 // is repeated on its own: go-redis then sends the script's source, or follows a moved slot.
-func (b *batch) pipeline(ctx context.Context, all []*Request) (again bool) {
-	var c redis.Cmdable = b.rdb
-	learn := func(error) {}
-	if cluster, ok := b.rdb.(*redis.ClusterClient); ok {
-		c, learn = b.master, func(err error) { slotMap{cluster}.learn(ctx, err) }
-	}
-	p := c.Pipeline()
+func (b *batch) pipeline(ctx context.Context, all []*Request) {
+	p := b.via.Pipeline()
 	calls := make([]*redis.Cmd, len(all))
 	for i, r := range all {
 		calls[i] = b.script.EvalSha(ctx, p, r.keys, r.sentArgs...)
 	}
-	if _, err := p.Exec(ctx); errors.Is(err, conns.ErrUnwanted) {
-		return true
-	}
-	var moved, unknown []*Request // whose slot has moved; whose script the server does not know
+	_, failed := p.Exec(ctx)
 	for i, r := range all {
 		v, err := calls[i].Result()
+		if err == nil && v == nil { // there was no connection
+			err = failed
+		}
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			unknown = append(unknown, r)
-			continue
+			v, err = b.script.Run(ctx, b.via, r.keys, r.sentArgs...).Result()
 		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
-			moved = append(moved, r)
-			continue
+			v, err = b.script.Run(ctx, b.rdb, r.keys, r.sentArgs...).Result()
 		}
-		learn(err)
+		if c, ok := b.rdb.(*redis.ClusterClient); ok {
+			slotMap{c}.learn(ctx, err)
+		}
 		r.end(Outcome{Answer: protocol.ParseReply(v, err, 0, 1, r.sentArgs)})
-	}
-	for _, r := range moved {
-		if b.call(ctx, []*Request{r}) {
-			return true
-		}
-	}
-	switch {
-	case len(unknown) == 0:
-		return false
-	case b.call(ctx, unknown[:1]):
-		return true
-	case len(unknown) == 1:
-		return false
-	default:
-		return b.pipeline(ctx, unknown[1:])
 	}
 }

@@ -25,10 +25,11 @@ type queueID struct {
 type scriptQueue struct {
 	id      queueID
 	script  protocol.ElectionScript
-	waiting []*Request  // in the order of their arrival
-	calls   []*call     // under way, or about to be
-	alarm   *time.Timer // runs onAlarm, for what is late; nil: nothing can be late
-	rings   time.Time   // when alarm goes off
+	via     *redis.Client // with the time-out
+	waiting []*Request    // in the order of their arrival
+	calls   []*call       // under way, or about to be
+	alarm   *time.Timer   // runs onAlarm, for what is late; nil: nothing can be late
+	rings   time.Time     // when alarm goes off
 }
 
 type call struct {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -79,7 +78,7 @@ func (r *Request) args() []any {
 // context returns a context that ends when the caller's time for the request is over.
 func (r *Request) context() (context.Context, context.CancelFunc) {
 	if r.requester != nil {
-		return conns.Until(r.ctx, time.Until(r.until))
+		return context.WithTimeout(r.ctx, time.Until(r.until))
 	}
 	return r.ctx, func() {}
 }
@@ -142,21 +141,9 @@ func (r *Request) uncommit() (wanted bool) {
 	return !r.withdrawn
 }
 
-// wanted reports whether the request is still wanted when there is a connection for it. If it had to
-// wait for the connection, time has passed since its arguments were made.
-func (r *Request) wanted(waited bool) bool {
-	return !waited || r.ctx.Err() == nil && !r.late(time.Now()) && r.args() != nil
-}
-
 // commit is called last before the request is sent, and reports whether it may be. From then on the
 // request can't be withdrawn.
-func (r *Request) commit(waited bool) (ok bool) {
-	if r.ended { // by an earlier call for its batch, such as one before a pipeline's retries
-		return true
-	}
-	if !r.wanted(waited) {
-		return false
-	}
+func (r *Request) commit() (ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed = !r.withdrawn

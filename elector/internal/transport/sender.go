@@ -78,13 +78,12 @@ func (s *Sender) Send(script protocol.ElectionScript, limit time.Duration, r *Re
 	}
 	s.mu.Lock()
 	q := s.queue(id, script)
+	r.done = make(chan struct{})
 	if len(q.waiting) == 0 && q.busy() == 0 && !q.waitsForOthers() {
 		c := q.begin()
 		s.mu.Unlock()
-		defer s.end(q, c)
-		return s.alone(script, limit, r)
+		return s.alone(q, c, r)
 	}
-	r.done = make(chan struct{})
 	q.waiting = append(q.waiting, r)
 	if !s.free(q) {
 		s.watch(q, time.Now(), limit)
@@ -95,11 +94,16 @@ func (s *Sender) Send(script protocol.ElectionScript, limit time.Duration, r *Re
 	s.mu.Unlock()
 	all := s.gather(q, c)
 	if len(all) == 1 && all[0] == r {
-		defer s.end(q, c)
-		return s.alone(script, limit, r)
+		return s.alone(q, c, r)
 	}
 	go s.carry(q, c, all)
 	return s.wait(q, r)
+}
+
+// alone sends a request that has met no other, on the goroutine of its caller.
+func (s *Sender) alone(q *scriptQueue, c *call, r *Request) Outcome {
+	s.carry(q, c, []*Request{r})
+	return r.outcome
 }
 
 // free reports whether a request can be sent before a call under way ends. The caller holds mu.
@@ -138,7 +142,11 @@ func (s *Sender) wait(q *scriptQueue, r *Request) Outcome {
 func (s *Sender) queue(id queueID, script protocol.ElectionScript) *scriptQueue {
 	q := s.queues[id]
 	if q == nil {
-		q = &scriptQueue{id: id, script: script}
+		via, single := s.rdb.(*redis.Client)
+		if !single {
+			via = id.master
+		}
+		q = &scriptQueue{id: id, script: script, via: via.WithTimeout(id.limit)}
 		s.queues[id] = q
 	}
 	return q
@@ -197,7 +205,7 @@ func (s *Sender) carry(q *scriptQueue, c *call, all []*Request) {
 		ctx, cancel = context.WithTimeout(context.Background(), (ConnectLimits+1)*q.id.limit)
 	}
 	defer cancel()
-	b := batch{&s.nodeLink, q.script, q.id.limit, q.id.master, all}
+	b := batch{&s.nodeLink, q.script, q.via, q.id.master != nil, all}
 	b.carry(ctx)
 }
 

@@ -1,4 +1,4 @@
-package conns
+package rediserr
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ type turnedAway struct {
 	why   error
 }
 
-// explained wraps a connection, so that the errors of a server that refuses connections show why.
-func explained(c net.Conn) net.Conn {
+// Explained wraps a connection, so that the errors of a server that refuses connections show why.
+func Explained(c net.Conn) net.Conn {
 	switch c := c.(type) {
 	case *net.TCPConn:
 		return &turnedAway{TCPConn: c}

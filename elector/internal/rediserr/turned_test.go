@@ -1,4 +1,4 @@
-package conns
+package rediserr
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 const denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set. In this mode connections are only accepted from the loopback interface.\r\n"
@@ -40,11 +39,12 @@ func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {
 					}
 				}()
 				defer func() { _ = l.Close(); <-ended }()
-				p := New(redis.NewClient(&redis.Options{Addr: l.Addr().String(), DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}).Options(), false)
-				defer p.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				defer cancel()
-				err = p.do(ctx, func(ctx context.Context, s sender) error { return s.Process(ctx, redis.NewStatusCmd(ctx, "ping")) })
+				c := redis.NewClient(&redis.Options{MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+					return Explained(c), err
+				}})
+				defer c.Close()
+				err = c.Ping(t.Context()).Err()
 				if turned := TurnedAway(""); !errors.As(err, &turned) || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v", err)
 				}

@@ -1,0 +1,143 @@
+package quorum
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// A request whose answer is lost is sent once: sent again, it would meet its own effect.
+func TestNothingIsSentTwice(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		c := p.voter("a").nodes.list[0].rdb
+		var sent atomic.Int32
+		p.redis[0].Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+			if cmd != "INCR" {
+				return false
+			}
+			sent.Add(1)
+			peer.Close()
+			return true
+		})
+		for i := range int32(6) {
+			if err := c.Incr(t.Context(), "k").Err(); err == nil {
+				t.Error("a lost answer is no error")
+			}
+			if n := sent.Load(); n != i+1 {
+				t.Fatalf("sent %d times, want %d", n, i+1)
+			}
+		}
+	})
+}
+
+// When all connections are lost in silence, one request is not answered: the next one makes a new
+// connection, however many there were.
+func TestOneRequestMeetsADeadConnection(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		c := p.voter("a").nodes.list[0].rdb
+		var known sync.Map
+		var lost atomic.Bool
+		p.redis[0].Server().SetPreHook(func(peer *server.Peer, _ string, _ ...string) bool {
+			if _, old := known.Load(peer); old && lost.Load() {
+				time.Sleep(time.Minute)
+			} else if !lost.Load() {
+				known.Store(peer, true)
+				time.Sleep(time.Millisecond)
+			}
+			return false
+		})
+		ping := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return c.Ping(ctx).Err()
+		}
+		var together sync.WaitGroup
+		for range 10 {
+			together.Go(func() { _ = ping() })
+		}
+		together.Wait()
+		lost.Store(true)
+		if ping() == nil {
+			t.Error("a request over a dead connection was answered")
+		}
+		if err := ping(); err != nil {
+			t.Errorf("the second request: %v", err)
+		}
+	})
+}
+
+// to is a connection to an address of its own.
+type to struct {
+	net.Conn
+
+	addr string
+}
+
+func (c to) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.addr} }
+
+// Where the dialer asks the sentinels, nothing is sent to a former master once there is a connection to
+// the new one: neither over a connection from before, nor over one that was begun before and is ready
+// only now.
+func TestFormerMasterIsSentNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former, now := miniredis.NewMiniRedis(), miniredis.NewMiniRedis()
+		type way struct {
+			m    *miniredis.Miniredis
+			addr string
+			wait time.Duration
+		}
+		var at atomic.Pointer[way]
+		lead := func(w way) { at.Store(&w) }
+		l := &leaving{dial: func(context.Context, string, string) (net.Conn, error) {
+			w := at.Load()
+			time.Sleep(w.wait)
+			conn, err := w.m.Dial()
+			return to{conn, w.addr}, err
+		}}
+		c := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Minute, Dialer: l.connect})
+		defer func() { c.Close(); former.Close(); now.Close() }()
+		request := func() error { return c.Incr(t.Context(), "k").Err() }
+		beside := func() (ended chan struct{}) { // makes another connection than the idle ones
+			ended = make(chan struct{})
+			go func() { _ = c.BLPop(t.Context(), time.Second, "none").Err(); close(ended) }()
+			synctest.Wait()
+			return ended
+		}
+		lead(way{former, "former", 0})
+		slow := beside()
+		if err := request(); err != nil {
+			t.Fatal(err)
+		}
+		<-slow // there are two connections to the former one
+		sent, _ := former.Get("k")
+		lead(way{former, "former", 10 * time.Second})
+		one, two := beside(), beside()
+		late := beside() // its connection is begun now, and will be late
+		lead(way{now, "now", 0})
+		next := beside()
+		for range 40 {
+			_ = request()
+		}
+		time.Sleep(time.Minute)
+		<-one
+		<-two
+		<-late
+		<-next
+		for range 20 {
+			if err := request(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if again, _ := former.Get("k"); again != sent {
+			t.Errorf("the former master took %s requests, of them %s before", again, sent)
+		}
+	})
+}
