@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +26,10 @@ election, with its leader's lease, its keys and its Cluster slot, its history
 and pause, and its candidates: whether two lead, whether all vote with the same
 nodes and have the same settings, and whether another one could take over.
 
-The first lines are the worst finding and what to do about it; then it prints
-all that is wrong, and a line for each node. -v prints every check; "-" marks
-what Redis does not reveal (INFO, CONFIG), which is not a failure. It answers
-within 7 s. To test the rights it writes keys of its own and removes them.
+The first lines are the worst problem and what to do about it; then it prints
+all that is wrong, the worst first. -v prints every check; "-" marks what Redis
+does not reveal (INFO, CONFIG), which is not a failure. It answers within 7 s.
+To test the rights it writes keys of its own and removes them.
 
 Exit codes
   0  no warnings and no failures
@@ -73,16 +72,21 @@ Exit codes
 // verdict turns the worst finding into the exit code. An unknown election has the same code as in
 // the other commands.
 func verdict(findings []doctor.Finding) error {
-	switch worst := doctor.Worst(findings); {
-	case worst == doctor.LevelFail:
-		return &exitError{code: exitFailures, err: errors.New("there are failures"), quiet: true}
-	case slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Check == "trace" }):
-		return &exitError{code: exitNoLeader, err: errors.New("no trace of the election"), quiet: true}
-	case worst == doctor.LevelWarn:
-		return &exitError{code: exitWarnings, err: errors.New("there are warnings"), quiet: true}
-	default:
+	code := 0
+	for _, f := range findings {
+		switch {
+		case f.Level == doctor.LevelFail:
+			code = exitFailures
+		case f.Check == "trace" && code != exitFailures:
+			code = exitNoLeader
+		case f.Level == doctor.LevelWarn && code == 0:
+			code = exitWarnings
+		}
+	}
+	if code == 0 {
 		return nil
 	}
+	return &exitError{code: code, err: errors.New("there are problems"), quiet: true}
 }
 
 func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) error {
@@ -91,88 +95,51 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 	}
 	p := output.New(a.stdout)
 	p.Width = cmp.Or(p.Width, helpWidth) // these are sentences, for people also in a file
-	lines := doctorHeadline(p, findings)
-	node := "none yet"
+	fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
+	if problems := doctor.Problems(findings); len(problems) > 0 {
+		fields = []output.Field{{Name: "problem", Text: problems[0].Found, Color: output.Red}, {Name: "next", Text: problems[0].Advice, Color: output.Yellow}}
+	}
+	lines := append(p.Fields(fields), "")
 	count := map[doctor.Level]int{}
-	for _, f := range findings {
+	for _, f := range doctor.Merge(findings) {
 		count[f.Level]++
-		if f.Node != node {
-			node = f.Node
-			title := p.Paint(output.Bold, output.Printable(cmp.Or(node, "all together")))
-			if !verbose {
-				title += p.Paint(output.Dim, summary(findings, node))
-			}
-			lines = append(lines, title)
-		}
-		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" {
+		if verbose || f.Level.Worse(doctor.LevelUnknown) || f.Check == "leader" {
 			lines = append(lines, findingLines(p, f)...)
 		}
 	}
-	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d",
-		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
+	hint := ""
+	if !verbose {
+		hint = " (-v lists all)"
+	}
+	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d%s",
+		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown], hint)))
 }
 
-// doctorHeadline returns the first lines: the most helpful finding, and its advice.
-func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
-	first, found := doctor.First(findings)
-	if !found {
-		return append(p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}), "")
-	}
-	color := output.Yellow
-	if first.Level == doctor.LevelFail {
-		color = output.Red
-	}
-	fields := []output.Field{{Name: "problem", Text: first.Found, Color: color}}
-	if first.Advice != "" {
-		fields = append(fields, output.Field{Name: "next", Text: first.Advice, Color: output.Yellow})
-	}
-	return append(p.Fields(fields), "")
-}
-
-// summary counts the findings that a short list leaves out.
-func summary(findings []doctor.Finding, node string) string {
-	fine, unknown := 0, 0
-	for _, f := range findings {
-		switch {
-		case f.Node != node || f.Check == "leader":
-		case f.Level == doctor.LevelOK:
-			fine++
-		case f.Level == doctor.LevelUnknown:
-			unknown++
-		}
-	}
-	text := ""
-	if fine > 0 {
-		text += fmt.Sprintf("  %d fine (-v lists them)", fine)
-	}
-	if unknown > 0 {
-		text += fmt.Sprintf("  %d not known", unknown)
-	}
-	return text
+// marks are how a level is printed.
+var marks = map[doctor.Level]struct {
+	text  string
+	color output.Color
+}{
+	doctor.LevelOK: {"ok  ", output.Green}, doctor.LevelUnknown: {"-   ", output.Dim}, doctor.LevelWarn: {"warn", output.Yellow}, doctor.LevelFail: {"FAIL", output.Red},
 }
 
 func findingLines(p *output.Printer, f doctor.Finding) []string {
-	const indent = 20
-	mark, found := p.Paint(output.Green, "ok  "), f.Found
-	switch f.Level {
-	case doctor.LevelWarn:
-		mark = p.Paint(output.Yellow, "warn")
-	case doctor.LevelFail:
-		mark = p.Paint(output.Red, "FAIL")
-	case doctor.LevelUnknown:
-		mark, found = p.Paint(output.Dim, "-   "), "not known: "+found
-	case doctor.LevelOK:
+	const indent = 18
+	mark, found := marks[f.Level], f.Found
+	if f.Level == doctor.LevelUnknown {
+		found = "not known: " + found
+	}
+	if f.Node != "" {
+		found = f.Node + ": " + found
 	}
 	lines := p.Wrap(found, indent)
-	if len(lines) == 0 {
+	if len(lines) == 0 { // nothing of it can be printed
 		lines = []string{""}
 	}
-	lines[0] = fmt.Sprintf("  %s  %-12s%s", mark, f.Check, lines[0])
-	for i, advice := range p.Wrap(f.Advice, indent+3) {
-		if i == 0 {
-			advice = strings.Repeat(" ", indent) + "-> " + advice
-		}
-		lines = append(lines, advice)
+	lines[0] = fmt.Sprintf("%s  %-12s%s", p.Paint(mark.color, mark.text), f.Check, lines[0])
+	advice := p.Wrap(f.Advice, indent+3)
+	if len(advice) > 0 {
+		advice[0] = strings.Repeat(" ", indent) + "-> " + advice[0]
 	}
-	return lines
+	return append(lines, advice...)
 }

@@ -119,7 +119,11 @@ func problemsOf(err error) (what string, lines []string) {
 	case errors.As(err, &exit):
 		return "", strings.Split(strings.TrimSpace(err.Error()), "\n")
 	default: // from parsing flags: a newline in such an error was typed by the user
-		return "", []string{err.Error()}
+		text, _, number := strings.Cut(err.Error(), "strconv.")
+		if number {
+			text += "give a whole number"
+		}
+		return "", []string{text}
 	}
 }
 

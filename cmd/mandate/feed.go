@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -185,7 +185,7 @@ func (f *feed) followElection(ctx context.Context, name string) {
 	}
 	for changed := false; ctx.Err() == nil; {
 		var r report
-		f.calls.query(ctx, callTimeout, func(reading context.Context) { r = examine(reading, f.quorum, el, false) })
+		f.calls.query(ctx, callTimeout, func(reading context.Context) { r.Report = doctor.Read(reading, el) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -205,8 +205,8 @@ func (f *feed) await(ctx context.Context, el *elector.Election, r *report, d tim
 		sleep(ctx, min(f.pace(lookEvery, lookShare), time.Until(until)))
 		f.looks.query(ctx, lookTimeout, func(reading context.Context) {
 			st, err := el.Status(reading)
-			if changed = ctx.Err() == nil && (err == nil) != (r.err == nil) || err == nil && different(st, r.Status); changed {
-				r.Status, r.at, r.err, r.unresponsive = st, time.Now(), err, false
+			if changed = ctx.Err() == nil && (err == nil) != (r.StatusErr == nil) || err == nil && different(st, r.Status); changed {
+				r.Status, r.At, r.StatusErr, r.Unresponsive = st, time.Now(), err, false
 				f.show(r)
 			}
 		})
@@ -227,7 +227,7 @@ func different(a, b elector.Status) bool {
 }
 
 func (f *feed) followGroup(ctx context.Context, g listedGroup) {
-	r := report{Status: elector.Status{Election: g.name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}}
+	r := g.row()
 	for ; ctx.Err() == nil; sleep(ctx, f.pace(lookEvery, lookShare)) {
 		f.looks.query(ctx, callTimeout, func(reading context.Context) { r.readGroup(reading, f.quorum) })
 		if ctx.Err() == nil {
@@ -239,7 +239,7 @@ func (f *feed) followGroup(ctx context.Context, g listedGroup) {
 // show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
 // as of when everything on it is.
 func (f *feed) show(r *report) {
-	if errors.Is(r.err, elector.ErrUnreachable) {
+	if errors.Is(r.StatusErr, elector.ErrUnreachable) {
 		if !f.page.Shows(r.Election) {
 			f.page.Show(console.Row{Election: r.Election, Rank: console.RankProblem, State: stateUnknown})
 		}
@@ -260,10 +260,10 @@ func (r *report) row() console.Row {
 	if l := r.Leader; l != nil {
 		row.Leader, row.Address, row.Token, row.SinceMS = l.Candidate, l.Advertise, l.Token, millis(l.Since)
 	}
-	if r.rollErr == nil {
-		row.Able = fmt.Sprintf("%d/%d", r.able(), len(r.roll)-r.observers())
+	if r.CandidatesErr == nil {
+		row.Able = r.ableOf()
 	}
-	for _, c := range r.roll {
+	for _, c := range r.Candidates {
 		color, health := candidateHealth(c)
 		one := console.Candidate{ID: c.ID, Role: c.Role, Health: strings.ToLower(health), OK: color == output.Plain || color == output.Green, Detail: c.Detail, Version: c.Version, Host: c.Host}
 		if c.RestFor > 0 {
@@ -271,7 +271,7 @@ func (r *report) row() console.Row {
 		}
 		row.Candidates = append(row.Candidates, one)
 	}
-	for _, t := range r.terms {
+	for _, t := range r.Terms {
 		row.Terms = append(row.Terms, console.Term{
 			Token: t.Token, ID: t.Candidate, Current: t.Current, FromMS: millis(t.From), UntilMS: millis(t.Until),
 			Reason: string(t.Reason), Wanted: t.Reason.Wanted(), Detail: t.Detail,

@@ -101,8 +101,9 @@ func FuzzTerminal(f *testing.F) {
 		past := history{Terms: records, Pauses: []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}}}
 		var errs []error
 		for _, f := range []format{{}, {wide: true}} {
-			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f),
-				a.printHistory(past, f, true, word, nil))
+			r := reportOf(st, all...)
+			r.Terms = records
+			errs = append(errs, a.printStatus(&r, f), a.printElections([]report{r, reportOf(elector.Status{Election: words})}, f), a.printHistory(past, f, true, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {

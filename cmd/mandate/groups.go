@@ -23,33 +23,30 @@ func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]repor
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { all, err = reports(ctx, q, others) })
-	rows := make([]report, 0, len(groups))
-	for _, g := range groups {
-		rows = append(rows, report{Status: elector.Status{Election: g.name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}})
-	}
-	next := make(chan *report)
-	for range min(parallelReads, len(rows)) {
-		wg.Go(func() {
-			for r := range next {
-				r.readGroup(ctx, q)
-			}
-		})
-	}
-	for i := range rows {
-		next <- &rows[i]
-	}
-	close(next)
+	rows := make([]report, len(groups))
+	concurrently(parallelGroups, len(groups), func(i int) {
+		rows[i] = groups[i].row()
+		rows[i].readGroup(ctx, q)
+	})
 	wg.Wait()
 	for i := range rows {
-		if err == nil {
-			err = rows[i].err
-		}
+		err = cmp.Or(err, rows[i].StatusErr)
 	}
 	if err == nil && left > 0 {
 		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", maxGroups, left)
 	}
 	all = append(all, rows...)
 	return all, err
+}
+
+// parallelGroups is how many groups are read concurrently: each is a read of all shards.
+const parallelGroups = 16
+
+// row returns the row of a group, before it is read.
+func (g listedGroup) row() (r report) {
+	r.Election = g.name + "/*"
+	r.group = &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}
+	return r
 }
 
 func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
@@ -59,7 +56,7 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 		err = nil
 	}
 	st.Group = name
-	r.group.Status, r.err = st, err
+	r.group.Status, r.StatusErr = st, err
 }
 
 // groupCells returns the cells of a group's row, from the name to the condition.
@@ -69,7 +66,7 @@ func (r *report) groupCells() ([]string, output.Color) {
 		color = output.Dim
 	}
 	owned, able := g.owned(), g.able()
-	if r.err != nil {
+	if r.StatusErr != nil {
 		owned, able, color = stateUnknown, "?", output.Red
 	} else if why, next := g.problem(r.flags); why != "" {
 		condition, color = "NO ASSIGNER", output.Yellow

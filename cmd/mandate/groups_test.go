@@ -76,7 +76,9 @@ func TestShardsOfAnElection(t *testing.T) {
 func groupRow(change func(g *groupReport)) report {
 	g := &groupReport{listed: 8, Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
 	change(g)
-	return report{Status: elector.Status{Election: "tenants/*"}, group: g}
+	r := reportOf(elector.Status{Election: "tenants/*"})
+	r.group = g
+	return r
 }
 
 // A group is one row, with what is wrong with it and the command to type next.

@@ -86,14 +86,12 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlag
 	err = cmp.Or(err, pausesErr)
 	known := len(shown.Terms) > 0
 	shown = shown.within(h)
-	nameUnreported(ctx, el, shown.Terms)
+	shown.Terms = withUnreported(ctx, el, shown.Terms)
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
 	switch {
 	case err != nil:
 	case known && !h.since.IsZero():
 		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
-	case namesGroup(ctx, a.quorum, el.Name()):
-		none = aGroup(el.Name(), a.given) + ", " + a.given.command("ls", el.Name()+"/*")
 	case isThere(ctx, el):
 		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more",
 			output.Printable(el.Name()), a.given.command("status", el.Name()))
@@ -131,25 +129,20 @@ func isThere(ctx context.Context, el *elector.Election) bool {
 // rollOfHistory bounds the roll call of a history.
 const rollOfHistory = 1500 * time.Millisecond
 
-// nameUnreported marks vanished terms as unreported if the process of their leader answers and has
-// not reported the end: then its machine is fine. Without a roll no term is marked.
-func nameUnreported(ctx context.Context, el *elector.Election, terms []elector.TermRecord) {
-	vanished := func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }
-	if !slices.ContainsFunc(terms, vanished) {
-		return
+// withUnreported calls the roll if it must be known which leaders that seem to have vanished are alive.
+// Without a roll none is.
+func withUnreported(ctx context.Context, el *elector.Election, terms []elector.TermRecord) []elector.TermRecord {
+	if !slices.ContainsFunc(terms, func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }) {
+		return terms
 	}
 	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
 	defer cancel()
 	roll, _ := el.Candidates(ctx)
-	for i, r := range doctor.Unreported(terms, roll, time.Now()) {
-		if vanished(terms[i]) && !vanished(r) {
-			terms[i].Reason, terms[i].Detail = "", endUnreported
-		}
-	}
+	return doctor.Unreported(terms, roll, time.Now())
 }
 
 // printHistory prints what is known, and returns err, or an error if there is no history: known
-// reports whether there was a term before --since.
+// reports whether there was a term before --since. none says that nothing is shown.
 func (a *app) printHistory(shown history, f format, known bool, none string, err error) error {
 	p := a.printer(f)
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
@@ -159,17 +152,13 @@ func (a *app) printHistory(shown history, f format, known bool, none string, err
 		perr = output.JSON(a.stdout, shown)
 	case !empty:
 		perr = p.Lines(p.Table(historyTable(shown, f.wide)))
-	case err == nil:
+	case err == nil && known:
 		perr = p.Lines(p.Prose(none))
 	}
-	switch {
-	case perr != nil:
-		return perr
-	case err == nil && empty && !known:
-		return &exitError{code: exitNoLeader, quiet: !f.json, err: errors.New("no history")}
-	default:
-		return err
+	if err == nil && empty && !known {
+		err = &exitError{code: exitNoLeader, err: errors.New(none)}
 	}
+	return cmp.Or(perr, err)
 }
 
 // historyRow is one row of the table, with the note below it.
@@ -222,11 +211,11 @@ func historyTable(shown history, wide bool) *output.Table {
 func termEntry(term elector.TermRecord) historyRow {
 	e := historyRow{
 		at: begin(term), token: fmt.Sprint(term.Token), leader: term.Candidate, from: term.From, until: term.Until,
-		address: term.Advertise, lasted: "-", end: termEnd(term),
+		address: term.Advertise, lasted: "-", end: output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20),
 	}
 	switch {
 	case term.Current:
-		e.color = output.Green
+		e.color, e.end = output.Green, "leads"
 	case !term.Reason.Wanted():
 		e.color = output.Yellow
 	}
@@ -256,7 +245,7 @@ func pauseEntry(p elector.PauseRecord) historyRow {
 	}
 	text := []string{"paused"}
 	if p.For > 0 {
-		text[0] += " for " + output.Age(p.For)
+		text[0] += " for " + output.Brief(p.For)
 	}
 	if p.By != "" {
 		text[0] += " by " + p.By
@@ -288,20 +277,6 @@ func zoneOf(entries []historyRow) (zone, layout string) {
 		zone = name
 	}
 	return zone, time.DateTime
-}
-
-// endUnreported is the detail of a term without a reason: its process answers, and has not reported
-// the end.
-const endUnreported = "its process answers, and has not reported how this term ended"
-
-func termEnd(term elector.TermRecord) string {
-	switch {
-	case term.Current:
-		return "leads"
-	case term.Reason == "" && term.Detail == endUnreported:
-		return "unreported"
-	}
-	return output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20)
 }
 
 // checkSince returns the time of --since.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,14 +55,14 @@ func fill(v reflect.Value) {
 				fill(v.Field(i))
 			}
 		}
+	case reflect.Interface: // an error
+		v.Set(reflect.ValueOf(io.EOF))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0))
-	case reflect.Interface:
-		v.Set(reflect.ValueOf(errors.New("text"))) // of a slice of errors
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:

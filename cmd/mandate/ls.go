@@ -39,8 +39,8 @@ whichever program made them.
 
 CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
-It looks at all keys (SCAN) and channels for at most 1.5 s, calls the roll of
-all elections for at most 5 s, and writes nothing. A question mark is what could
+It looks at all keys (SCAN) and channels for at most 1.5 s, reads all elections
+and calls their rolls for at most 10 s, and writes nothing. A question mark is what could
 not be read. Elections that are led, paused or have candidates are read first;
 of more than 10,000 the others are left out, and of groups all but 500.
 
@@ -111,16 +111,13 @@ func electionTable(all []report, wide bool) *output.Table {
 			t.Row(color, cells...)
 			continue
 		}
-		able, last := "?", "-"
 		condition, _ := r.problem()
-		if r.rollErr == nil {
-			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll)-r.observers())
-		}
-		if r.unread {
+		able, last := r.ableOf(), "-"
+		if r.TermsErr != nil {
 			last = "?"
 		}
-		if r.last != nil {
-			last = strings.TrimSpace(cmp.Or(string(r.last.Reason), unreported) + " " + ago(r.last.Until))
+		if t := r.lastEnd(); t != nil {
+			last = strings.TrimSpace(string(t.Reason) + " " + output.Ago(t.Until))
 		}
 		l := r.Leader
 		if l == nil {
@@ -133,27 +130,15 @@ func electionTable(all []report, wide bool) *output.Table {
 		}
 		since := "?"
 		if !l.Since.IsZero() {
-			since = output.Age(time.Since(l.Since))
+			since = output.Brief(time.Since(l.Since))
 		}
-		cells := []string{r.Election, l.Candidate, since, output.Brief(r.leaseLeft(time.Now())), able, last, condition}
+		cells := []string{r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last, condition}
 		if wide {
 			cells = append(cells, fmt.Sprint(l.Token), exact(l.Since), l.Advertise)
 		}
 		t.Row(output.Plain, cells...)
 	}
 	return t
-}
-
-// ago formats briefly how long ago a term ended.
-func ago(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	d := max(time.Second, time.Since(t).Truncate(time.Second))
-	if d < time.Minute {
-		return d.String() + " ago"
-	}
-	return output.Brief(d) + " ago"
 }
 
 // checkPatterns records invalid patterns.

@@ -20,12 +20,13 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
 		"status": func(a *app) error {
-			return a.printStatus(&report{Status: st, roll: []elector.CandidateStatus{{ID: hostile}}}, format{json: true})
+			r := reportOf(st, elector.CandidateStatus{ID: hostile})
+			return a.printStatus(&r, format{json: true})
 		},
 		"history": func(a *app) error {
 			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, true, "", nil)
 		},
-		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, format{json: true}) },
+		"ls":     func(a *app) error { return a.printElections([]report{reportOf(st)}, format{json: true}) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)

@@ -10,68 +10,48 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// report describes an election for an operator: what its nodes, its candidates and its history
-// show, and what is wrong.
+// report is what status, ls and the console show of an election, or of a group of shards.
 type report struct {
-	elector.Status
+	doctor.Report
 
-	flags        nextFlags
-	group        *groupReport              // not nil: this report is one row for all shards of a group
-	at           time.Time                 // when the status was read
-	err          error                     // of reading the status
-	roll         []elector.CandidateStatus // the candidates that answered
-	rollErr      error                     // why the roll is unknown
-	ofGroup      bool                      // the name is that of a group of shards, and not of an election
-	unresponsive bool                      // the leader does not answer, see doctor.Unresponsive
-	writes       []doctor.Finding          // one for each node; empty: not tried
-	terms        []elector.TermRecord      // the newest ones, newest first
-	last         *elector.TermRecord       // the newest term that has ended
-	unread       bool                      // the terms could not be read
-	unused       bool                      // without candidates the election counts as abandoned, see longGone
+	flags   nextFlags
+	group   *groupReport // not nil: this report is one row for all shards of a group
+	ofGroup bool         // the name is that of a group of shards, and not of an election
 }
 
-// examine makes a report. It reads its sources concurrently, until ctx ends.
-func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWrites bool) report {
-	var r report
-	var wg sync.WaitGroup
-	var terms []elector.TermRecord
-	var unread error
-	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
-	wg.Go(func() { terms, unread = el.History(ctx, doctor.RecentTerms) })
-	if tryWrites {
-		wg.Go(func() { r.writes, _ = doctor.Writable(ctx, q, el.Name()) }) // the only error is an invalid name, which was checked before
-	}
-	r.readStatus(ctx, el)
-	wg.Wait()
-	if unread != nil {
-		terms = nil
-	}
-	r.evaluateTerms(terms, time.Now())
-	r.unread, r.unused = unread != nil, unread == nil && longGone(terms, time.Now())
-	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
-		r.rollErr = errors.New("no answer in time")
-	}
-	r.checkLeader(ctx, el)
-	r.ofGroup = r.err == nil && r.unknownElection() && namesGroup(ctx, q, el.Name())
-	return r
-}
+// These are the states of an election in ls and status.
+const (
+	stateLed       = "led"
+	statePaused    = "paused"    // no leader, and none will be elected
+	stateVacant    = "vacant"    // no leader, although one is expected
+	stateAbandoned = "abandoned" // no candidate, and no leader for a day, or never
+	stateNone      = "none"      // no leader; whether there are candidates is not known
+	stateUnknown   = "unknown"   // no majority of the nodes answered
+)
 
-func (r *report) readStatus(ctx context.Context, el *elector.Election) {
-	r.Status, r.err = el.Status(ctx)
-	r.at = time.Now()
-}
-
-// evaluateTerms finds the newest term that has ended. The roll must have been read before.
-func (r *report) evaluateTerms(terms []elector.TermRecord, now time.Time) {
-	ended := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
-	r.terms = doctor.Unreported(terms, r.roll, now)
-	if ended >= 0 {
-		r.last = &r.terms[ended]
+func (r *report) state() string {
+	switch {
+	case r.StatusErr == nil && r.group != nil:
+		return r.group.state()
+	case r.StatusErr != nil || !majorityAnswered(r.Status):
+		return stateUnknown
+	case r.Leader != nil:
+		return stateLed
+	case r.Paused:
+		return statePaused
+	case r.CandidatesErr != nil:
+		return stateNone
+	case len(r.Candidates) == 0 && r.longGone():
+		return stateAbandoned
+	default:
+		return stateVacant
 	}
 }
 
@@ -79,179 +59,72 @@ func (r *report) evaluateTerms(terms []elector.TermRecord, now time.Time) {
 // that it seems to be unused.
 const missed = 24 * time.Hour
 
-// longGone reports whether an election that has no leader counts as abandoned, judging by its
-// terms. One whose end was never reported may have lasted until a moment ago.
-func longGone(terms []elector.TermRecord, now time.Time) bool {
-	if len(terms) == 0 {
-		return true
+// longGone reports whether the last term ended so long ago that an election without candidates counts
+// as abandoned. A term whose end was never reported may have lasted until a moment ago.
+func (r *report) longGone() bool {
+	if r.TermsErr != nil || len(r.Terms) == 0 {
+		return r.TermsErr == nil
 	}
-	return !terms[0].Until.IsZero() && now.Sub(terms[0].Until) > missed
+	return !r.Terms[0].Until.IsZero() && time.Since(r.Terms[0].Until) > missed
 }
 
-// leaseLeft returns what is left of the leader's lease at now: the other sources of a report take
-// longer to read than the status, in which it was counted.
-func (r *report) leaseLeft(now time.Time) time.Duration {
-	if r.at.IsZero() {
-		return r.Leader.LeaseLeft
-	}
-	return max(0, r.Leader.LeaseLeft-now.Sub(r.at))
-}
-
-// checkLeader checks whether the leader is among the candidates that answered. If the roll is
-// unknown, the leader does not count as unresponsive.
-func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
-	if r.err != nil || r.rollErr != nil || r.Leader == nil {
-		return
-	}
-	leader := *r.Leader
-	leader.LeaseLeft = r.leaseLeft(time.Now())
-	r.unresponsive = doctor.Unresponsive(ctx, el, leader, r.roll)
-	if !r.unresponsive && r.leaseLeft(time.Now()) == 0 { // it renewed, released or was replaced meanwhile
-		r.readStatus(ctx, el)
-	}
-}
-
-func (r *report) state() string {
-	switch {
-	case r.err == nil && r.group != nil:
-		return r.group.state()
-	case r.err != nil || !majorityAnswered(r.Status):
-		return stateUnknown
-	case r.Leader != nil:
-		return stateLed
-	case r.Paused:
-		return statePaused
-	case r.rollErr != nil:
-		return stateNone
-	case len(r.roll) == 0 && r.unused:
-		return stateAbandoned
-	default:
-		return stateVacant
-	}
-}
-
-// able returns how many candidates lead or could be elected now.
-func (r *report) able() int {
-	n := 0
-	for _, c := range r.roll {
-		if c.Able() {
-			n++
+// count returns how many candidates lead or could be elected now, how many there are, and how many
+// others only observe.
+func (r *report) count() (able, all, observers int) {
+	for _, c := range r.Candidates {
+		switch {
+		case c.Observes():
+			observers++
+		case c.Able():
+			able++
 		}
 	}
-	return n
+	return able, len(r.Candidates) - observers, observers
 }
 
-func (r *report) candidates() string {
-	switch {
-	case errors.Is(r.rollErr, elector.ErrDenied):
-		return "not known: this Redis user may not call the roll"
-	case r.rollErr != nil:
-		return "not known"
-	case len(r.roll) == 0:
-		return "none"
+// ableOf returns how many of the candidates lead or could be elected, for a table.
+func (r *report) ableOf() string {
+	if r.CandidatesErr != nil {
+		return "?"
 	}
-	text, watching := "", r.observers()
-	if watching < len(r.roll) {
-		text = fmt.Sprintf("%d/%d able to lead", r.able(), len(r.roll)-watching)
-	}
-	switch {
-	case watching == 0:
-		return text
-	case text == "":
-		return fmt.Sprintf("only observers (%d)", watching)
-	default:
-		return fmt.Sprintf("%s; observers: %d", text, watching)
-	}
+	able, all, _ := r.count()
+	return fmt.Sprintf("%d/%d", able, all)
 }
 
-// observers returns how many of the candidates that answered never campaign.
-func (r *report) observers() int {
-	n := 0
-	for _, c := range r.roll {
-		if c.Observes() {
-			n++
-		}
-	}
-	return n
-}
-
-// findings are what is worth knowing of the election, from all sources of the report.
-func (r *report) findings() []doctor.Finding {
-	now := doctor.Report{
-		Status: r.Status, StatusErr: r.err, Candidates: r.roll, CandidatesErr: r.rollErr, Terms: r.terms,
-		Unresponsive: r.unresponsive, Writes: r.writes,
-	}
-	if r.Leader != nil {
-		now.LeaseLeft = r.leaseLeft(time.Now())
-	}
-	return now.Findings(r.flags.command)
-}
-
-// problem returns the most serious problem, and the command to type next. Both are empty if there
-// is no problem.
-func (r *report) problem() (why, next string) {
-	switch {
-	case r.group != nil && r.err == nil:
-		return r.group.problem(r.flags)
-	case r.group != nil:
-		return elector.Problem(r.err), r.flags.command("doctor")
-	case r.ofGroup:
-		return "this is a group of shards, not an election", r.flags.command("shards", r.Election)
-	}
-	first, _ := doctor.First(r.findings())
-	return first.Found, first.Advice
-}
-
-// recently is how long the last end is shown in the first line.
-const recently = time.Hour
-
-// justEnded reports whether the last end is recent enough for the first line.
-func (r *report) justEnded(now time.Time) bool {
-	return r.last != nil && r.Leader != nil && (r.last.Until.IsZero() || now.Sub(r.last.Until) < recently) &&
-		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
-}
-
-// headline returns the first lines of a report: what happened, and what to type next.
-func (r *report) headline(now time.Time) []output.Field {
-	why, next := r.problem()
-	if why != "" {
-		return []output.Field{{Name: "problem", Text: why, Color: output.Red}, {Name: "next", Text: next, Color: output.Yellow}}
-	}
-	if r.Leader == nil {
+// lastEnd returns the newest term that has ended, or nil.
+func (r *report) lastEnd() *elector.TermRecord {
+	i := slices.IndexFunc(r.Terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
+	if i < 0 {
 		return nil
 	}
-	fields := []output.Field{{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}}
-	if r.justEnded(now) {
-		fields[0].Text += "; before it " + r.lastEnd()
-		if !r.last.Reason.Wanted() {
-			fields = append(fields, output.Field{Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow})
-		}
-	}
-	return fields
+	return &r.Terms[i]
 }
 
-// unreported is shown instead of the reason of a term whose leader is alive and has not reported
-// the end of the term.
-const unreported = "end not reported"
-
-func (r *report) lastEnd() string {
-	t := r.last
-	text := t.Candidate + ": " + cmp.Or(string(t.Reason), unreported)
+// problems returns what is wrong, with the command to type next, the most serious first.
+func (r *report) problems() []doctor.Finding {
+	one := func(why, next string) []doctor.Finding {
+		return []doctor.Finding{{Level: doctor.LevelFail, Found: why, Advice: next}}
+	}
 	switch {
-	case t.Until.IsZero():
-	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // the leader was suspended, or cut off
-		text += ", reported " + output.Ago(t.Until)
-	default:
-		text += ", " + output.Ago(t.Until)
+	case r.group != nil && r.StatusErr != nil:
+		return one(elector.Problem(r.StatusErr), r.flags.command("doctor"))
+	case r.group != nil:
+		if why, next := r.group.problem(r.flags); why != "" {
+			return one(why, next)
+		}
+		return nil
+	case r.ofGroup:
+		return one("this is a group of shards, not an election", r.flags.command("shards", r.Election))
 	}
-	if t.Detail != "" {
-		text += " (" + t.Detail + ")"
-	}
-	return text
+	return doctor.Problems(r.Findings(r.flags.command))
 }
 
-// unknownElection reports whether neither the nodes nor a candidate knows the election.
-func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }
+// problem returns the most serious problem, and the command to type next; both are empty if nothing
+// is wrong.
+func (r *report) problem() (why, next string) {
+	first := append(r.problems(), doctor.Finding{})[0]
+	return first.Found, first.Advice
+}
 
 // reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
@@ -268,9 +141,10 @@ type reportMore struct {
 
 // MarshalJSON returns the JSON object of the status with the keys of reportMore added.
 func (r report) MarshalJSON() ([]byte, error) {
-	more := reportMore{State: r.state(), LastEnd: r.last, Roll: r.roll}
-	if r.rollErr == nil {
-		all, able := len(r.roll), r.able()
+	more := reportMore{State: r.state(), LastEnd: r.lastEnd(), Roll: r.Candidates}
+	if r.CandidatesErr == nil {
+		able, _, _ := r.count()
+		all := len(r.Candidates)
 		more.Candidates, more.Able = &all, &able
 	}
 	more.NodesWritable = r.writable()
@@ -289,7 +163,7 @@ func (r report) MarshalJSON() ([]byte, error) {
 // writable returns how many nodes accept writes; nil: that is not known.
 func (r *report) writable() *int {
 	n := 0
-	for _, f := range r.writes {
+	for _, f := range r.Writes {
 		if f.Level == doctor.LevelUnknown {
 			return nil
 		}
@@ -297,18 +171,113 @@ func (r *report) writable() *int {
 			n++
 		}
 	}
-	if len(r.writes) == 0 {
+	if len(r.Writes) == 0 {
 		return nil
 	}
 	return &n
 }
 
-// These are the states of an election in ls and status.
-const (
-	stateLed       = "led"
-	statePaused    = "paused"    // no leader, and none will be elected
-	stateVacant    = "vacant"    // no leader, although one is expected
-	stateAbandoned = "abandoned" // no candidate, and no leader for a day, or never
-	stateNone      = "none"      // no leader; whether there are candidates is not known
-	stateUnknown   = "unknown"   // no majority of the nodes answered
-)
+// parallelReads is how many elections are read concurrently: enough that candidates that do not answer
+// delay few others, and few enough not to disturb other users of the Redis nodes.
+const parallelReads = 128
+
+// readWithin bounds the time for reading all elections.
+const readWithin = 10 * time.Second
+
+// concurrently calls do for each of n, for at most limit of them at the same time.
+func concurrently(limit, n int, do func(i int)) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, limit)
+	for i := range n {
+		turns <- struct{}{}
+		wg.Go(func() {
+			do(i)
+			<-turns
+		})
+	}
+	wg.Wait()
+}
+
+// reports reads all elections. The error is that of the first election for which no majority
+// answered, or else another one about what could not be read.
+func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
+	ctx, done := context.WithTimeout(ctx, readWithin)
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([]report, len(names))
+	concurrently(parallelReads, len(names), func(i int) {
+		r := &all[i]
+		el, err := q.Election(names[i])
+		if err == nil {
+			r.Report = doctor.Read(ctx, el)
+			r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
+			err = r.StatusErr
+		}
+		r.Election, r.StatusErr = names[i], err
+		if answer := redis.Error(nil); errors.Is(err, elector.ErrUnreachable) && !errors.As(err, &answer) {
+			cancel(err) // reading the other elections would fail in the same way
+		}
+	})
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // see missingRolls
+	}
+	for i := range all { // errors of single elections: an invalid name, or keys that another program wrote
+		err = cmp.Or(err, all[i].StatusErr)
+	}
+	return all, cmp.Or(err, missingRolls(all))
+}
+
+// missingRolls returns an error if the candidates of some elections are unknown, usually because
+// time was up. It returns nil if all are known, or if this Redis user may not call the roll.
+func missingRolls(all []report) error {
+	missing := slices.DeleteFunc(slices.Clone(all), func(r report) bool {
+		return r.StatusErr != nil || r.CandidatesErr == nil || errors.Is(r.CandidatesErr, elector.ErrDenied)
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	why := elector.Problem(missing[0].CandidatesErr)
+	if errors.Is(missing[0].CandidatesErr, context.DeadlineExceeded) {
+		why = "they did not all answer within " + readWithin.String()
+	}
+	return fmt.Errorf("the candidates of %d of %d elections are not known, such as %s: %s", len(missing), len(all), missing[0].Election, why)
+}
+
+// noTrace is the error for an election that neither the nodes nor a candidate know.
+const noTrace = "no trace of it on these nodes: is the name right?"
+
+// majorityAnswered reports whether a majority of the nodes was read, so that the leader is known.
+func majorityAnswered(st elector.Status) bool {
+	reachable := 0
+	for _, n := range st.Nodes {
+		if n.Reachable {
+			reachable++
+		}
+	}
+	return 2*reachable > len(st.Nodes)
+}
+
+// traceless reports whether a majority answered and no node knows of a leader, now or before, or of
+// a candidate that has just started. If no candidate answers either, the name is probably wrong.
+func traceless(st elector.Status) bool {
+	return majorityAnswered(st) && !st.Traced()
+}
+
+// unknownElection reports whether an election is traceless and no candidate answers. Candidates
+// that have never been able to lead leave no trace on the nodes, but do answer.
+func unknownElection(ctx context.Context, el *elector.Election, st elector.Status) bool {
+	if !traceless(st) {
+		return false
+	}
+	roll, _ := el.Candidates(ctx) // without a roll the nodes alone decide
+	return len(roll) == 0
+}
+
+// namesGroup reports whether there are shards of a group of this name.
+func namesGroup(ctx context.Context, q *elector.Quorum, name string) bool {
+	names, _ := q.Elections(ctx) // without the names the group is unknown
+	_, groups := shard.Split(names)
+	return groups[name] != nil
+}

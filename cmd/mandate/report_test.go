@@ -34,7 +34,8 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
-	r := report{flags: " --prefix p", Status: elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}}}
+	r := reportOf(elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}})
+	r.flags = " --prefix p"
 	if _, next := r.problem(); !strings.Contains(next, "mandate ls --prefix p") {
 		t.Errorf("next is %q", next)
 	}
@@ -43,13 +44,14 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 // The first line shows what happened, also when nothing is wrong any more.
 func TestHeadline(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	r := report{Status: elector.Status{
+	r := reportOf(elector.Status{
 		Election: "e", Leader: &elector.Leader{Candidate: "b", Since: now.Add(-time.Minute)},
 		Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}},
-	}, rollErr: elector.ErrDenied, flags: " --prefix p"}
+	})
+	r.CandidatesErr, r.flags = elector.ErrDenied, " --prefix p"
 	line := func() string {
 		text := ""
-		for _, f := range r.headline(now) {
+		for _, f := range r.headline(r.problems(), now) {
 			text += f.Name + " " + f.Text + "; "
 		}
 		return text
@@ -57,47 +59,34 @@ func TestHeadline(t *testing.T) {
 	if got := line(); got != "ok b leads; " {
 		t.Errorf("a first leader: %q", got)
 	}
-	r.last = &elector.TermRecord{Candidate: "a", Reason: elector.ReasonVanished}
+	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonVanished}}
 	if got := line(); got != "ok b leads; before it a: vanished; next mandate history e --prefix p; " {
 		t.Errorf("after a crash: %q", got)
 	}
-	r.last = &elector.TermRecord{Candidate: "a", Reason: elector.ReasonExpired, Until: now, Detail: "suspended"}
+	r.Terms[0] = elector.TermRecord{Candidate: "a", Reason: elector.ReasonExpired, Until: now, Detail: "suspended"}
 	if got := line(); !strings.HasPrefix(got, "ok b leads; before it a: expired, reported ") {
 		t.Errorf("its end was reported after the next one had begun: %q", got)
 	}
-	r.last = &elector.TermRecord{Candidate: "a"}
-	if r.last.Reason = elector.ReasonShutdown; line() != "ok b leads; before it a: shutdown; " {
+	r.Terms[0] = elector.TermRecord{Candidate: "a"}
+	if r.Terms[0].Reason = elector.ReasonShutdown; line() != "ok b leads; before it a: shutdown; " {
 		t.Errorf("after a deploy: %q", line())
 	}
-	r.last.Reason, r.Leader.Since = elector.ReasonUnhealthy, now.Add(-2*time.Hour)
+	r.Terms[0].Reason, r.Leader.Since = elector.ReasonUnhealthy, now.Add(-2*time.Hour)
 	if got := line(); got != "ok b leads; " {
 		t.Errorf("a long time ago: %q", got)
 	}
 }
 
-// A candidate that has not met an emptied node again does not vote with another one.
-func TestCandidatesWhileANodeAbstains(t *testing.T) {
-	voter := func(id, identity string) elector.CandidateStatus {
-		return elector.CandidateStatus{ID: id, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
-	}
-	roll := []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}
-	for left, want := range map[time.Duration]bool{0: true, time.Second: false} {
-		lines := (&output.Printer{}).Table(candidateTable(roll, []elector.NodeStatus{{Reachable: true}, {Reachable: true, Abstains: left}}))
-		if got := strings.Contains(strings.Join(lines, "\n"), "votes with: n"); got != want {
-			t.Errorf("abstains for %v: %v", left, got)
-		}
-	}
-}
-
 func TestLsCountsNoObservers(t *testing.T) {
-	r := report{
-		Status: elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
-		roll: []elector.CandidateStatus{
-			{ID: "a", Healthy: true, Role: "leading"}, {ID: "watcher", Healthy: true, Role: "observing"},
-		},
-	}
+	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
+		elector.CandidateStatus{ID: "a", Healthy: true, Role: "leading"}, elector.CandidateStatus{ID: "watcher", Healthy: true, Role: "observing"})
 	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}, false))
 	if !strings.Contains(lines[1], " 1/1 ") {
 		t.Errorf("%q", lines)
 	}
+}
+
+func reportOf(st elector.Status, roll ...elector.CandidateStatus) (r report) {
+	r.Status, r.Candidates, r.At = st, roll, time.Now()
+	return r
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,16 +16,19 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
+// statusTimeout keeps status below two seconds, however Redis behaves.
+const statusTimeout = 1700 * time.Millisecond
+
 func (a *app) statusCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show the leader of an election, and what is wrong with it",
 		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
-Redis nodes, how the last term ended; and, if something is wrong, what it is and
-which command to type next. The first line shows what happened: "problem", or
-"ok", with the last end if it is less than an hour ago. It answers within 2 s
-whatever Redis does.
+Redis nodes, how the last term ended. The first line is "problem", with what is
+wrong now and the command to type next, or "ok", with the last end if it is less
+than an hour ago; "also" is what else is wrong. It answers within 2 s whatever
+Redis does.
 
 -o wide lists the candidates that answer, the leader first. One that hangs or is
 cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: Redis or its
@@ -47,98 +50,171 @@ Exit codes
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
-		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
-			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-			defer cancel()
-			r := examine(ctx, a.quorum, el, true)
-			st, err := r.Status, r.err
-			if perr := a.printStatus(&r, f); perr != nil {
-				return perr
-			}
-			switch {
-			case errors.Is(err, elector.ErrDenied):
-				return &exitError{code: exitUnreachable, err: errors.New(
-					"the Redis user lacks the right to read, so the leader is unknown (docs/redis.md: mandate-reader)")}
-			case errors.Is(err, elector.ErrUnreachable): // the table has what each node answered
-				return &exitError{code: exitUnreachable, err: fmt.Errorf(
-					"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(st.Nodes)/2+1)}
-			case err != nil:
-				return err
-			case st.Leader == nil:
-				return &exitError{code: exitNoLeader, err: errors.New("no leader"), quiet: true}
-			}
-			return nil
-		}),
+		RunE:    a.onElection(func(ctx context.Context, el *elector.Election) error { return a.status(ctx, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
+func (a *app) status(ctx context.Context, el *elector.Election, f format) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	r := report{flags: a.given}
+	var writes []doctor.Finding
+	var trying sync.WaitGroup
+	trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
+	r.Report = doctor.Read(ctx, el)
+	trying.Wait()
+	r.Writes = writes
+	r.ofGroup = r.StatusErr == nil && r.unknown() && namesGroup(ctx, a.quorum, el.Name())
+	if err := a.printStatus(&r, f); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(r.StatusErr, elector.ErrDenied):
+		return &exitError{code: exitUnreachable, err: errors.New(
+			"the Redis user lacks the right to read, so the leader is unknown (docs/redis.md: mandate-reader)")}
+	case errors.Is(r.StatusErr, elector.ErrUnreachable): // the table has what each node answered
+		return &exitError{code: exitUnreachable, err: fmt.Errorf(
+			"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(r.Nodes)/2+1)}
+	case r.StatusErr != nil:
+		return r.StatusErr
+	case r.Leader == nil:
+		return &exitError{code: exitNoLeader, err: errors.New("no leader"), quiet: true}
+	}
+	return nil
+}
+
 func (a *app) printStatus(r *report, f format) error {
-	p, st, now := a.printer(f), r.Status, time.Now()
-	r.flags = a.given
 	if f.json {
 		return output.JSON(a.stdout, r)
 	}
-	findings := r.findings()
-	fields := append(r.headline(now), output.Field{Name: "election", Text: st.Election})
-	fields = append(fields, statusFields(st, f.wide, r.unknownElection() && !r.ofGroup)...)
-	if l := st.Leader; l != nil {
-		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
+	p, problems := a.printer(f), r.problems()
+	lines := p.Fields(append(r.headline(problems, time.Now()), r.fields(problems, f.wide)...))
+	if f.wide && len(r.Candidates) > 0 {
+		lines = append(append(lines, ""), p.Table(candidateTable(r.Candidates))...)
 	}
-	fields = append(fields, output.Field{Name: "candidates", Text: r.candidates()})
-	if r.last != nil && (fields[0].Name == "problem" || !r.justEnded(now)) { // else it is in the first line
-		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
-	}
-	if st.Paused {
-		fields = append(fields, output.Field{Name: "paused", Text: pauseField(st), Color: output.Red})
-	}
-	for _, also := range findings {
-		if serious(also) && also.Check != "leader" && !strings.HasSuffix(fields[0].Text, also.Found) {
-			fields = append(fields, output.Field{Name: "also", Text: strings.TrimPrefix(also.Node+": "+also.Found, ": "), Color: output.Yellow})
+	return p.Lines(append(append(lines, ""), p.Table(nodeTable(r, f.wide))...))
+}
+
+// recently is how long the last end is shown in the first line.
+const recently = time.Hour
+
+// headline returns the first lines: what is wrong and what to do about it, or else who leads, with
+// the last end if that was a short time ago.
+func (r *report) headline(problems []doctor.Finding, now time.Time) (fields []output.Field) {
+	for i, f := range problems {
+		switch {
+		case i == 0:
+			fields = append(fields, output.Field{Name: "problem", Text: f.Found, Color: output.Red}, output.Field{Name: "next", Text: f.Advice, Color: output.Yellow})
+		case f.Check != "leader": // which has a field of its own
+			fields = append(fields, output.Field{Name: "also", Text: f.Found + " -> " + f.Advice, Color: output.Yellow})
 		}
 	}
-	lines := append(p.Fields(fields), "")
-	if f.wide && len(r.roll) > 0 {
-		lines = append(append(lines, p.Table(candidateTable(r.roll, st.Nodes))...), "")
+	if len(problems) > 0 || r.Leader == nil {
+		return fields
 	}
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, append(r.writes, findings...), f.wide))...))
+	ok := output.Field{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}
+	if !r.justEnded(now) {
+		return []output.Field{ok}
+	}
+	ok.Text += "; before it " + r.lastEndText()
+	if r.lastEnd().Reason.Wanted() {
+		return []output.Field{ok}
+	}
+	return []output.Field{ok, {Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow}}
 }
 
-func serious(f doctor.Finding) bool {
-	return f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail
+// justEnded reports whether the last end is recent enough for the first line.
+func (r *report) justEnded(now time.Time) bool {
+	last := r.lastEnd()
+	return last != nil && r.Leader != nil && (last.Until.IsZero() || now.Sub(last.Until) < recently) &&
+		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
 }
 
-// statusFields are the fields of the leader and its term. unknown: neither a node nor a candidate
-// knows the election.
-func statusFields(st elector.Status, wide, unknown bool) []output.Field {
-	l := st.Leader
-	if l == nil {
-		return []output.Field{{Name: "leader", Text: noLeader(st, unknown), Color: output.Red}}
+// fields are what is known of the election.
+func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
+	fields := []output.Field{{Name: "election", Text: r.Election}}
+	add := func(name, text string, color output.Color) {
+		if text != "" {
+			fields = append(fields, output.Field{Name: name, Text: text, Color: color})
+		}
 	}
-	fields := []output.Field{{Name: "leader", Text: l.Candidate, Color: output.Green}}
-	if l.Advertise != "" {
-		fields = append(fields, output.Field{Name: "address", Text: l.Advertise})
-	}
-	fields = append(fields, output.Field{Name: "token", Text: fmt.Sprint(l.Token)})
-	if !l.Since.IsZero() {
-		layout := dateTimeZone
+	switch l := r.Leader; {
+	case l != nil:
+		add("leader", l.Candidate, output.Green)
+		add("address", l.Advertise, output.Plain)
+		add("token", fmt.Sprint(l.Token), output.Plain)
+		if !l.Since.IsZero() {
+			layout := dateTimeZone
+			if wide {
+				layout = time.RFC3339Nano
+			}
+			add("since", fmt.Sprintf("%s (%s)", l.Since.Local().Format(layout), output.Ago(l.Since)), output.Plain)
+		}
 		if wide {
-			layout = time.RFC3339Nano
+			add("incarnation", l.Incarnation, output.Plain)
 		}
-		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(layout), output.Ago(l.Since))})
+		add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
+	case !majorityAnswered(r.Status):
+		add("leader", "unknown", output.Red)
+	case r.unknown() && !r.ofGroup:
+		add("leader", "none; "+noTrace, output.Red)
+	default:
+		add("leader", "none", output.Red)
 	}
-	if wide {
-		fields = append(fields, output.Field{Name: "incarnation", Text: l.Incarnation})
+	add("candidates", r.candidatesText(), output.Plain)
+	if r.lastEnd() != nil && (len(problems) > 0 || !r.justEnded(time.Now())) { // else it is in the first line
+		add("last end", r.lastEndText(), output.Plain)
+	}
+	if r.Paused {
+		add("paused", pauseText(r.Status), output.Red)
 	}
 	return fields
 }
 
-// pauseField returns since when an election is paused, for how long, and why.
-func pauseField(st elector.Status) string {
+// unknown reports whether neither the nodes nor a candidate knows the election.
+func (r *report) unknown() bool { return traceless(r.Status) && len(r.Candidates) == 0 }
+
+func (r *report) candidatesText() string {
+	able, all, observers := r.count()
+	text := fmt.Sprintf("%d/%d able to lead", able, all)
+	switch {
+	case errors.Is(r.CandidatesErr, elector.ErrDenied):
+		return "not known: this Redis user may not call the roll"
+	case r.CandidatesErr != nil:
+		return "not known"
+	case len(r.Candidates) == 0:
+		return "none"
+	case observers == 0:
+		return text
+	default:
+		return fmt.Sprintf("%s; observers: %d", text, observers)
+	}
+}
+
+// lastEndText describes the newest term that has ended.
+func (r *report) lastEndText() string {
+	t := r.lastEnd()
+	text := t.Candidate + ": " + string(t.Reason)
+	switch {
+	case t.Until.IsZero():
+	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // the leader was suspended, or cut off
+		text += ", reported " + output.Ago(t.Until)
+	default:
+		text += ", " + output.Ago(t.Until)
+	}
+	if t.Detail != "" {
+		text += " (" + t.Detail + ")"
+	}
+	return text
+}
+
+// pauseText describes since when an election is paused, and for how long.
+func pauseText(st elector.Status) string {
 	text, since := "until it is resumed", ""
 	if st.PauseLeft > 0 {
-		text = "for another " + output.Age(st.PauseLeft)
+		text = "for another " + output.Brief(st.PauseLeft)
 	}
 	if !st.PauseSince.IsZero() {
 		since = "since " + st.PauseSince.Local().Format(dateTimeZone) + ", "
@@ -146,49 +222,83 @@ func pauseField(st elector.Status) string {
 	return since + text + ": no new leader will be elected"
 }
 
-// noLeader describes what is known about an election without a leader.
-func noLeader(st elector.Status, unknown bool) string {
-	switch {
-	case !majorityAnswered(st):
-		return "unknown"
-	case unknown:
-		return "none; " + noTrace
-	default:
-		return "none"
-	}
-}
-
-// nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
-// which may be below the leader's until its first renewal, or above it after a failed claim.
-func nodeTable(nodes []elector.NodeStatus, findings []doctor.Finding, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
-		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
-	words := map[string]string{"write": "read only", "lock": "blocked", "vote": "abstains", "refuses": "refusing"}
-	for _, n := range nodes {
-		if !n.Reachable {
-			t.Row(output.Red, n.Node, nodeState(n))
-			t.Note(output.Red, n.Error)
-			continue
+// candidateTable has a row for each candidate that answered the roll call.
+func candidateTable(all []elector.CandidateStatus) *output.Table {
+	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
+		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
+		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
+	for _, c := range all {
+		color, health := candidateHealth(c)
+		started, process := "", ""
+		if c.RunningFor > 0 {
+			started = time.Now().Add(-c.RunningFor).Format(time.RFC3339) // candidates send a duration, so this is by our clock
 		}
-		i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Node == n.Node && serious(f) && words[f.Check] != "" })
-		cells, color := []string{n.Node, "ok", cmp.Or(n.Holder, "-"), output.Rounded(n.RTT)}, output.Plain
-		if i >= 0 {
-			cells[1], color = words[findings[i].Check], output.Red
+		if c.PID != 0 {
+			process = fmt.Sprint(c.PID)
 		}
-		if wide {
-			cells = append(cells, fmt.Sprint(n.Fence))
-		}
-		t.Row(color, cells...)
-		if i >= 0 {
-			t.Note(color, strings.TrimSuffix(findings[i].Found+" -> "+findings[i].Advice, " -> "))
+		t.Row(color, c.ID, c.Role, health, fmt.Sprint(c.Priority), output.Brief(c.RunningFor), c.Version, c.Host, process, started, c.Advertise, c.Incarnation)
+		t.Note(color, c.Detail)
+		if c.RestFor > 0 {
+			after := "its term"
+			if c.RestReason != "" {
+				after += " (" + c.RestReason + ")"
+			}
+			t.Note(color, "it rests after "+after+", and campaigns again in "+output.Brief(c.RestFor))
 		}
 	}
 	return t
 }
 
-// nodeState returns one word for a node that could not be read.
+func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
+	switch {
+	case c.Unable:
+		return output.Red, "UNABLE"
+	case !c.Healthy:
+		return output.Yellow, "UNHEALTHY"
+	case c.RestFor > 0:
+		return output.Plain, "rests"
+	case c.Leads():
+		return output.Green, "ok"
+	default:
+		return output.Plain, "ok"
+	}
+}
+
+// nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
+// which may be below the leader's until its first renewal, or above it after a failed claim.
+func nodeTable(r *report, wide bool) *output.Table {
+	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
+		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
+	words := map[string]string{"write": "no writes", "lock": "blocked", "vote": "abstains", "refuses": "refusing"}
+	findings := append(slices.Clone(r.Writes), r.Findings(nil)...)
+	for _, n := range r.Nodes {
+		state, color := nodeState(n), output.Plain
+		for _, f := range findings {
+			if f.Node == n.Node && f.Level.Worse(doctor.LevelUnknown) && state == "ok" {
+				state = cmp.Or(words[f.Check], state)
+			}
+		}
+		if state != "ok" {
+			color = output.Red
+		}
+		cells := []string{n.Node, state}
+		if n.Reachable {
+			cells = append(cells, cmp.Or(n.Holder, "-"), output.Brief(n.RTT))
+			if wide {
+				cells = append(cells, fmt.Sprint(n.Fence))
+			}
+		}
+		t.Row(color, cells...)
+		t.Note(color, n.Error)
+	}
+	return t
+}
+
+// nodeState returns one word for whether a node could be read.
 func nodeState(n elector.NodeStatus) string {
 	switch {
+	case n.Reachable:
+		return "ok"
 	case n.Denied:
 		return "denied"
 	case n.Answered:

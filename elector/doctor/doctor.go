@@ -1,6 +1,6 @@
-// Package doctor checks whether a Redis is fit for elections. It examines the nodes of a
-// Quorum, and an election on them, and returns typed findings with advice. mandate doctor
-// prints them; a service may run it once before it starts, or behind a page for operators.
+// Package doctor checks whether a Redis is fit for elections, and what is wrong with an election. It
+// returns typed findings with advice, the most serious first. mandate doctor and mandate status print
+// them; a service may run it once before it starts, or behind a page for operators.
 //
 // It looks from outside, needs no candidacy, and changes nothing that an election uses.
 // Texts are for people and may change; programs should rely on a Finding's Check and Level
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,8 +21,92 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
+
+// Level is how bad a Finding is.
+type Level string
+
+// The levels, from good to bad.
+const (
+	LevelOK      Level = "ok"
+	LevelUnknown Level = "unknown" // it could not be checked, often because a right is missing
+	LevelWarn    Level = "warn"    // the election works, but not as well as it could
+	LevelFail    Level = "fail"    // the election does not work, or is not safe
+)
+
+var levels = []Level{LevelOK, LevelUnknown, LevelWarn, LevelFail}
+
+// Worse reports whether l is worse than another level.
+func (l Level) Worse(than Level) bool { return slices.Index(levels, l) > slices.Index(levels, than) }
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Node   string `json:"node,omitempty"` // empty: the finding is about all nodes
+	Check  string `json:"check"`          // what was checked, one word
+	Level  Level  `json:"level"`
+	Found  string `json:"found"`            // in words
+	Advice string `json:"advice,omitempty"` // what to do
+}
+
+// others stands in the ranking for the checks that it does not name.
+const others = ""
+
+// ranking orders findings of one level: first what explains an incident that lasts; then what has
+// happened before; last the configuration, about which there is seldom news.
+var ranking = []string{
+	"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "leader", "able",
+	others, "flapping", "persistence", "eviction", "failover", "version",
+}
+
+func rank(check string) int {
+	if i := slices.Index(ranking, check); i >= 0 {
+		return i
+	}
+	return slices.Index(ranking, others)
+}
+
+// sortFindings puts the most serious findings first.
+func sortFindings(all []Finding) []Finding {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(slices.Index(levels, b.Level)-slices.Index(levels, a.Level), rank(a.Check)-rank(b.Check))
+	})
+	return all
+}
+
+// Merge returns the findings with those that are the same on several nodes as one, whose Node lists
+// these nodes.
+func Merge(findings []Finding) (merged []Finding) {
+	for _, f := range findings {
+		i := slices.IndexFunc(merged, func(m Finding) bool {
+			return f.Node != "" && m.Node != "" && m.Check == f.Check && m.Level == f.Level && m.Found == f.Found
+		})
+		if i < 0 {
+			merged = append(merged, f)
+			continue
+		}
+		merged[i].Node += ", " + f.Node
+	}
+	return merged
+}
+
+// Problems returns the warnings and failures among the findings of Examine or of a Report: the first
+// one is that to act on first. What is the same on several nodes is one problem, and its Found names
+// the nodes.
+func Problems(findings []Finding) (all []Finding) {
+	for _, f := range Merge(findings) {
+		if !f.Level.Worse(LevelUnknown) {
+			continue
+		}
+		if !strings.Contains(f.Found, f.Node) {
+			f.Found = f.Node + ": " + f.Found
+		}
+		all = append(all, f)
+	}
+	return all
+}
 
 // Config is what Examine looks at. The zero value examines the nodes alone.
 type Config struct {
@@ -37,9 +122,13 @@ type Config struct {
 	Command func(verb string, args ...string) string
 }
 
+// timeout bounds each of the two rounds of requests to a node.
+const timeout = 3 * time.Second
+
 // Examine checks what an election needs of its Redis: whether each node answers, how
 // fast, which rights it grants, what it keeps over a restart, whether it evicts keys,
 // replicas, clocks, and whether messages arrive. To examine elections with another prefix, use q.Namespace.
+// The most serious findings come first.
 //
 // Examine blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx
 // ends. It writes two keys beside those of the election (prefix:{election}:check) and
@@ -49,56 +138,104 @@ type Config struct {
 // named, Examine also queries its candidates for the nodes that they vote with, and for the
 // leader.
 func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, error) {
-	nodes := inside.NodesOf(q)
-	if nodes == nil {
-		return nil, errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
-	}
-	el, err := q.Election(cmp.Or(cfg.Election, "doctor"))
+	nodes, el, err := open(q, cmp.Or(cfg.Election, "doctor"))
 	if err != nil {
-		return nil, fmt.Errorf("doctor: %w", err)
+		return nil, err
 	}
 	if cfg.Lease != 0 {
 		if err := (lease.Timing{Lease: cfg.Lease}).WithDefaults().Validate(); err != nil {
 			return nil, fmt.Errorf("doctor: %w", err)
 		}
 	}
-	keys := protocol.KeysOf(q.Prefix(), el.Name())
 	var seen Report
-	var requests sync.WaitGroup
+	var reading sync.WaitGroup
 	if cfg.Election != "" {
-		requests.Go(func() { seen.callRoll(ctx, el) })
-		requests.Go(func() { seen.Terms, seen.TermsErr = recentTerms(ctx, el) })
+		reading.Go(func() { seen = Read(ctx, el) })
 	}
-	facts := registry.Inspect(ctx, nodes, keys, timeout)
-	requests.Wait()
-	e := newExamination(keys, facts, nodes.Majority(), cfg.Lease)
-	if cfg.Command != nil {
-		e.command = cfg.Command
-	}
+	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()), nil, nodes.Majority(), cfg.Command)
+	e.facts = registry.Inspect(ctx, nodes, e.keys, timeout)
+	reading.Wait()
+	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(e.facts))}.WithDefaults()
 	e.nodes()
 	if cfg.Election != "" {
 		e.held(&seen)
 		e.election(&seen)
 	}
-	byNode(e.findings)
-	return e.findings, nil
+	return sortFindings(e.findings), nil
 }
 
-// byNode groups the findings by node. Findings about all nodes come last.
-func byNode(findings []Finding) {
-	place := map[string]int{"": len(findings)}
-	for i, f := range findings {
-		if _, ok := place[f.Node]; !ok {
-			place[f.Node] = i
+// open returns the nodes of a quorum, and an election on them.
+func open(q *elector.Quorum, election string) (*quorum.Nodes, *elector.Election, error) {
+	nodes := inside.NodesOf(q)
+	if nodes == nil {
+		return nil, nil, errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
+	}
+	el, err := q.Election(election)
+	if err != nil {
+		return nil, nil, fmt.Errorf("doctor: %w", err)
+	}
+	return nodes, el, nil
+}
+
+// leaseOf returns the lease that the holder of the lock uses; 0 when the lock is free.
+func leaseOf(facts []registry.Facts) time.Duration {
+	for _, f := range facts {
+		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil {
+			return b.Lease
 		}
 	}
-	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Node], place[b.Node]) })
+	return 0
 }
 
-// nodes checks each node, and then all of them together.
-func (e *examination) nodes() {
-	for i := range e.facts {
-		e.node(&e.facts[i])
+// examination judges the facts that were read before. It does no I/O.
+type examination struct {
+	keys     protocol.Keys
+	facts    []registry.Facts
+	majority int
+	timing   lease.Timing
+	command  func(verb string, args ...string) string // see Config.Command
+	findings []Finding
+}
+
+func newExamination(keys protocol.Keys, facts []registry.Facts, majority int, command func(string, ...string) string) *examination {
+	if command == nil {
+		command = func(verb string, args ...string) string {
+			return strings.Join(append([]string{"mandate", verb}, args...), " ")
+		}
 	}
-	e.together()
+	return &examination{keys: keys, facts: facts, majority: majority, command: command}
+}
+
+func (e *examination) add(node, check string, level Level, advice, found string, args ...any) {
+	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
+}
+
+// writeTimeout bounds Writable when the caller's context does not.
+const writeTimeout = 1500 * time.Millisecond
+
+// Writable checks whether each node accepts writes. Reading does not reveal that: a node that is out
+// of memory or disk answers every query, but no leader can be elected on it. Writable sets one more
+// key (prefix:{election}:check), which expires after 100 ms, and waits at most 1.5 s, or until ctx
+// ends. It returns one Finding of the check "write" for each node, in their order: LevelOK;
+// LevelFail, with the node's error; LevelUnknown if this Redis user may not write, or the node did
+// not answer. It returns an error in the same cases as Examine.
+func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Finding, error) {
+	nodes, _, err := open(q, election)
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	for i, err := range registry.TryWrite(ctx, nodes, protocol.KeysOf(q.Prefix(), election), writeTimeout) {
+		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
+		switch {
+		case rediserr.Denied(err):
+			f.Level, f.Found = LevelUnknown, "this Redis user may not write"
+		case err != nil && !rediserr.Answered(err):
+			f.Level, f.Found = LevelUnknown, problemOf(err)
+		case err != nil:
+			f.Level, f.Found, f.Advice = LevelFail, problemOf(err), remedy(problemOf(err))
+		}
+		findings = append(findings, f)
+	}
+	return findings, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func examined(do func(e *examination)) []Finding {
-	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, 10*time.Second)
+	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, nil)
 	do(e)
 	return e.findings
 }
@@ -77,7 +77,7 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 	} {
 		f := goodFacts(c.node)
 		f.View.ID, f.View.Newcomer = c.identity, c.left
-		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{f}, 1, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{f}, 1, nil)
 		e.sameHere([]elector.CandidateStatus{voter("a", "old")})
 		if got := find(e.findings, "nodes"); got.Level != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
@@ -122,7 +122,7 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		"the only one is full": {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
 		"only messages":        {[]registry.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
 	} {
-		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, nil)
 		e.together()
 		if got := find(e.findings, "majority"); got.Level != c.level || got.Found != c.want || got.Advice != c.advice {
 			t.Errorf("%s: %+v", name, got)
@@ -140,7 +140,7 @@ func TestUnreportedEnds(t *testing.T) {
 		{Candidate: "a", Reason: elector.ReasonExpired, From: now.Add(-time.Minute)},
 	}
 	got := Unreported(terms, []elector.CandidateStatus{{ID: "a", RunningFor: 10 * time.Minute}}, now)
-	if got[0].Reason != "" || got[1].Reason != elector.ReasonVanished || got[2].Reason != elector.ReasonVanished || got[3].Reason != elector.ReasonExpired || terms[0].Reason == "" {
+	if got[0].Reason != ReasonUnreported || got[1].Reason != elector.ReasonVanished || got[2].Reason != elector.ReasonVanished || got[3].Reason != elector.ReasonExpired || terms[0].Reason != elector.ReasonVanished {
 		t.Errorf("%+v", got)
 	}
 }

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +15,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
-// held checks what the nodes hold for the named election.
+// held checks what the nodes hold for the named election, and whether they are those of its candidates.
 func (e *examination) held(r *Report) {
-	for i := range e.facts {
-		e.lock(&e.facts[i])
+	for _, f := range e.facts {
+		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
+			e.add(f.Node, "nodes", LevelFail, sameHere, "%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
+		}
+		if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
+			e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
+		}
 	}
 	if r.CandidatesErr == nil {
 		e.sameHere(r.Candidates)
@@ -25,31 +32,33 @@ func (e *examination) held(r *Report) {
 
 // election checks what a report shows of the election.
 func (e *examination) election(r *Report) {
-	name := r.Status.Election
-	if r.Status.Conflict != "" {
-		e.add("", "locks", LevelFail, sameList, "%s", r.Status.Conflict)
+	if r.Conflict != "" {
+		e.add("", "locks", LevelFail, sameList, "%s", r.Conflict)
 	}
-	lockKey, _, _ := strings.Cut(r.Status.Blocked, " holds ")
-	for _, n := range r.Status.Nodes {
-		e.vote(n, cmp.Or(lockKey, "the lock key"))
+	for _, n := range r.Nodes {
+		e.vote(n, r.Blocked)
 	}
-	e.leader(name, r)
-	e.pause(name, r.Status)
-	e.candidates(r)
-	if r.CandidatesErr == nil {
+	e.leader(r)
+	if r.Paused {
+		e.pause(r)
+	}
+	if r.CandidatesErr != nil {
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.CandidatesErr))
+	} else {
+		e.candidates(r)
 		e.refusals(r)
 		e.drift(r.Candidates)
-		e.ready(name, r.Candidates)
+		e.ready(r.Election, r.Candidates)
 	}
-	e.flapping(name, Unreported(r.Terms, r.Candidates, time.Now()), time.Now())
+	e.flapping(r.Election, r.Terms, time.Now())
 	e.unreadable(r.TermsErr)
 }
 
 // reachable reports nodes that could not be read, or that refuse writes.
 func (e *examination) reachable(r *Report) {
-	n, missing, cause := len(r.Status.Nodes), 0, ""
+	n, missing, cause := len(r.Nodes), 0, ""
 	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
-	for _, node := range r.Status.Nodes {
+	for _, node := range r.Nodes {
 		if node.Reachable {
 			continue
 		}
@@ -65,83 +74,72 @@ func (e *examination) reachable(r *Report) {
 	if r.StatusErr != nil {
 		effect = ": the leader is unknown"
 	}
-	switch advice := e.command("doctor", r.Status.Election); {
+	switch advice := e.command("doctor", r.Election); {
 	case n == 0 && r.StatusErr != nil:
 		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %s", elector.Problem(r.StatusErr))
 	case out == 0:
 	case len(refusing) == 0:
 		e.add("", "majority", level, advice, "%d of %d nodes can't be read (%s)%s", missing, n, cause, effect)
 	default:
-		e.add("", "majority", level, advice, "%d of %d nodes can't be written (%s: %s)%s", out, n, refusing[0].Node, refusing[0].Found, effect)
+		e.add("", "majority", level, cmp.Or(refusing[0].Advice, advice), "%d of %d nodes can't be written (%s: %s)%s", out, n, refusing[0].Node, refusing[0].Found, effect)
 	}
 }
 
-// vote reports a node that can't vote.
-func (e *examination) vote(n elector.NodeStatus, lockKey string) {
+// vote reports a node that can't vote. blocked names the lock key.
+func (e *examination) vote(n elector.NodeStatus, blocked string) {
 	if n.Abstains > 0 {
 		e.add(n.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
 			"it is new, or lost its data: no vote for another %v", short(n.Abstains))
 	}
 	if n.Foreign != "" {
+		key, _, _ := strings.Cut(cmp.Or(blocked, "the lock key"), " holds ")
 		end := "it has no end"
 		if n.LeaseLeft > 0 {
 			end = fmt.Sprintf("it lasts for another %v", short(n.LeaseLeft))
 		}
-		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+lockKey+"'; or choose another prefix",
-			"%s holds %s, which no candidate wrote: this node can't vote; %s", lockKey, n.Foreign, end)
-	}
-}
-
-// lock checks what a node holds for the election.
-func (e *examination) lock(f *registry.Facts) {
-	if b, err := protocol.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
-		e.add(f.Node, "nodes", LevelFail, sameHere,
-			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
-	}
-	if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
-		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
+		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+key+"'; or choose another prefix",
+			"%s holds %s, which no candidate wrote: this node can't vote; %s", key, n.Foreign, end)
 	}
 }
 
 // pause reports a pause. It warns of one that only an operator can end, because such a pause is
 // easily forgotten, and nobody notices it before the leader is gone.
-func (e *examination) pause(name string, st elector.Status) {
-	switch {
-	case !st.Paused:
-	case st.PauseLeft == 0:
-		e.add("", "pause", LevelWarn, e.command("resume", name)+", or give it an end: "+e.command("pause", name, "--for", "1h"), "the election is paused without an end (%s)", st.Pause)
-	default:
-		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(st.PauseLeft), st.Pause)
+func (e *examination) pause(r *Report) {
+	if r.PauseLeft > 0 {
+		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(r.PauseLeft), r.Pause)
+		return
 	}
+	e.add("", "pause", LevelWarn, e.command("resume", r.Election)+", or give it an end: "+e.command("pause", r.Election, "--for", "1h"), "the election is paused without an end (%s)", r.Pause)
 }
 
 // leader reports whether the election has a leader, and if not, why.
-func (e *examination) leader(name string, r *Report) {
-	st := r.Status
+func (e *examination) leader(r *Report) {
+	name, l, other := r.Election, r.Leader, elsewhere(r)
 	switch {
 	case r.StatusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
 	case r.Unresponsive:
 		end := "its lease has just ended"
-		if r.LeaseLeft > 0 {
-			end = fmt.Sprintf("its lease ends in %v unless it renews", short(r.LeaseLeft))
+		if left := r.LeaseLeft(); left > 0 {
+			end = fmt.Sprintf("its lease ends in %v unless it renews", short(left))
 		}
 		e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
-			"%s leads with token %d, and does not answer: it may hang or be dead; %s", st.Leader.Candidate, st.Leader.Token, end)
-	case st.Leader != nil:
-		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
-	case st.Blocked != "":
-		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", st.Blocked)
-	case !st.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
+			"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
+	case l != nil:
+		e.add("", "leader", LevelOK, "", "%s leads with token %d", l.Candidate, l.Token)
+	case r.Blocked != "":
+		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", r.Blocked)
+	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
 		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
-	case st.Paused:
-		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", st.Pause)
+	case r.Paused:
+		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", r.Pause)
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
-		e.add("", "leader", LevelWarn, "start one; "+e.command("history", name), "no leader, and no candidate answers: none is running, or they use other nodes or another prefix")
-	case elsewhere(r) != nil:
-		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", elsewhere(r).ID, namesOf(elsewhere(r).Nodes))
+		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("history", name),
+			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
+	case other != nil:
+		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
 	default:
 		e.add("", "leader", LevelWarn, "wait; "+e.command("history", name), "no leader: an election may be under way")
 	}
@@ -150,12 +148,272 @@ func (e *examination) leader(name string, r *Report) {
 // elsewhere returns a candidate that leads on another list of nodes than the one that was read, which may have more.
 func elsewhere(r *Report) *elector.CandidateStatus {
 	for i, c := range r.Candidates {
-		other := len(c.Nodes) > 0 && len(c.Nodes) != len(r.Status.Nodes) || slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
-			return !slices.ContainsFunc(r.Status.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name })
+		other := len(c.Nodes) > 0 && len(c.Nodes) != len(r.Nodes) || slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool {
+			return !slices.ContainsFunc(r.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name })
 		})
 		if c.Leads() && other {
 			return &r.Candidates[i]
 		}
 	}
 	return nil
+}
+
+const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
+
+// sameHere is the advice when the nodes given here are not those of the candidates.
+const sameHere = "give this command the same list of nodes as the candidates"
+
+// voteAgain is the advice when nodes may either differ or have lost their data.
+const voteAgain = "repeat this when the node votes again"
+
+// candidates compares the candidates' answers with each other.
+func (e *examination) candidates(r *Report) {
+	var leaders []string
+	places := map[string][]string{} // the processes of each id
+	for _, c := range r.Candidates {
+		if c.Leads() {
+			leaders = append(leaders, fmt.Sprintf("%s (token %d) on %s", c.ID, c.Token, namesOf(c.Nodes)))
+		}
+		where := "host " + cmp.Or(c.Host, "unknown")
+		if c.PID != 0 {
+			where = fmt.Sprintf("process %d on %s", c.PID, where)
+		}
+		places[c.ID] = append(places[c.ID], where)
+	}
+	if len(leaders) > 1 {
+		e.add("", "leaders", LevelFail, "if they still do: stop all but one of them now; then "+sameList,
+			"%d candidates lead at the same time, or the leader has just changed: %s", len(leaders), strings.Join(leaders, "; "))
+	}
+	for _, id := range slices.Sorted(maps.Keys(places)) {
+		if n := len(places[id]); n > 1 {
+			e.add("", "ids", LevelWarn, "give each its own id: events, status and history cannot distinguish them",
+				"%d candidates have the id %s: %s", n, id, list(places[id]))
+		}
+	}
+	lists := byList(r.Candidates)
+	switch {
+	case len(lists) == 0:
+	case len(lists) == 1:
+		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
+	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }):
+		e.add("", "candidates", LevelUnknown, voteAgain,
+			"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
+	default:
+		var who []string
+		for _, same := range lists {
+			who = append(who, fmt.Sprintf("%s with %s", strings.Join(idsOf(same), ", "), namesOf(same[0].Nodes)))
+		}
+		e.add("", "candidates", LevelFail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
+	}
+}
+
+// sameHere compares the candidates' nodes with those given here.
+func (e *examination) sameHere(all []elector.CandidateStatus) {
+	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(e.facts))}
+	for i, f := range e.facts {
+		// A node that answers and has no identity, because no candidate has ever claimed there, is a
+		// difference, too.
+		if here.Nodes[i].Identity = f.View.ID; f.View.ID == "" && f.View.Err == nil {
+			here.Nodes[i].Identity = fmt.Sprintf("none%d", i)
+		}
+	}
+	switch {
+	case len(byList(all)) != 1 || all[0].SameNodes(here):
+	case e.emptied(all[0]):
+		e.add("", "nodes", LevelUnknown, voteAgain, "whether the candidates vote with the nodes given here: one of these is new or lost its data")
+	default:
+		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
+	}
+}
+
+// emptied reports whether a node of a candidate has a new identity, or lost it a moment ago: it gets
+// another one with the next renewal. The candidate may still know the former one, and so seem to vote
+// with another node.
+func (e *examination) emptied(c elector.CandidateStatus) bool {
+	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool {
+		named := slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node })
+		return f.View.Newcomer > 0 || f.View.ID == "" && named
+	})
+}
+
+// refusals reports which nodes answer requests of the candidates with an error, the nodes in the order
+// of the roll, whose leader comes first. The node may accept the same requests from another Redis user,
+// or refuse renewals only: the checks of the nodes, which are made as this command's user, can't see it.
+func (e *examination) refusals(r *Report) {
+	who := map[string][]string{} // the ids of the candidates that a node refuses
+	var nodes []elector.VotingNode
+	for _, c := range r.Candidates {
+		for _, n := range c.Nodes {
+			if n.Refusal == "" {
+				continue
+			}
+			if who[n.Name] == nil {
+				nodes = append(nodes, n)
+			}
+			who[n.Name] = append(who[n.Name], c.ID)
+		}
+	}
+	level := LevelWarn
+	if 2*(len(r.Nodes)-len(nodes)) <= len(r.Nodes) {
+		level = LevelFail
+	}
+	for _, n := range nodes {
+		e.add(n.Name, "refuses", level, cmp.Or(n.Remedy, remedy(n.Refusal)), "refuses %s: %s", list(who[n.Name]), strings.TrimRight(n.Refusal, "."))
+	}
+}
+
+// drift reports settings in which the candidates differ, because a deploy has not ended, or a
+// machine was forgotten.
+func (e *examination) drift(all []elector.CandidateStatus) {
+	differ := func(name, advice string, of func(elector.CandidateStatus) string) {
+		who := map[string][]string{}
+		for _, c := range all {
+			who[of(c)] = append(who[of(c)], c.ID)
+		}
+		delete(who, "") // not known
+		var found []string
+		for _, v := range slices.Sorted(maps.Keys(who)) {
+			found = append(found, fmt.Sprintf("%s on %s", v, list(who[v])))
+		}
+		if len(found) > 1 {
+			e.add("", name, LevelWarn, advice, "the candidates differ in %s: %s", name, strings.Join(found, "; "))
+		}
+	}
+	differ("lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
+		if c.Lease == 0 {
+			return ""
+		}
+		return c.Lease.String()
+	})
+	differ("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
+}
+
+// ready reports how many candidates could lead now. Observers are no candidates.
+func (e *examination) ready(name string, roll []elector.CandidateStatus) {
+	all := slices.DeleteFunc(slices.Clone(roll), func(c elector.CandidateStatus) bool { return c.Observes() })
+	observers := len(roll) - len(all)
+	able, resting := 0, 0
+	var why []string
+	for _, c := range all {
+		switch {
+		case c.Able() || c.Healthy && c.Role == "stopping":
+			able++
+		case c.RestFor > 0: // normal after each step-down
+			resting++
+			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
+		case c.Detail != "":
+			why = append(why, c.ID+": "+c.Detail)
+		default:
+			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
+		}
+	}
+	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "-o", "wide")
+	switch {
+	case observers > 0 && len(all) == 0:
+		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
+		return
+	case observers > 0 && len(all) == 1 && all[0].Leads():
+		e.add("", "able", LevelWarn, "start another candidate that is no observer", "nothing could replace %s: all others are observers (%d)", all[0].ID, observers)
+		return
+	case able == len(all):
+		return
+	case able+resting == len(all):
+		level, advice = LevelOK, ""
+	case able == 0:
+		level = LevelFail
+	}
+	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
+}
+
+// byList groups candidates that vote with the same nodes.
+func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
+	for _, c := range all {
+		i := slices.IndexFunc(lists, func(list []elector.CandidateStatus) bool { return list[0].SameNodes(c) })
+		if i < 0 {
+			i, lists = len(lists), append(lists, nil)
+		}
+		lists[i] = append(lists[i], c)
+	}
+	return lists
+}
+
+func idsOf(all []elector.CandidateStatus) (ids []string) {
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// namesOf lists nodes for people.
+func namesOf(nodes []elector.VotingNode) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// An election is flapping when its leadership was lost flaps times within flapsIn.
+const (
+	flaps   = 3
+	flapsIn = 10 * time.Minute
+)
+
+// unwanted are the reasons that need an explanation, each with the advice where to look for it.
+var unwanted = map[elector.Reason]string{
+	elector.ReasonUnhealthy: "fix the work or its probe",
+	elector.ReasonExpired:   "see which nodes did not confirm the renewals, or whether processes were suspended",
+	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
+	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
+	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
+	elector.ReasonCrashed:   "look for processes that are killed, and at their machines",
+	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
+}
+
+// flapping reports an election whose leadership is lost again and again although no operator requested
+// it, with the most frequent reason.
+func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
+	count := map[elector.Reason]int{}
+	detail := map[elector.Reason]string{} // of the newest term that ended so
+	all := 0
+	for _, r := range terms {
+		end := cmp.Or(r.Until, r.From)                                             // From: of a term that vanished
+		if r.Current || now.Sub(end).Abs() > flapsIn || unwanted[r.Reason] == "" { // a leader's clock may be ahead
+			continue
+		}
+		all++
+		count[r.Reason]++
+		detail[r.Reason] = cmp.Or(detail[r.Reason], r.Detail)
+	}
+	if all < flaps {
+		return
+	}
+	reasons := slices.SortedFunc(maps.Keys(count), func(a, b elector.Reason) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, r := range reasons {
+		parts = append(parts, fmt.Sprintf("%d %s", count[r], r))
+	}
+	most, found := reasons[0], strings.Join(parts, ", ")
+	if detail[most] != "" {
+		found += " (" + detail[most] + ")"
+	}
+	e.add("", "flapping", LevelWarn, unwanted[most]+": "+e.command("history", name), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
+}
+
+// unreadable reports a history that can't be read because a right is missing, or that can be neither
+// read nor written because its key has another type. Other checks report nodes that are down, or
+// that refuse this user.
+func (e *examination) unreadable(err error) {
+	var node *elector.NodeError
+	key := cmp.Or(e.keys.History, "the history")
+	switch {
+	case !errors.As(err, &node):
+	case errors.Is(err, elector.ErrDenied):
+		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", key, node.Err)
+	case rediserr.WrongType(node.Err):
+		e.add("", "history", LevelWarn, "look at it with redis-cli TYPE '"+key+"'; if it is no stream and nothing else uses it: redis-cli DEL",
+			"%s can't be read, and no term is recorded: %v", key, node.Err)
+	}
 }

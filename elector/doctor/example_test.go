@@ -21,12 +21,11 @@ func ExampleExamine() {
 	if err != nil {
 		panic(err)
 	}
-	for _, f := range findings {
-		if f.Level.Worse(doctor.LevelUnknown) {
-			fmt.Println(f.Level, f.Node, f.Check, f.Found, "->", f.Advice)
-		}
+	problems := doctor.Problems(findings) // the most serious first
+	for _, f := range problems {
+		fmt.Println(f.Level, f.Check, f.Found, "->", f.Advice)
 	}
-	if doctor.Worst(findings) == doctor.LevelFail {
+	if len(problems) > 0 && problems[0].Level == doctor.LevelFail {
 		fmt.Println("this Redis is not fit for elections")
 		os.Exit(1)
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
@@ -27,7 +29,8 @@ func goodFacts(name string) registry.Facts {
 }
 
 func judge(facts ...registry.Facts) []Finding {
-	e := newExamination(protocol.KeysOf("mandate", "e"), facts, len(facts)/2+1, 10*time.Second)
+	e := newExamination(protocol.KeysOf("mandate", "e"), facts, len(facts)/2+1, nil)
+	e.timing = lease.Timing{Lease: 10 * time.Second}.WithDefaults()
 	e.nodes()
 	return e.findings
 }
@@ -79,6 +82,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"no scripts":       {func(f *registry.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
 		"no set":           {func(f *registry.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
 		"no history":       {func(f *registry.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
+		"slow":             {func(f *registry.Facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *registry.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
@@ -127,7 +131,7 @@ func TestFindingsOfAllTogether(t *testing.T) {
 		t.Errorf("a wrong password: %+v", got)
 	}
 	for refusal, want := range map[string]string{
-		"SET: READONLY You can't write": "failover", "MOVED 1 a:1": "failover", "SET: OOM command not allowed": "memory",
+		"SET: READONLY You can't write": "promote it", "MOVED 1 a:1": "redis+cluster", "BUSY Redis is busy": "SCRIPT KILL", "ERR max number of clients reached": "maxclients", "SET: OOM command not allowed": "memory",
 		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "rights",
 	} {
 		f := goodFacts("a")
@@ -138,20 +142,6 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	}
 	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
 		t.Error("the levels are out of order")
-	}
-}
-
-// What concerns one node stands together, however late it was found, and what concerns all
-// of them comes last.
-func TestFindingsStandTogetherByNode(t *testing.T) {
-	findings := []Finding{{Node: "b", Check: "reach"}, {Node: "a", Check: "reach"}, {Check: "majority"}, {Node: "b", Check: "vote"}, {Node: "c", Check: "lock"}, {Check: "leader"}}
-	byNode(findings)
-	var got []string
-	for _, f := range findings {
-		got = append(got, f.Node+"/"+f.Check)
-	}
-	if want := "b/reach b/vote a/reach c/lock /majority /leader"; strings.Join(got, " ") != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -171,8 +161,8 @@ func TestFlapping(t *testing.T) {
 			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
 		},
 	} {
-		if found, _ := flappingOf(terms, now); found != want {
-			t.Errorf("%q, want %q", found, want)
+		if got := find(examined(func(e *examination) { e.flapping("e", terms, now) }), "flapping"); got.Found != want {
+			t.Errorf("%+v, want %q", got, want)
 		}
 	}
 }

@@ -2,15 +2,27 @@ package doctor
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
+
+// nodes checks each node, and then all of them together.
+func (e *examination) nodes() {
+	for i := range e.facts {
+		e.node(&e.facts[i])
+	}
+	e.together()
+}
 
 // node checks one node.
 func (e *examination) node(f *registry.Facts) {
@@ -19,15 +31,11 @@ func (e *examination) node(f *registry.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := problemOf(f.Ping), e.cure(f)
-		var node *rediserr.NodeError
-		if advice == "" && errors.As(f.Ping, &node) { // otherwise the advice has its own line
-			found = node.Problem()
-		}
+		found := problemOf(f.Ping)
 		if late(f.Ping) {
 			found = fmt.Sprintf("no answer within %v", timeout)
 		}
-		e.add(f.Node, "reach", level, advice, "%s", strings.TrimRight(found, "."))
+		e.add(f.Node, "reach", level, cure(f), "%s", found)
 		return
 	}
 	e.reach(f)
@@ -61,16 +69,16 @@ func (e *examination) rights(f *registry.Facts) {
 	case f.LooksOnly:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
+	case late(f.EvalErr):
+		e.add(f.Node, "rights", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
 	case f.EvalErr != nil:
-		e.add(f.Node, "rights", LevelFail, e.cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
+		e.add(f.Node, "rights", LevelFail, cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := LevelWarn
-		for _, r := range f.Refused {
-			if needed(r) {
-				level = LevelFail
-			}
+		if slices.ContainsFunc(f.Refused, needed) {
+			level = LevelFail
 		}
-		e.add(f.Node, "rights", level, e.cure(f), "refused: %s", strings.Join(f.Refused, "; "))
+		e.add(f.Node, "rights", level, cure(f), "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
 	}
@@ -87,6 +95,8 @@ func (e *examination) messages(f *registry.Facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
+	case late(f.ReceiveErr) && f.RTT > e.timing.MaxRoundTrip():
+		e.add(f.Node, "messages", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
 	case f.ReceiveErr != nil:
 		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
 			"no message is received on the channels: %s", problemOf(f.ReceiveErr))
@@ -182,8 +192,108 @@ func (e *examination) clock(f *registry.Facts) {
 	}
 }
 
+// minVersions are the servers that the tests run on (make servers), each with the first major
+// version that can be expected to behave like the tested ones.
+var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
+
+func (e *examination) version(f *registry.Facts) {
+	name, version := serverOf(f.Info)
+	text := strings.TrimSpace(name + " " + version)
+	major, err := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
+	least, tested := minVersions[name]
+	switch {
+	case f.InfoErr != nil:
+		e.add(f.Node, "version", LevelUnknown, "grant +info to see it", "%s", problemOf(f.InfoErr))
+	case !tested:
+		e.add(f.Node, "version", LevelWarn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", text)
+	case err != nil:
+		e.add(f.Node, "version", LevelUnknown, "", "the server does not report its version")
+	case major < least:
+		e.add(f.Node, "version", LevelWarn, fmt.Sprintf("use %s %d or later", name, least), "%s: mandate is not tested with it", text)
+	default:
+		e.add(f.Node, "version", LevelOK, "", "%s", text)
+	}
+}
+
+// serverOf finds out from its INFO which program a node runs, and its version. Most programs with the
+// protocol of Redis also report a redis_version: that which they imitate for clients, and not their own.
+func serverOf(info map[string]string) (name, version string) {
+	for _, known := range []string{"Valkey", "Dragonfly", "Garnet", "Kvrocks", "Upstash"} {
+		if v := info[strings.ToLower(known)+"_version"]; v != "" {
+			return known, strings.TrimPrefix(strings.TrimPrefix(v, "df-"), "v")
+		}
+	}
+	if name := info["server_name"]; name != "" && name != "redis" { // the name that it gives itself is better than a wrong one
+		return name, info[name+"_version"]
+	}
+	return "Redis", info["redis_version"]
+}
+
+// together checks the nodes against each other.
+func (e *examination) together() {
+	var unfit []string
+	advice := ""
+	runs := map[string]string{}
+	for i := range e.facts {
+		f := &e.facts[i]
+		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
+			unfit = append(unfit, f.Node+": "+why)
+			advice = cmp.Or(advice, cure(f), "bring "+f.Node+" back")
+		}
+		id := f.Info["run_id"]
+		switch {
+		case id == "":
+		case runs[id] != "":
+			e.add("", "same-server", LevelFail, "give every vote its own Redis: list another one", "%s and %s are one server", runs[id], f.Node)
+		default:
+			runs[id] = f.Node
+		}
+	}
+	n, up := len(e.facts), len(e.facts)-len(unfit)
+	why := fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, strings.Join(unfit, "; "))
+	switch {
+	case up < e.majority:
+		e.add("", "majority", LevelFail, advice, "%s: no leader can be elected", why)
+	case up < n && up == e.majority:
+		e.add("", "majority", LevelWarn, advice, "%s: when another one fails, no leader can be elected", why)
+	case up < n:
+		e.add("", "majority", LevelWarn, advice, "%s; %d more may fail", why, up-e.majority)
+	case n == 1:
+		e.add("", "majority", LevelOK, "", "one node, and it answers; while it is down there is no leader")
+	default:
+		e.add("", "majority", LevelOK, "", "all %d nodes answer; %d may fail", n, n-e.majority)
+	}
+	if n > 1 && len(runs) == n {
+		e.add("", "same-server", LevelOK, "", "the nodes are %d servers", n)
+	}
+}
+
+// unfitBecause returns why a node can't vote; empty: it can.
+func unfitBecause(f *registry.Facts) string {
+	refused := slices.IndexFunc(f.Refused, needed)
+	switch {
+	case late(f.Ping):
+		return "no answer in time"
+	case f.Ping != nil:
+		msg := problemOf(f.Ping)
+		if _, after, found := strings.Cut(msg, ": "); found && strings.HasPrefix(msg, "dial ") { // the address is printed beside it
+			return after
+		}
+		return msg
+	case f.LooksOnly || late(f.EvalErr):
+		return ""
+	case f.EvalErr != nil:
+		return problemOf(f.EvalErr)
+	case refused >= 0:
+		_, answer, _ := strings.Cut(f.Refused[refused], ": ")
+		return strings.TrimRight(answer, ".")
+	default:
+		return ""
+	}
+}
+
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
-func (e *examination) cure(f *registry.Facts) string {
+func cure(f *registry.Facts) string {
 	switch {
 	case f.Ping != nil:
 		return cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
@@ -196,4 +306,75 @@ func (e *examination) cure(f *registry.Facts) string {
 	default:
 		return ""
 	}
+}
+
+// unreachable returns the advice for a node whose PING has failed; empty: there is none.
+func unreachable(node string, err error) string {
+	var name *net.DNSError
+	switch msg := problemOf(err); {
+	case errors.As(err, &name):
+		return "correct the host name, or DNS on this machine"
+	case late(err):
+		return "look for a process that hangs at " + node + ", or a firewall that drops what is sent there"
+	case strings.Contains(msg, "connection refused"):
+		return "start Redis at " + node + ", or correct host and port"
+	case rediserr.Answered(err) && remedy(msg) != grant:
+		return remedy(msg)
+	default:
+		return ""
+	}
+}
+
+// remedies are what to do about a refusal that has another cause than a missing right.
+var remedies = []struct{ refusal, advice string }{
+	{"READONLY", "it is a replica: promote it, or give the address of the master"},
+	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL"},
+	{"OOM ", "give this Redis more memory, or make room"},
+	{"MISCONF", "fix the disk of this Redis: it refuses writes because it cannot save"},
+	{"LOADING", "wait: it is reading its data"},
+	{"BUSY ", "a script runs for too long: redis-cli SCRIPT KILL"},
+	{"max number of clients", "raise maxclients, or find out who holds the connections: redis-cli CLIENT LIST"},
+}
+
+const grant = "grant the rights that docs/redis.md lists"
+
+// remedy returns the advice for a refusal.
+func remedy(refusal string) string {
+	for _, r := range remedies {
+		if strings.Contains(refusal, r.refusal) {
+			return r.advice
+		}
+	}
+	return grant
+}
+
+func late(err error) bool {
+	var slow net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+}
+
+// problemOf returns the text of an error. It leaves out the node's name, which is printed beside it,
+// and the advice for an election, which does not need most of the commands that are tried here.
+func problemOf(err error) string {
+	var node *rediserr.NodeError
+	if errors.As(err, &node) {
+		err = node.Err
+	}
+	return strings.TrimRight(elector.Problem(err), ".")
+}
+
+func short(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// list joins the first few names.
+func list(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
 }

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -35,7 +34,7 @@ func (v *Voter) newAttempt() (seq uint64, value string) {
 	v.alive.Store(v.seq)
 	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
-		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise(),
+		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),
 	}
 	v.named, v.term = nil, renewed{}

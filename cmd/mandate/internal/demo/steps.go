@@ -38,7 +38,7 @@ func elect(ctx context.Context, c *cluster) (string, string, error) {
 		return "", "", err
 	}
 	c.leader = first
-	return first.who.name + " leads, the others wait", "after " + output.Millis(first.at.Sub(began)), nil
+	return first.who.name + " leads, the others wait", "after " + output.Brief(first.at.Sub(began)), nil
 }
 
 // handOver makes the leader resign, and measures the time between the end of its work and the start
@@ -53,7 +53,7 @@ func handOver(ctx context.Context, c *cluster) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	gap := output.Millis(next.at.Sub(stopped.at))
+	gap := output.Brief(next.at.Sub(stopped.at))
 	c.note("no candidate worked for %s, and never two at the same time", gap)
 	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
 }
@@ -72,8 +72,8 @@ func hangWork(ctx context.Context, c *cluster) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	c.note("detected after %s (bound: %v); no lease had to expire", output.Millis(detected.at.Sub(at)), beatBound)
-	return old.who.name + " stepped down -> " + next.who.name, "after " + output.Millis(next.at.Sub(at)), nil
+	c.note("detected after %s (bound: %v); no lease had to expire", output.Brief(detected.at.Sub(at)), beatBound)
+	return old.who.name + " stepped down -> " + next.who.name, "after " + output.Brief(next.at.Sub(at)), nil
 }
 
 // hangNode makes one Redis node accept requests without answering, for a few renewals.
@@ -116,18 +116,18 @@ func cutOff(ctx context.Context, c *cluster) (string, string, error) {
 		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
 	}
 	end := time.Now().Add(st.Leader.LeaseLeft)
-	c.note("its lease has %s left in Redis: the others must wait", output.Millis(st.Leader.LeaseLeft))
+	c.note("its lease has %s left in Redis: the others must wait", output.Brief(st.Leader.LeaseLeft))
 	stopped, next, err := c.succession(ctx, old)
 	if err != nil {
 		return "", "", err
 	}
 	early, late := end.Sub(stopped.at), next.at.Sub(end)
-	c.note("it stopped on its own clock, %s before its lease ended,", output.Millis(early))
-	c.note("the next leader followed %s after that", output.Millis(max(0, late)))
+	c.note("it stopped on its own clock, %s before its lease ended,", output.Brief(early))
+	c.note("the next leader followed %s after that", output.Brief(max(0, late)))
 	if early <= 0 {
 		return "", "", errors.New("the old leader worked beyond its lease")
 	}
-	return old.who.name + " -> " + next.who.name, "lease + " + output.Millis(max(0, late)), nil
+	return old.who.name + " -> " + next.who.name, "lease + " + output.Brief(max(0, late)), nil
 }
 
 // staleWrite shows what the token is for: it refuses a write of a former leader that arrives late.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -50,3 +51,6 @@ func forTerminals(text []byte) []byte {
 	}
 	return safe
 }
+
+// MS returns a duration as it is in JSON: milliseconds, with a fraction.
+func MS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

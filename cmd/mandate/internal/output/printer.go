@@ -1,11 +1,18 @@
+// Package output formats what the commands print: tables, JSON, shortened names, wrapped texts and
+// durations. Everything that it prints is safe for a terminal: names from Redis may have been
+// chosen by anyone who may write there.
 package output
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -36,7 +43,8 @@ type Printer struct {
 }
 
 const (
-	// proseWidth is where texts are wrapped when the output is not a terminal.
+	// proseWidth is the width of a terminal that does not tell its own, and where texts are wrapped
+	// when the output is not a terminal.
 	proseWidth = 80
 	// minWidth is the narrowest terminal that tables are laid out for.
 	minWidth = 40
@@ -46,28 +54,17 @@ const (
 // TERM=dumb forbid them.
 func New(w io.Writer) *Printer {
 	p := &Printer{W: w}
-	if f := Terminal(w); f != nil {
-		p.Width = width(f)
-		p.Colors = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return p
 	}
-	return p
-}
-
-// Terminal returns w as a file if it is a terminal, otherwise nil.
-func Terminal(w io.Writer) *os.File {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
-}
-
-// width returns the width of a terminal in cells, or 80 if it is unknown.
-func width(f *os.File) int {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil || width < 1 {
-		return 80
+		width = proseWidth
 	}
-	return width
+	p.Width = max(minWidth, width)
+	p.Colors = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return p
 }
 
 // Paint colors a text if colors are enabled.
@@ -91,9 +88,7 @@ func (p *Printer) Lines(lines []string) error {
 
 // Println writes a line.
 func (p *Printer) Println(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprintf(p.W, format+"\n", args...)
+	_ = p.Lines([]string{fmt.Sprintf(format, args...)}) // there is no other place to report a failure
 }
 
 // Prose wraps a line that is too long for the terminal. The further lines are indented like the
@@ -102,7 +97,7 @@ func (p *Printer) Println(format string, args ...any) {
 func (p *Printer) Prose(line string) []string {
 	text := strings.TrimLeft(line, " ")
 	indent := len(line) - len(text)
-	if p.Width == 0 || text == "" || Cells(line) <= p.Width {
+	if p.Width == 0 || text == "" || cells(line) <= p.Width {
 		return []string{line}
 	}
 	hanging := indent
@@ -116,15 +111,14 @@ func (p *Printer) Prose(line string) []string {
 
 // Wrap breaks a text into lines that fit, and indents all but the first one. The first line begins
 // after a text of the caller's that is as wide as the indent.
-func (p *Printer) Wrap(text string, indent int) []string {
-	width := proseWidth
-	if p.Width > 0 {
-		width = max(minWidth, p.Width)
+func (p *Printer) Wrap(text string, indent int) (lines []string) {
+	width := p.Width
+	if width == 0 {
+		width = proseWidth
 	}
-	var lines []string
 	col := 0
 	for word := range strings.FieldsSeq(Printable(text)) {
-		n := Cells(word)
+		n := cells(word)
 		switch {
 		case col == 0:
 			lines, col = append(lines, word), indent+n
@@ -136,4 +130,100 @@ func (p *Printer) Wrap(text string, indent int) []string {
 		}
 	}
 	return lines
+}
+
+// Field is a labelled text.
+type Field struct {
+	Name, Text string
+	Color      Color
+}
+
+// fieldIndent is the column in which the text of a Field begins.
+const fieldIndent = 12
+
+// Fields formats fields, one below the other. On a terminal long ones are wrapped; elsewhere each
+// is one line, for scripts that search for one.
+func (p *Printer) Fields(fields []Field) (lines []string) {
+	for _, f := range fields {
+		texts := []string{strings.TrimSpace(Printable(f.Text))}
+		if p.Width > 0 {
+			texts = p.Wrap(f.Text, fieldIndent)
+		}
+		for i, text := range texts {
+			if i == 0 {
+				text = fmt.Sprintf("%-*s%s", fieldIndent, f.Name, text)
+			}
+			lines = append(lines, p.Paint(f.Color, text))
+		}
+	}
+	return lines
+}
+
+// cells returns how many cells of a terminal a text takes. Characters of two cells, as in East Asian
+// names, count as one.
+func cells(s string) int { return utf8.RuneCountInString(s) }
+
+// Printable replaces characters that could move the cursor or change how the rest of a line is
+// displayed.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+// CutMiddle shortens a text in the middle to at most so many cells.
+func CutMiddle(s string, most int) string {
+	const ellipsis = ".."
+	runes := []rune(Printable(s))
+	if len(runes) <= most {
+		return string(runes)
+	}
+	keep := max(0, most-len(ellipsis))
+	return string(runes[:keep-keep/2]) + ellipsis + string(runes[len(runes)-keep/2:])
+}
+
+// List joins the first names, at most limit, and counts the others.
+func List(names []string, limit int) string {
+	if more := len(names) - limit; more > 0 {
+		names = append(slices.Clone(names[:limit]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Brief formats a duration in at most seven characters.
+func Brief(d time.Duration) string {
+	hours, minutes, seconds := int(d.Abs().Hours()), int(d.Abs().Minutes())%60, int(d.Abs().Seconds())%60
+	sign := ""
+	if d < 0 {
+		sign = "-"
+	}
+	switch abs := d.Abs(); {
+	case abs < 10*time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	case abs < time.Second:
+		return d.Round(time.Millisecond).String()
+	case abs < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case abs < time.Hour:
+		return fmt.Sprintf("%s%dm%02ds", sign, minutes, seconds)
+	case abs < 48*time.Hour:
+		return fmt.Sprintf("%s%dh%02dm", sign, hours, minutes)
+	default:
+		return fmt.Sprintf("%s%dd%02dh", sign, hours/24, hours%24)
+	}
+}
+
+// Ago formats how long ago t was; empty for the zero time.
+func Ago(t time.Time) string {
+	switch d := time.Since(t); {
+	case t.IsZero():
+		return ""
+	case d < -time.Second:
+		return "by a clock ahead of ours"
+	default:
+		return Brief(max(time.Second, d.Truncate(time.Second))) + " ago"
+	}
 }

@@ -24,12 +24,7 @@ type Column struct {
 type row struct {
 	cells []string
 	color Color
-	notes []note
-}
-
-type note struct {
-	text  string
-	color Color
+	notes []Field // with no Name
 }
 
 const (
@@ -53,44 +48,32 @@ func (t *Table) Row(c Color, cells ...string) {
 // Note adds a text below the last row, unless it is empty.
 func (t *Table) Note(c Color, text string) {
 	last := &t.rows[len(t.rows)-1]
-	last.notes = append(last.notes, note{text, c})
+	last.notes = append(last.notes, Field{Text: text, Color: c})
 }
 
-// Table formats a table as lines.
+// Table formats a table as lines. It may change the table to make it fit.
 func (p *Printer) Table(t *Table) []string {
 	widths := t.widths()
-	if p.Width > 0 {
-		room := max(p.Width, minWidth)
-		if total(widths) > room {
-			t = t.restBelow()
-			widths = t.widths()
-		}
-		t.narrow(widths, room)
+	if p.Width > 0 && total(widths) > p.Width {
+		t.restBelow()
+		widths = t.widths()
+		t.narrow(widths, p.Width)
 	}
-	cells := t.fit(widths)
-	titles := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		titles[i] = c.Title
+	var titles []string
+	for _, c := range t.columns {
+		titles = append(titles, c.Title)
 	}
 	lines := []string{p.Paint(Dim, t.line(widths, titles))}
-	for i, r := range t.rows {
-		lines = append(lines, p.Paint(r.color, t.line(widths, cells[i])))
+	for _, r := range t.rows {
+		lines = append(lines, p.Paint(r.color, t.line(widths, r.cells)))
 		for _, n := range r.notes {
-			lines = append(lines, p.note(n)...)
+			for i, text := range p.Wrap(n.Text, noteIndent) {
+				if i == 0 {
+					text = strings.Repeat(" ", noteIndent) + text
+				}
+				lines = append(lines, p.Paint(n.Color, text))
+			}
 		}
-	}
-	return lines
-}
-
-func (p *Printer) note(n note) []string {
-	indent := strings.Repeat(" ", noteIndent)
-	texts := p.Wrap(n.text, noteIndent)
-	var lines []string
-	for i, text := range texts {
-		if i == 0 {
-			text = indent + text
-		}
-		lines = append(lines, p.Paint(n.color, text))
 	}
 	return lines
 }
@@ -100,29 +83,13 @@ func (t *Table) widths() []int {
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
 		for _, r := range t.rows {
-			widths[i] = max(widths[i], Cells(r.cells[i]))
+			widths[i] = max(widths[i], cells(r.cells[i]))
 		}
 		if widths[i] > 0 {
-			widths[i] = max(widths[i], Cells(c.Title))
+			widths[i] = max(widths[i], cells(c.Title))
 		}
 	}
 	return widths
-}
-
-// narrow takes from the widest columns of names what there is no room for.
-func (t *Table) narrow(widths []int, room int) {
-	for total(widths) > room {
-		widest := -1
-		for i, c := range t.columns {
-			if c.Name && widths[i] > minName && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		widths[widest]--
-	}
 }
 
 func total(widths []int) int {
@@ -135,49 +102,57 @@ func total(widths []int) int {
 	return sum
 }
 
-// restBelow returns the table with the texts of its Rest column as notes below the rows, because
-// the terminal would break them within a word.
-func (t *Table) restBelow() *Table {
-	below := &Table{columns: t.columns}
-	for _, r := range t.rows {
-		r.cells = slices.Clone(r.cells)
-		for i, c := range t.columns {
-			if c.Rest && r.cells[i] != "" {
-				text := r.cells[i]
-				if !strings.Contains(text, " ") { // a list of numbers, which could not be wrapped
-					text = strings.ReplaceAll(text, ",", ", ")
-				}
-				r.notes = append([]note{{text, r.color}}, r.notes...)
-				r.cells[i] = ""
-			}
-		}
-		below.rows = append(below.rows, r)
+// restBelow makes the texts of the Rest column notes below the rows, because the terminal would break
+// them within a word.
+func (t *Table) restBelow() {
+	i := slices.IndexFunc(t.columns, func(c Column) bool { return c.Rest })
+	if i < 0 {
+		return
 	}
-	return below
+	for j := range t.rows {
+		r := &t.rows[j]
+		text := r.cells[i]
+		if !strings.Contains(text, " ") { // a list of numbers, which could not be wrapped
+			text = strings.ReplaceAll(text, ",", ", ")
+		}
+		r.notes = append([]Field{{Text: text, Color: r.color}}, r.notes...)
+		r.cells[i] = ""
+	}
 }
 
-// fit shortens the names that are wider than their column.
-func (t *Table) fit(widths []int) [][]string {
-	all := make([][]string, len(t.rows))
-	for i, r := range t.rows {
-		all[i] = slices.Clone(r.cells)
+// narrow takes from the widest columns of names what there is no room for, and shortens the names,
+// unless different ones would then look the same: three hosts of one domain must stay three.
+func (t *Table) narrow(widths []int, room int) {
+	for total(widths) > room {
+		widest := -1
+		for i, c := range t.columns {
+			if c.Name && widths[i] > minName && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
 	}
 	for i, c := range t.columns {
 		if !c.Name {
 			continue
 		}
-		names := make([]string, len(all))
-		for j := range all {
-			names[j] = all[j][i]
+		whole := map[string]string{} // by the shortened name
+		for _, r := range t.rows {
+			whole[CutMiddle(r.cells[i], widths[i])] = r.cells[i]
 		}
-		for j, name := range Shorten(names, widths[i]) {
-			all[j][i] = name
+		unique := !slices.ContainsFunc(t.rows, func(r row) bool { return whole[CutMiddle(r.cells[i], widths[i])] != r.cells[i] })
+		for _, r := range t.rows {
+			if unique {
+				r.cells[i] = CutMiddle(r.cells[i], widths[i])
+			}
 		}
 	}
-	return all
 }
 
-func (t *Table) line(widths []int, cells []string) string {
+func (t *Table) line(widths []int, texts []string) string {
 	var b strings.Builder
 	for i, c := range t.columns {
 		if widths[i] == 0 {
@@ -186,40 +161,12 @@ func (t *Table) line(widths []int, cells []string) string {
 		if b.Len() > 0 {
 			b.WriteString(strings.Repeat(" ", columnGap))
 		}
-		fill := strings.Repeat(" ", max(0, widths[i]-Cells(cells[i])))
+		fill := strings.Repeat(" ", max(0, widths[i]-cells(texts[i])))
 		if c.Right {
-			b.WriteString(fill + cells[i])
+			b.WriteString(fill + texts[i])
 		} else {
-			b.WriteString(cells[i] + fill)
+			b.WriteString(texts[i] + fill)
 		}
 	}
 	return strings.TrimRight(b.String(), " ")
-}
-
-// Field is a labelled text.
-type Field struct {
-	Name, Text string
-	Color      Color
-}
-
-// FieldIndent is the column in which the text of a Field begins.
-const FieldIndent = 12
-
-// Fields formats fields, one below the other. On a terminal long ones are wrapped; elsewhere each
-// is one line, for scripts that search for one.
-func (p *Printer) Fields(fields []Field) []string {
-	var lines []string
-	for _, f := range fields {
-		texts := []string{strings.TrimSpace(Printable(f.Text))}
-		if p.Width > 0 {
-			texts = p.Wrap(f.Text, FieldIndent)
-		}
-		for i, text := range texts {
-			if i == 0 {
-				text = f.Name + strings.Repeat(" ", max(1, FieldIndent-Cells(f.Name))) + text
-			}
-			lines = append(lines, p.Paint(f.Color, text))
-		}
-	}
-	return lines
 }

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+)
+
+// Report is what the nodes, the candidates and the history show of an election, all read through
+// the public API.
+type Report struct {
+	elector.Status
+
+	StatusErr     error
+	At            time.Time                 // when the status was read
+	Candidates    []elector.CandidateStatus // those that answered
+	CandidatesErr error
+	Unresponsive  bool                 // the leader seems to hang or to be dead
+	Terms         []elector.TermRecord // the newest ones, newest first; see Unreported
+	TermsErr      error
+	Writes        []Finding // of [Writable]; nil: not tried
+}
+
+// recentTerms is how many of the newest terms a Report has: enough to see that an election is flapping.
+const recentTerms = 20
+
+// Read reads an election: its status, its candidates and its newest terms, all at the same time. It
+// blocks for at most 3.3 s, or until ctx ends. What could not be read has its error in the Report.
+//
+// If the leader is missing from the roll, the status is read once more: the leader is Unresponsive
+// when it has then neither renewed its lease nor been replaced. It may also be alive, and not receive
+// roll calls.
+func Read(ctx context.Context, el *elector.Election) (r Report) {
+	var reading sync.WaitGroup
+	reading.Go(func() { r.Candidates, r.CandidatesErr = el.Candidates(ctx) })
+	reading.Go(func() { r.Terms, r.TermsErr = el.History(ctx, recentTerms) })
+	r.Status, r.StatusErr = el.Status(ctx)
+	r.At = time.Now()
+	reading.Wait()
+	if r.CandidatesErr == nil && len(r.Candidates) == 0 {
+		r.CandidatesErr = ctx.Err() // time was up
+	}
+	r.Terms = Unreported(r.Terms, r.Candidates, time.Now())
+	if r.StatusErr == nil && r.CandidatesErr == nil && r.Leader != nil && ctx.Err() == nil {
+		r.checkLeader(ctx, el)
+	}
+	return r
+}
+
+// LeaseLeft returns what is left of the leader's lease now; 0 if there is no leader.
+func (r *Report) LeaseLeft() time.Duration {
+	if r.Leader == nil {
+		return 0
+	}
+	return max(0, r.Leader.LeaseLeft-time.Since(r.At))
+}
+
+// checkLeader finds out whether the leader is unresponsive. A lease that has ended while the
+// candidates were queried was probably renewed meanwhile.
+func (r *Report) checkLeader(ctx context.Context, el *elector.Election) {
+	before := *r.Leader
+	before.LeaseLeft = r.LeaseLeft()
+	answered := answers(before, r.Candidates)
+	if answered && before.LeaseLeft > 0 {
+		return
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	st, err := el.Status(ctx)
+	if err != nil {
+		return
+	}
+	if r.Unresponsive = !answered && stuck(before, st.Leader, time.Since(begin)); !r.Unresponsive {
+		r.Status, r.At = st, time.Now()
+	}
+}
+
+// answers reports whether a leader has answered the roll call. A leader without an incarnation can't
+// be looked up, so it counts as if it had.
+func answers(leader elector.Leader, roll []elector.CandidateStatus) bool {
+	return leader.Incarnation == "" || slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool {
+		return c.Incarnation == leader.Incarnation || c.Incarnation == "" && c.ID == leader.Candidate
+	})
+}
+
+// stuck reports whether a leader's term is still the current one and was not renewed, or has ended
+// meanwhile because its lease expired. If the lock is gone earlier than that, the leader has
+// released it.
+func stuck(before elector.Leader, now *elector.Leader, elapsed time.Duration) bool {
+	if now == nil {
+		return before.LeaseLeft <= elapsed
+	}
+	return now.Incarnation == before.Incarnation && now.Token == before.Token && now.LeaseLeft < before.LeaseLeft
+}
+
+// ReasonUnreported takes the place of elector.ReasonVanished in the terms of a Report where the process
+// that led the term still answers the roll call. It has not vanished with its machine: it has only not
+// reported the end of its term.
+const ReasonUnreported elector.Reason = "unreported"
+
+// Unreported returns terms with that reason where it applies.
+func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now time.Time) []elector.TermRecord {
+	terms = slices.Clone(terms)
+	for i, r := range terms {
+		lives := slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool {
+			return c.ID == r.Candidate && c.RunningFor > 0 && !r.From.IsZero() && now.Add(-c.RunningFor).Before(r.From)
+		})
+		if r.Reason == elector.ReasonVanished && lives {
+			terms[i].Reason, terms[i].Detail = ReasonUnreported, "its process answers, and has not reported how this term ended"
+		}
+	}
+	return terms
+}
+
+// Findings judges a report without any I/O, the most serious findings first. They are those of Examine
+// that need no look at the nodes themselves. command is that of a Config; nil: its default.
+func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
+	e := newExamination(protocol.Keys{}, nil, 0, command)
+	e.reachable(r)
+	e.election(r)
+	return sortFindings(e.findings)
+}
