@@ -16,6 +16,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(roleFollowing, nil)
 	w := m.standBy()
 	defer w.Close()
+	defer m.standsBy.Store(false)
 	for m.awaitHealth(ctx, w) {
 		changed := m.probes.changes().candidate // before the claim, so that no change is missed
 		term, err := m.claimOnce(ctx, w)
@@ -211,10 +212,10 @@ func (m *machine) meet(ctx context.Context) error {
 // has this name. A member's own elections, of its shards and of the assigner, are part of their
 // group, and not refused because of it.
 func (m *machine) groups() []string {
-	if !m.since.IsZero() {
+	if m.ofMember {
 		return nil
 	}
-	if group, is := protocol.GroupOf(m.cfg.Election); is && !m.assigns {
+	if group, is := protocol.GroupOf(m.cfg.Election); is {
 		return []string{m.cfg.Election, group}
 	}
 	return []string{m.cfg.Election}

@@ -19,24 +19,20 @@ import (
 )
 
 // candidate is what the goroutines of one Elector share: those of its callers, the state machine,
-// and the goroutines beside it. After New only the atomic fields and those that mu guards change,
-// and those that package shard sets before Run (since, assigns, listening).
+// and the goroutines beside it. After New only the atomic fields and those that mu guards change.
 type candidate struct {
 	cfg         Config
 	timing      lease.Timing
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
-	claimWanted chan struct{} // signaled when the shard of this election may have no owner (claimNow)
 	guards      *guards       // of the terms of all candidates on the Quorum
 	renewals    *schedule     // of all leaders on the Quorum
 	received    *lastEvent    // the newest event that any candidate on the Quorum received
+	claimWanted chan struct{} // signaled by ClaimNow
 	keys        *protocol.Keys
 	incarnation string
 	election    *Election     // as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
-	since       lease.Stamp   // for the election of a shard, when its member began; zero: it is no shard's
-	assigns     bool          // this is the election of a group's assigner
-	listening   func()        // called when this candidate would receive a release at once; nil: no call is wanted
 	voter       *quorum.Voter // claims, renews and releases for the state machine
 	log         *slog.Logger
 	supervisor  *supervised.Pipe // of this process; nil: none
@@ -48,6 +44,7 @@ type candidate struct {
 	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
 	term         atomic.Pointer[Term]   // the newest term, also an ended one
 	leader       atomic.Pointer[Leader] // who held the lock when the nodes last answered; nil: no candidate did
+	standsBy     atomic.Bool            // campaigns, and receives a release at once
 	unsubscribed atomic.Bool            // logged that releases are not received
 	unrecorded   atomic.Bool            // logged that a node does not record events in its history
 
@@ -75,13 +72,8 @@ type condition struct {
 // refuses reports whether a candidate with this condition must not lead.
 func (t condition) refuses() bool { return t.err != nil || t.quiet }
 
-// claimNow makes a waiting candidate claim at once.
-func (c *candidate) claimNow() {
-	select {
-	case c.claimWanted <- struct{}{}:
-	default:
-	}
-}
+// listening is called when a candidate that campaigns has subscribed to releases.
+func (c *candidate) listening() { c.standsBy.Store(true) }
 
 // introduce logs the configuration, which explains much of what is logged later. The names of
 // the nodes contain no passwords.

@@ -174,7 +174,7 @@ func (c Config) validate() error {
 	if err := c.WorkProbeSettings.Validate(); err != nil {
 		problems = append(problems, setting.Errorf("WorkProbeSettings", ": %w", err))
 	}
-	return configError("config: ", problems...)
+	return NewConfigError("config: ", problems...)
 }
 
 func checkAdvertise(address string) error {

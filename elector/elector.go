@@ -97,7 +97,7 @@ func (e *Elector) SetAdvertise(address string) error {
 	if e.election == nil {
 		return errNotMade
 	}
-	if err := configError("SetAdvertise: ", checkAdvertise(address)); err != nil {
+	if err := NewConfigError("SetAdvertise: ", checkAdvertise(address)); err != nil {
 		return err
 	}
 	e.advertise.Store(&address)
@@ -238,6 +238,22 @@ func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
 
 // Term returns the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
+
+// StandsBy reports whether this candidate campaigns, and would receive at once that a leader has
+// released its lock: a majority of the nodes has confirmed its subscription, or refuses it so that there
+// is none to wait for. A leader that ends before another candidate stands by leaves the election without a leader for
+// longer. No I/O.
+func (e *Elector) StandsBy() bool { return e.standsBy.Load() }
+
+// ClaimNow makes a candidate that waits for the end of another one's lease claim at once, and does nothing
+// to any other: for a program that has learned in another way that the leader is gone. If it is not,
+// the candidate has only made one more request to each node. It returns at once, and does no I/O.
+func (e *Elector) ClaimNow() {
+	select {
+	case e.claimWanted <- struct{}{}:
+	default:
+	}
+}
 
 // Resign calls Term.Resign for the term that this candidate serves, and blocks until its work has
 // returned and the lock was released, or until ctx ends; an ErrNotReleased means that

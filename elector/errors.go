@@ -121,9 +121,10 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() []error { return e.errs }
 
-// configError returns a ConfigError of all these errors, which may be joined, or nil when there
-// is none.
-func configError(of string, errs ...error) error {
+// NewConfigError returns a ConfigError of all these errors, which may be joined or ConfigErrors, or nil
+// when there is none: for a package that has settings beside those of an Elector. of is what Error
+// begins with, such as "config: ".
+func NewConfigError(of string, errs ...error) error {
 	e := &ConfigError{of: of}
 	e.add(errs)
 	if len(e.errs) == 0 {

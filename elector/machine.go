@@ -20,9 +20,10 @@ import (
 type machine struct {
 	*candidate
 
-	clock  *lease.Clock
-	begun  lease.Stamp // when this Run or Campaign began; for a shard, when its member began
-	memory *memory     // of the election, passed on by the machine before
+	clock    *lease.Clock
+	begun    lease.Stamp // when this Run or Campaign began, or the member of a group that runs it
+	ofMember bool        // a member of a group of shards runs it
+	memory   *memory     // of the election, passed on by the machine before
 
 	advertised string // the address in the lock of the newest term
 
@@ -38,11 +39,11 @@ type machine struct {
 // newMachine makes a machine and starts the goroutines that accompany it: the candidate's probe and
 // its peers. They run until leave is called. The memory belongs to the machine until then.
 func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
-	m := &machine{candidate: c, clock: c.hostClock, memory: before, begun: c.since}
+	m := &machine{candidate: c, clock: c.hostClock, memory: before}
 	if own := lease.ClockFrom(ctx); own != nil {
 		m.clock = own
 	}
-	if m.begun.IsZero() {
+	if m.begun, m.ofMember = lease.BeginFrom(ctx); !m.ofMember {
 		m.begun = m.clock.Now()
 	}
 	if !before.configLogged {

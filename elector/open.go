@@ -47,7 +47,7 @@ func Open(urls ...string) (*Quorum, error) {
 		}
 		clients = append(clients, c)
 	}
-	if err := configError("quorum: ", problems...); err != nil {
+	if err := NewConfigError("quorum: ", problems...); err != nil {
 		closeAll(clients)
 		return nil, err
 	}

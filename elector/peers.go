@@ -63,7 +63,7 @@ func (s self) Leading() (token uint64, ok bool) {
 
 func (s self) HandOver(token uint64, to string, why error) {
 	if t := s.c.validTerm(); t != nil && t.token == token {
-		t.hand(handover{to: to, why: why})
+		t.HandOver(to, why)
 	}
 }
 

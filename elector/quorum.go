@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -38,7 +39,7 @@ const defaultPrefix = "mandate"
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := quorum.Open(clients)
 	if err != nil {
-		return nil, configError("quorum: ", err)
+		return nil, NewConfigError("quorum: ", err)
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
@@ -75,6 +76,16 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 // Size returns the number of nodes.
 func (q *Quorum) Size() int { return q.nodes.Len() }
 
+// Parts is for other packages of this module, which alone can name the type of its argument. It returns
+// the nodes, and the subscriptions to them; nil for a Quorum that is nil or the zero value. Close closes
+// both.
+func (q *Quorum) Parts(module.Only) (*quorum.Nodes, *pubsub.Bus) {
+	if q == nil {
+		return nil, nil
+	}
+	return q.nodes, q.bus
+}
+
 // Namespace returns the same Quorum with elections of its own: the first part of
 // their keys is prefix, in place of the default "mandate". Both share the nodes
 // and the connections, and closing either closes both. A prefix with spaces or
@@ -94,7 +105,7 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // begun is no error. name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
-	err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
+	err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +138,7 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 // moment ago, its work may be missing a leader.
 func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err error) {
 	prefix := q.Prefix()
-	if err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
+	if err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
 		return nil, nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {

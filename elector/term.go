@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 )
 
 // Work is what a leader does. It must return soon after ctx ends (within
@@ -164,6 +165,16 @@ func (t *Term) Resign() {
 	}
 }
 
+// HandOver is Resign in favour of the candidate with that incarnation (Elector.Incarnation,
+// Candidate.Incarnation): for a quarter of a lease after the release no other candidate is elected.
+// why is the detail in the log and the history; it may be nil. With an empty incarnation no candidate
+// is preferred.
+func (t *Term) HandOver(incarnation string, why error) {
+	if t.made() {
+		t.request(&handover{to: incarnation, why: why})
+	}
+}
+
 // Close ends a term of Campaign or TryCampaign: it reports that the work has stopped, and
 // returns when the lock is released or when ctx ends, which does not stop the release. An
 // ErrNotReleased means that the lock was not released, and has lapsed. Call it
@@ -233,8 +244,6 @@ type handover struct {
 	why error
 }
 
-func (t *Term) hand(h handover) { t.request(&h) }
-
 // request requests the end of the term; only the first request counts. It ends the term itself:
 // through the state machine the work would learn of it a moment later.
 func (t *Term) request(h *handover) {
@@ -267,4 +276,22 @@ func (t *Term) end(reason Reason, err error) {
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})
+}
+
+// UngrantedTerm is for package electortest alone, which makes terms for tests of a program's work. No
+// election has granted the term. It is valid for the longest lease, and Close ends it like a term of
+// Campaign. The returned function ends it for a reason.
+func UngrantedTerm(_ module.Only, token uint64) (t *Term, end func(Reason)) {
+	clock := lease.NewClock(nil)
+	t = newTerm(context.Background(), clock, token, lease.NewGrant(clock, lease.Timing{Lease: lease.MaxLease}, clock.Now()))
+	t.stopped = make(chan struct{})
+	go func() {
+		select {
+		case <-t.stopped:
+		case <-t.ctx.Done():
+		}
+		t.end(t.requested())
+		close(t.over)
+	}()
+	return t, func(r Reason) { t.end(r, nil) }
 }

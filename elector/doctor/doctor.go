@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -166,7 +166,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 
 // open returns the nodes of a quorum, and an election on them.
 func open(q *elector.Quorum, election string) (*quorum.Nodes, *elector.Election, error) {
-	nodes := inside.NodesOf(q)
+	nodes, _ := q.Parts(module.Only{})
 	if nodes == nil {
 		return nil, nil, errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/ungranted"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -17,10 +17,9 @@ import (
 //	err := work(term.Context(), term)
 func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.Reason)) {
 	t.Helper()
-	made, stop := ungranted.New(token)
-	end = func(r elector.Reason) { stop(string(r)) }
+	term, end = elector.UngrantedTerm(module.Only{}, token)
 	t.Cleanup(func() { end(elector.ReasonShutdown) })
-	return made.(*elector.Term), end //nolint:forcetypeassert // elector has no other
+	return term, end
 }
 
 // NewShardTerm is [NewTerm] for a test that calls the work of a shard itself, with no group

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
 )
 
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
@@ -27,9 +26,7 @@ type candidacy struct {
 	// stuck: the work is still running long after its term. Until it returns, this member can't
 	// lead again, and must not report the shard as owned: no other member would campaign for it.
 	stuck bool
-	// listens: a release would be received. since is when the campaign began.
-	listens bool
-	since   time.Time
+	since time.Time // when the campaign began
 }
 
 // newCandidacy makes a candidacy, which start starts.
@@ -39,9 +36,7 @@ func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
 		return nil, err
 	}
 	c := &candidacy{r: r, shard: shard, elector: e, since: time.Now()}
-	inside.Began(e, r.began)
-	inside.Listening(e, func() { c.report(func() { c.listens = true }) })
-	c.ctx, c.cancel = context.WithCancel(r.ctx)
+	c.ctx, c.cancel = context.WithCancel(r.asMember(r.ctx))
 	return c, nil
 }
 
@@ -109,7 +104,7 @@ func leaves(r elector.Reason) bool {
 
 // workDone handles the return of a term's work. The candidacy then campaigns again unless it ends.
 func (c *candidacy) workDone() {
-	c.term, c.listens, c.since = nil, false, time.Now()
+	c.term, c.since = nil, time.Now()
 	if c.stuck {
 		c.cancel() // other members should own the shard by now
 	}
@@ -135,14 +130,14 @@ const maxReminders = 3
 func (c *candidacy) remind() {
 	if c.term == nil && c.reminders > 0 {
 		c.reminders--
-		inside.Claim(c.elector)
+		c.elector.ClaimNow()
 	}
 }
 
 // ready reports whether the shard's owner may hand it over to this member: the release would be
-// received. A member whose Redis user may not subscribe counts as ready after listenWithin.
+// received. A candidate that can't subscribe counts as ready after an eighth of a lease.
 func (c *candidacy) ready() bool {
-	return c.listens || time.Since(c.since) >= c.r.m.cfg.listenWithin()
+	return c.elector.StandsBy() || time.Since(c.since) >= c.r.m.cfg.beatEvery()
 }
 
 // overdue reports whether the work is still running although half a lease has passed since the
@@ -154,5 +149,5 @@ func (c *candidacy) overdue() bool {
 // handOver ends the term in favour of a member that campaigns for the shard already. The nodes
 // reserve the shard for that member, which receives the release.
 func (c *candidacy) handOver(incarnation, to string) {
-	inside.HandOver(c.term.Term, incarnation, fmt.Errorf("moved to %s", to))
+	c.term.HandOver(incarnation, fmt.Errorf("moved to %s", to))
 }

@@ -143,9 +143,6 @@ func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
 
-// listenWithin is how long an owner waits for the next owner to subscribe to its release.
-func (c Config) listenWithin() time.Duration { return c.beatEvery() }
-
 // assignerTrip is the longest round trip with which a member may campaign as the assigner. With a
 // slightly longer one its claims are granted, but the replies come too late: the member would
 // hold the lock without leading.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/health"
@@ -61,7 +61,7 @@ type Owner struct {
 // New makes a member. It does no I/O. The error is an *elector.ConfigError that lists every
 // problem of the configuration.
 func New(q *elector.Quorum, cfg Config) (*Member, error) {
-	nodes, bus := inside.NodesOf(q), inside.BusOf(q)
+	nodes, bus := q.Parts(module.Only{})
 	if nodes == nil {
 		return nil, errors.New("shard: New: the quorum is nil: make one with elector.NewQuorum or elector.Open")
 	}
@@ -78,7 +78,7 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	}
 	election.Lease = max(election.Lease, minLease) // validate has checked it already
 	_, err := elector.New(q, election)
-	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
+	if err := elector.NewConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
 	}
 	if cfg.Probe != nil {

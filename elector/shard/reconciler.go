@@ -13,7 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -23,7 +23,8 @@ type reconciler struct {
 	m         *Member
 	ctx       context.Context // of the candidacies
 	work      Work
-	began     any // when this member started: inside.Now
+	clock     *lease.Clock
+	began     lease.Stamp // when this member started
 	inbox     inbox
 	admission *admission
 
@@ -37,6 +38,7 @@ type reconciler struct {
 	changed bool // what is being applied needs act and report
 	joined  bool // a node has accepted this member
 	led     bool // this member has owned a shard
+	unready bool // some candidacies don't stand by yet
 	silent  bool // no majority of the nodes answers
 
 	closing    bool
@@ -72,8 +74,9 @@ type inability struct {
 
 func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	host, _ := os.Hostname()
+	clock := cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil))
 	r := &reconciler{
-		m: m, ctx: ctx, work: work, began: inside.Now(ctx), inbox: inbox{waiting: make(chan []func(), 1)}, admission: newAdmission(ctx, m),
+		m: m, ctx: ctx, work: work, clock: clock, began: clock.Now(), inbox: inbox{waiting: make(chan []func(), 1)}, admission: newAdmission(clock, m),
 		running: map[int]*candidacy{}, unable: map[int]inability{}, me: group.NoMember,
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
@@ -84,6 +87,11 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 		r.nodes = append(r.nodes, nodeState{link: newLink(), answered: time.Now()})
 	}
 	return r
+}
+
+// asMember makes the Electors that run under the returned context this member's.
+func (r *reconciler) asMember(ctx context.Context) context.Context {
+	return lease.WithBegin(ctx, r.began)
 }
 
 // send has Run's goroutine call f. It does not block.
@@ -122,6 +130,8 @@ func (r *reconciler) run(ctx context.Context) error {
 		select {
 		case all := <-r.inbox.waiting:
 			r.apply(all)
+		case <-r.poll():
+			r.report()
 		case <-tick.C:
 			r.onTick()
 		case <-stopping:
@@ -137,6 +147,14 @@ func (r *reconciler) run(ctx context.Context) error {
 		return fmt.Errorf("shard: %d shards were not released, their locks have lapsed: %w", len(r.unreleased), r.unreleased[0])
 	}
 	return r.failed
+}
+
+// poll returns a channel on which it is soon time to look whether candidacies stand by.
+func (r *reconciler) poll() <-chan time.Time {
+	if !r.unready {
+		return nil
+	}
+	return time.After(10 * time.Millisecond)
 }
 
 // drained reports whether no shard is left that another member could take over: all have been taken
@@ -381,6 +399,7 @@ func (r *reconciler) candidacyOver(c *candidacy, err error, why *elector.Ended) 
 // report updates this member's record, and has it sent at once if it has changed.
 func (r *reconciler) report() {
 	next := r.self
+	r.unready = false
 	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
 	for s, c := range r.running {
 		switch {
@@ -390,6 +409,8 @@ func (r *reconciler) report() {
 			next.Owned = append(next.Owned, s)
 		case c.ready():
 			next.Ready[s] = c.elector.Incarnation()
+		default:
+			r.unready = true
 		}
 	}
 	now := time.Now()

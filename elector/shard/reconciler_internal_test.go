@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
@@ -72,7 +73,7 @@ func TestAdmissionIsALease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAdmission(t.Context(), m)
+		a := newAdmission(lease.NewClock(nil), m)
 		sent := a.clock.Now()
 		a.accepted(0, sent)
 		if a.holds() {

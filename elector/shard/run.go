@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -111,8 +109,7 @@ func (r *reconciler) assign(ctx context.Context) {
 	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.cannotAssign()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
-		inside.Assigns(e)
-		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+		err = e.Run(r.asMember(ctx), func(ctx context.Context, term *elector.Term) error {
 			newAssigner(r, term).run(ctx)
 			return nil
 		})
@@ -179,9 +176,9 @@ type admission struct {
 	byNode []lease.Stamp
 }
 
-func newAdmission(ctx context.Context, m *Member) *admission {
+func newAdmission(clock *lease.Clock, m *Member) *admission {
 	return &admission{
-		clock: cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil)), timing: lease.Timing{Lease: m.cfg.Lease},
+		clock: clock, timing: lease.Timing{Lease: m.cfg.Lease},
 		majority: m.nodes.Majority(), byNode: make([]lease.Stamp, m.nodes.Len()),
 	}
 }

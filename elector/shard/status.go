@@ -11,7 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -60,7 +60,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	nodes := inside.NodesOf(q)
+	nodes, _ := q.Parts(module.Only{})
 	if err := protocol.CheckWord("Group", name, maxGroup, "{}"); err != nil {
 		return Status{}, fmt.Errorf("shard: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -140,7 +140,7 @@ func (ts *Terms) Lines(of func(election string, token uint64) bool) (lines []byt
 //
 // The process, and everything that it has started, must be dead.
 func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) (released int, err error) {
-	nodes := inside.NodesOf(q)
+	nodes, _ := q.Parts(module.Only{})
 	if nodes == nil {
 		return 0, errors.New("supervisor: Release: the quorum is nil")
 	}
