@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -27,9 +26,9 @@ type app struct {
 	logFormat  string
 
 	log      *slog.Logger
-	logs     *logqueue.Queue // of long-running commands, whose stderr also goes through it
-	problems []string        // found while parsing flags
-	given    nextFlags       // the flags that another command needs to work on the same elections
+	logs     *logQueue // of long-running commands, whose stderr also goes through it
+	problems []string  // found while parsing flags
+	given    nextFlags // the flags that another command needs to work on the same elections
 
 	// The objects of this command line, made while it is parsed.
 	quorum   *elector.Quorum

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,122 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 )
+
+// secretFiles are the environment variables that name files which let mandate into Redis, each with
+// the parameter of a URL that it becomes in each URL without its own.
+var secretFiles = map[string]string{
+	"MANDATE_REDIS_PASSWORD_FILE": "password_file",
+	"MANDATE_REDIS_CA":            "ca_file",
+	"MANDATE_REDIS_CERT":          "cert_file",
+	"MANDATE_REDIS_KEY":           "key_file",
+}
+
+// urls returns the Redis URLs, from the flag or else from the environment, with the files that the
+// environment names added as parameters.
+func (a *app) urls() []string {
+	urls, file := a.listedURLs()
+	if len(urls) == 0 {
+		urls = []string{defaultRedis}
+	}
+	values := url.Values{}
+	if file != "" {
+		values.Set("url_file", file)
+	}
+	for env, param := range secretFiles {
+		if v := os.Getenv(env); v != "" {
+			values.Set(param, v)
+		}
+	}
+	for i, u := range urls {
+		urls[i] = withFiles(u, values)
+	}
+	return urls
+}
+
+// withFiles adds the files to a URL that names none of its own. An invalid URL is returned
+// unchanged; elector.Open reports it.
+func withFiles(raw string, values url.Values) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" || len(values) == 0 {
+		return raw
+	}
+	q := u.Query()
+	for param, v := range values {
+		_, own := u.User.Password()
+		if strings.HasSuffix(u.Scheme, "+sentinel") { // in such a URL the userinfo is for the sentinels
+			own = q.Has("password")
+		}
+		if q.Has(param) || param == "password_file" && own {
+			continue
+		}
+		q[param] = v
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// listedURLs returns the URLs, and the file that they were read from if there is one that can be
+// read again. No URLs: those of the default, or a problem was recorded.
+func (a *app) listedURLs() (urls []string, file string) {
+	if a.urlsFrom = "--redis"; len(a.redis) > 0 {
+		return splitURLs(strings.Join(a.redis, ",")), ""
+	}
+	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
+	switch {
+	case list != "" && file != "":
+		a.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
+		return nil, ""
+	case file != "":
+		return a.readURLs(file)
+	}
+	if urls = splitURLs(list); len(urls) > 0 {
+		a.urlsFrom = "MANDATE_REDIS"
+	}
+	return urls, ""
+}
+
+// readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The
+// file may hold passwords, so its content is never quoted. The name of the file is returned, too,
+// unless it is a pipe, which can be read only once.
+func (a *app) readURLs(name string) (urls []string, file string) {
+	const from, maxSize = "MANDATE_REDIS_FILE", 1 << 20
+	a.urlsFrom = from
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > maxSize {
+		a.problem("%s: %s is larger than 1 MiB", from, name)
+		return nil, ""
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		a.problem("%s: the file with the URLs can't be read: %v", from, err)
+		return nil, ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			urls = append(urls, splitURLs(line)...)
+		}
+	}
+	if len(urls) == 0 {
+		a.problem("%s: %s is empty: write one URL a line", from, name)
+		return nil, ""
+	}
+	if info.Mode().IsRegular() {
+		file = name
+	}
+	return urls, file
+}
+
+func splitURLs(list string) (urls []string) {
+	for u := range strings.SplitSeq(list, ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}
 
 // connect makes the quorum, without I/O. Problems with the URLs are recorded.
 func (a *app) connect() error {

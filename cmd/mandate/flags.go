@@ -28,6 +28,17 @@ func noNames(instead string) cobra.PositionalArgs {
 	}
 }
 
+// checkCommand records what is wrong with the command that run or supervise is to start. A word before
+// the -- would be taken for it, and the -- for its first argument.
+func (a *app) checkCommand(cmd *cobra.Command, args []string) {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		a.problem("no command given: write it at the end, after --")
+	case cmd.ArgsLenAtDash() != 0 && slices.Contains(args, "--"):
+		a.problem("%q stands before the --: only flags go there, and the command after it", args[0])
+	}
+}
+
 func complete(cmd *cobra.Command, flag string, values []string) {
 	// The only error is an unknown flag, which any test would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,9 +16,79 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 )
+
+// logQueue is a Writer that never blocks: a goroutine writes the lines in order, and a line without
+// room is dropped. Otherwise a pipe whose reader hangs (a log driver, Ctrl-S in a terminal) would delay
+// a shutdown, a kill, or a step-down. It is safe for concurrent use.
+type logQueue struct {
+	lines chan logLine
+	done  chan struct{} // closed when all lines are written
+
+	mu     sync.Mutex // guards all fields below and sending to lines
+	closed bool
+	lost   int64 // lines that were dropped, and not reported yet
+}
+
+type logLine struct {
+	text []byte
+	lost int64 // how many lines were dropped before it
+}
+
+// maxQueued is how many lines can wait for the reader: enough for a reader that pauses, and some 200
+// KiB of memory.
+const maxQueued = 1024
+
+// newLogQueue starts a queue in front of w. report writes to w how many lines were dropped.
+func newLogQueue(w io.Writer, report func(lost int64) error) *logQueue {
+	q := &logQueue{lines: make(chan logLine, maxQueued), done: make(chan struct{})}
+	go func() {
+		defer close(q.done)
+		for line := range q.lines {
+			if line.lost > 0 && report(line.lost) == nil {
+				line.lost = 0
+			}
+			// A reader that is gone may come back (a named pipe), so every write is tried.
+			if _, err := w.Write(line.text); err != nil {
+				line.lost++
+			}
+			q.mu.Lock()
+			q.lost += line.lost
+			q.mu.Unlock()
+		}
+	}()
+	return q
+}
+
+// Write queues a copy of text, or drops it at once if there is no room. It never fails.
+func (q *logQueue) Write(text []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return len(text), nil
+	}
+	select {
+	case q.lines <- logLine{bytes.Clone(text), q.lost}:
+		q.lost = 0
+	default:
+		q.lost++
+	}
+	return len(text), nil
+}
+
+// close blocks until everything is written, but at most for wait. Further lines are dropped.
+func (q *logQueue) close(wait time.Duration) {
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		close(q.lines)
+	}
+	q.mu.Unlock()
+	select {
+	case <-q.done:
+	case <-time.After(wait):
+	}
+}
 
 // runsLong reports whether cmd leads or serves until a signal. Such a command must not stop when
 // the reader of its log hangs or exits.
@@ -26,26 +97,25 @@ func runsLong(cmd *cobra.Command) bool {
 }
 
 // logHandler returns the handler of the log.
-func (a *app) logHandler(cmd *cobra.Command, opts *slog.HandlerOptions) slog.Handler {
-	w := a.stderr
-	if queued := runsLong(cmd) || cmd.Name() == "watch"; queued {
-		a.logs = logqueue.New(a.stderr)
-		w = a.logs
+func (a *app) logHandler(cmd *cobra.Command, level slog.Level) slog.Handler {
+	plain := handlerFor(a.stderr, a.logFormat, level)
+	if !runsLong(cmd) && cmd.Name() != "watch" {
+		return plain
 	}
-	h := handlerFor(w, a.logFormat, opts)
-	if a.logs != nil {
-		h = logqueue.NewHandler(a.logs, h)
-	}
-	return h
+	a.logs = newLogQueue(a.stderr, func(lost int64) error {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the log's reader is gone or too slow", 0)
+		r.AddAttrs(slog.Int64("count", lost))
+		return plain.Handle(context.Background(), r)
+	})
+	return handlerFor(a.logs, a.logFormat, level)
 }
 
-func handlerFor(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handler {
+func handlerFor(w io.Writer, name string, level slog.Level) slog.Handler {
 	switch name {
 	case "json":
-		opts.ReplaceAttr = withUnit
-		return slog.NewJSONHandler(w, opts)
+		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: withUnit})
 	case "text":
-		return slog.NewTextHandler(w, opts)
+		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	default: // prepare has reported the unknown format
 		return slog.DiscardHandler
 	}
@@ -76,7 +146,7 @@ const finalFlush = time.Second
 func (a *app) flushLogs() {
 	logOfRedis().Store(slog.New(slog.DiscardHandler))
 	if a.logs != nil {
-		a.logs.Close(finalFlush)
+		a.logs.close(finalFlush)
 	}
 }
 

@@ -2,17 +2,20 @@
 // while its lease is valid and its probes pass. Other subcommands show elections and move the
 // leadership.
 //
-// main.go and root.go are the program; most subcommands have a file of their own. They share access.go
-// (Redis credentials and certificates), connect.go (the quorum and the election), flags.go and
-// probes.go, report.go (what is wrong with an election), groups.go (groups of shards), errors.go
-// (exit codes), and internal/output (tables, JSON).
+// main.go and root.go are the program; each subcommand has a file of its own. They share connect.go
+// (the quorum and the election), flags.go and probes.go, report.go (an election as operators see it),
+// groups.go (groups of shards), errors.go (exit codes), logs.go, and internal/output (tables, JSON).
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -50,4 +53,21 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	// All other errors come from parsing the command line.
 	a.printError(cmd.CommandPath() + ": " + formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
+}
+
+func versionLine() string {
+	return fmt.Sprintf("mandate %s (%s, %s/%s)", cmp.Or(buildVersion(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// version is set by the linker (see the Makefile).
+var version string
+
+// buildVersion returns the version that the Makefile has set, or else that recorded by `go
+// install`; empty: neither did.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if version != "" || !ok || info.Main.Version == "(devel)" {
+		return version
+	}
+	return info.Main.Version
 }

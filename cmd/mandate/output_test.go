@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -29,7 +29,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 		"ls":     func(a *app) error { return a.printElections([]report{reportOf(st)}, format{json: true}) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
 		"watch": func(a *app) error {
-			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
+			return output.JSONLine(a.stdout, elector.Event{Candidate: hostile})
 		},
 		"transfer": func(a *app) error {
 			return a.printHandover(elector.Handover{From: *st.Leader}, errors.New("x"), true)

@@ -38,7 +38,11 @@ election leads, and it keeps its lease only while its probes pass.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
+	// The global flags are listed once, in the help of mandate itself.
+	root.SetUsageTemplate(strings.NewReplacer(
+		"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "Global flags, see mandate --help:\n  --redis --prefix --log-level --log-format",
+		".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth),
+	).Replace(root.UsageTemplate()))
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")
@@ -47,15 +51,26 @@ election leads, and it keeps its lease only while its probes pass.`,
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.superviseCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(), a.shardsCommand(),
-		a.consoleCommand(), a.exporterCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.doctorCommand())
-	for _, cmd := range root.Commands() {
-		if runsLong(cmd) {
-			cmd.RunE = a.outliveReaders(cmd.RunE)
+	cobra.EnableCommandSorting = false // within a group the first one is the one to type first
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Look:", []*cobra.Command{a.lsCommand(), a.statusCommand(), a.historyCommand(), a.doctorCommand(), a.watchCommand(), a.waitCommand(), a.shardsCommand()}},
+		{"Act:", []*cobra.Command{a.transferCommand(), a.resignCommand(), a.pauseCommand(), a.resumeCommand()}},
+		{"Run:", []*cobra.Command{a.runCommand(), a.superviseCommand(), a.demoCommand()}},
+		{"Serve:", []*cobra.Command{a.serveCommand(), a.consoleCommand(), a.exporterCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+			if runsLong(cmd) {
+				cmd.RunE = a.outliveReaders(cmd.RunE)
+			}
+			cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
+			cmd.RunE = coded(cmd.RunE)
+			root.AddCommand(cmd)
 		}
-		cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
-		cmd.RunE = coded(cmd.RunE)
 	}
 	return root
 }
@@ -74,8 +89,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 			return err
 		}
-		opts := &slog.HandlerOptions{Level: level}
-		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
+		if a.log = slog.New(a.logHandler(cmd, level)); !slices.Contains(logFormats, a.logFormat) {
 			a.problem("%s is %q: use one of %s", from["log-format"], a.logFormat, strings.Join(logFormats, ", "))
 		}
 		// go-redis prints connection errors to stderr with its own logger; the elector logs the

@@ -188,9 +188,7 @@ func during[T any](working *sync.RWMutex, work func(context.Context, T) error) f
 func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, error) {
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, o)
-	if len(args) == 0 || args[0] == "" {
-		a.problem("no command given: write it at the end, after --")
-	}
+	a.checkCommand(cmd, args)
 	grace, kill := a.stopTimes(o, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise,

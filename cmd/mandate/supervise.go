@@ -59,10 +59,8 @@ func (a *app) superviseCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().SetInterspersed(false) // what follows COMMAND belongs to COMMAND
-	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 || args[0] == "" {
-			a.problem("no command given: write it at the end, after --")
-		}
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		a.checkCommand(cmd, args)
 		return a.open(anyElection)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.supervise(cmd.Context(), args) }

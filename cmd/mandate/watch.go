@@ -3,20 +3,23 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// conditionEvery is how often watch checks whether Redis still answers. An observer that is cut off
-// receives no event, as if nothing happened.
-const conditionEvery = 5 * time.Second
+// conditionEvery is how often watch checks whether Redis still answers, and whether there is a pause.
+// An observer that is cut off receives no event, as if nothing happened.
+const conditionEvery = 2 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
 	var asJSON bool
@@ -24,8 +27,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
 		Long: `Show the leader of the election NAME, then every change as it happens, until
-SIGINT or SIGTERM, one line per change. If Redis is unreachable, this is logged
-on stderr, and watch continues.
+SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
+is unreachable, this is logged on stderr, and watch continues.
 
 Exit codes: 0 ended by a signal, 2 invalid flags or arguments, 3 NAME is a group
 of shards.`,
@@ -51,11 +54,18 @@ of shards.`,
 func (a *app) watch(ctx context.Context, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { a.logConditions(ctx, a.election) })
 	defer wg.Wait()
 	defer stop()
+	events := make(chan elector.Event) // all changes: one goroutine prints them
+	wg.Go(func() { a.watchStatus(ctx, events) })
+	wg.Go(func() {
+		for ev := range a.election.Observe(ctx) {
+			sendEvent(ctx, events, ev)
+		}
+		stop() // nothing more will come
+	})
 	printed := make(chan error, 1)
-	go func() { printed <- a.printEvents(a.election.Observe(ctx), asJSON) }()
+	go func() { printed <- a.printEvents(ctx, events, asJSON) }()
 	select {
 	case err := <-printed:
 		return err
@@ -69,12 +79,19 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 	}
 }
 
-// logConditions logs what prevents events from arriving, or a leader from being elected, when it
-// begins and when it ends.
-func (a *app) logConditions(ctx context.Context, el *elector.Election) {
-	was := ""
+func sendEvent(ctx context.Context, events chan<- elector.Event, ev elector.Event) {
+	select {
+	case events <- ev:
+	case <-ctx.Done():
+	}
+}
+
+// watchStatus sends pauses and their ends, which are no events of an election. It also logs what
+// prevents events from arriving, or a leader from being elected, when it begins and when it ends.
+func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
+	was, paused := "", false
 	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {
-		st, err := el.Status(ctx)
+		st, err := a.election.Status(ctx)
 		is, attr := "", slog.Any("error", err)
 		switch {
 		case ctx.Err() != nil:
@@ -92,6 +109,83 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 			a.log.Info("observing changes again", "was", was)
 		}
 		was = is
+		if err != nil || st.Paused == paused {
+			continue
+		}
+		ev := elector.Event{Version: 1, Kind: "resumed", Election: st.Election, Time: time.Now()}
+		if paused = st.Paused; paused {
+			ev.Kind, ev.Detail = "paused", pausedBy(st)
+		}
+		sendEvent(ctx, events, ev)
+	}
+}
+
+// printEvents prints events until ctx ends, or until a write fails.
+func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJSON bool) error {
+	first := true // the state at the beginning
+	for {
+		var ev elector.Event
+		select {
+		case ev = <-events:
+		case <-ctx.Done():
+			return nil
+		}
+		var err error
+		if asJSON {
+			err = output.JSONLine(a.stdout, ev)
+		} else {
+			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
+		}
+		if err != nil {
+			return err
+		}
+		first = first && ev.Candidate == "" && ev.Kind != elector.EventVacant
+	}
+}
+
+// eventLine formats an event for people. The first event is the state at the time of subscription.
+func eventLine(ev elector.Event, first bool) string {
+	at := ev.Time
+	if first {
+		at = time.Now()
+	}
+	who, what := eventText(ev)
+	if ev.Kind != elector.EventVacant && ev.Kind != elector.EventSkipped {
+		if ev.Advertise != "" {
+			who += " (" + ev.Advertise + ")"
+		}
+		what = strings.TrimSpace(who + " " + what)
+	}
+	switch {
+	case first && ev.Kind == elector.EventElected:
+		what += ", since " + ev.Time.Local().Format(dateTimeZone)
+	case first && ev.Kind == elector.EventVacant:
+		what = "no leader"
+	}
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
+}
+
+// eventText returns the candidate that an event is about, and what happened.
+func eventText(ev elector.Event) (who, what string) {
+	switch ev.Kind {
+	case elector.EventElected:
+		return ev.Candidate, fmt.Sprintf("leads, token %d", ev.Token)
+	case elector.EventReleased:
+		why := string(ev.Reason)
+		if ev.Detail != "" {
+			why += ": " + ev.Detail
+		}
+		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
+	case elector.EventAddress:
+		return ev.Candidate, "has a new address"
+	case elector.EventVacant:
+		return "", "no leader: the leader vanished"
+	case elector.EventSkipped:
+		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
+	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
+		return ev.Candidate, ev.Detail
+	default: // a kind of a later version
+		return ev.Candidate, ev.Detail
 	}
 }
 

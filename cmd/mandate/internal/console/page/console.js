@@ -128,7 +128,7 @@ function detail(row) {
   const candidates = row.candidates.map((c) => [
     make("td", "", name(c.id), sub([c.host, c.version].filter(Boolean).join(" · "))),
     make("td", "", c.role),
-    make("td", "", make("span", c.ok ? "ok" : "bad", c.health), sub(c.detail)),
+    make("td", "", make("span", c.health === "rests" ? "note" : c.ok ? "ok" : "bad", c.health), sub(c.detail)),
   ]);
   const terms = row.terms.map((t) => [
     make("td", "", name(t.id), make("span", "sub num cut", t.token)),
