@@ -20,7 +20,7 @@ end; the page's address holds the open ones (#orders). A group of shards is one
 row, which opens to its members. With names, only those elections and groups.
 
 The page is read-only. Redis is queried only while it is open, whatever the
-number of viewers: at most about 200 elections a second.
+number of viewers: at most 50 elections a second.
 
 Anyone who can reach the port can read the page, unless --token-file names a
 token; the default is the loopback interface. GET /healthz is for probes.
@@ -87,7 +87,7 @@ func (a *app) serveConsole(ctx context.Context, l net.Listener, cfg console.Conf
 	fmt.Fprintf(a.stdout, "console: http://%s\n", l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	page := console.New(cfg)
-	feed := &feed{quorum: a.quorum, names: names, flags: a.given, page: page, looks: make(turns, 16), calls: make(turns, 256)}
+	feed := &feed{quorum: a.quorum, names: names, flags: a.given, page: page}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()

@@ -147,7 +147,7 @@ func browsedPage(t *testing.T, urls []string, happens map[string]func([]byte)) s
 		t.Fatal(err)
 	}
 	page := console.New(console.Config{})
-	f := &feed{quorum: q, page: page, looks: make(turns, 16), calls: make(turns, 256)}
+	f := &feed{quorum: q, page: page}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { f.run(ctx) })

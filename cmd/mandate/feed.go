@@ -16,17 +16,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// The status of each election is read once a second, and its candidates and terms every 5 s, and
-// soon after a change. With many elections both take longer, so that all rows together cost Redis
-// no more than 200 reads of a status and 10 roll calls a second.
+// Each row is read once a second, and with many rows no more than 50 of them a second.
 const (
-	lookEvery   = time.Second
-	lookShare   = 5 * time.Millisecond
-	lookTimeout = 3 * time.Second // two time-outs of a node that hangs
-	callEvery   = 5 * time.Second
-	callShare   = 100 * time.Millisecond
-	callTimeout = 5 * time.Second // longer than a roll call takes when a node or a candidate hangs
-	settle      = time.Second     // until a leader has reported the end of its term
+	rowEvery    = time.Second
+	rowShare    = 20 * time.Millisecond
+	rowTimeout  = 5 * time.Second
 	listEvery   = 10 * time.Second
 	listRarely  = time.Minute // where a listing takes long
 	listShare   = 50          // the pause is this many times as long as the listing took
@@ -36,116 +30,182 @@ const (
 
 // feed keeps the rows of the console's page up to date, while it has viewers.
 type feed struct {
-	quorum       *elector.Quorum
-	names        []string // the elections or groups to show; empty: all
-	flags        nextFlags
-	page         *console.Page
-	looks, calls turns
-	rows         atomic.Int64 // how many are followed
-	listed       atomic.Pointer[console.Site]
+	quorum *elector.Quorum
+	names  []string // the elections or groups to show; empty: all
+	flags  nextFlags
+	page   *console.Page
+	listed atomic.Pointer[console.Site] // what the newest listing has found out
 }
 
-// turns is a semaphore that bounds how many queries run concurrently.
-type turns chan struct{}
+// feedRow is a row of the page. It belongs to the goroutine of follow.
+type feedRow struct {
+	report // as it is before it is read
 
-// query calls run with a context that ends within d, when fewer queries than the limit are running.
-// It does not if ctx ends before.
-func (t turns) query(ctx context.Context, d time.Duration, run func(context.Context)) {
-	select {
-	case t <- struct{}{}:
-		defer func() { <-t }()
-	case <-ctx.Done():
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	run(ctx)
+	reading bool
+	next    time.Time // when to read it again
 }
 
-// pace returns the pause between two reads of one row: at least every, and share for each row.
-func (f *feed) pace(every, share time.Duration) time.Duration {
-	return max(every, time.Duration(f.rows.Load())*share)
+// listing has the rows that should be shown, by their names, as they are before they are read.
+type listing struct {
+	rows     map[string]report
+	complete bool // what is missing here does not exist
 }
 
+// run follows the elections whenever somebody looks, until ctx ends.
 func (f *feed) run(ctx context.Context) {
-	for {
-		viewed, err := f.page.Viewed(ctx)
-		if err != nil {
-			return
-		}
-		f.follow(viewed)
+	for f.page.AwaitViewer(ctx) == nil {
+		f.follow(ctx)
 		f.page.Clear()
 	}
 }
 
-// follow keeps a goroutine for each election and each group that exists, until ctx ends.
+// follow keeps the page up to date until ctx ends or nobody looks any more. Redis is read on other
+// goroutines, whose results come on channels: what hangs delays only its own row.
 func (f *feed) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer cancel()
 	f.listed.Store(&console.Site{})
+	listings, readings := make(chan listing), make(chan report)
 	wg.Go(func() { f.followSite(ctx) })
-	running := map[string]context.CancelFunc{}
-	groups := map[string]bool{}
+	wg.Go(func() { f.followList(ctx, listings) })
+	rows := map[string]*feedRow{}
+	turns := make(chan struct{}, parallelReads)
+	tick := time.NewTicker(rowEvery)
+	defer tick.Stop()
+	for f.page.Viewed() {
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-listings:
+			f.list(rows, l)
+		case r := <-readings:
+			if row := rows[r.Election]; row != nil { // else it was removed meanwhile
+				row.reading = false
+				f.show(&r)
+			}
+			continue
+		case <-tick.C:
+		}
+		for _, row := range rows {
+			if now := time.Now(); !row.reading && !now.Before(row.next) {
+				row.reading, row.next = true, now.Add(max(rowEvery, time.Duration(len(rows))*rowShare))
+				wg.Go(func() {
+					turns <- struct{}{}
+					r := f.read(ctx, row.report)
+					<-turns
+					sendTo(ctx, readings, r)
+				})
+			}
+		}
+	}
+}
+
+// sendTo sends a value unless ctx ends before.
+func sendTo[T any](ctx context.Context, to chan<- T, v T) {
+	select {
+	case to <- v:
+	case <-ctx.Done():
+	}
+}
+
+// list adds rows that are new and removes those that are gone.
+func (f *feed) list(rows map[string]*feedRow, l listing) {
+	for name, r := range l.rows {
+		if rows[name] == nil {
+			rows[name] = &feedRow{report: r}
+		}
+	}
+	for name := range rows {
+		if _, exists := l.rows[name]; !exists && l.complete {
+			delete(rows, name)
+			f.page.Remove(name)
+		}
+	}
+}
+
+// read reads a row anew.
+func (f *feed) read(ctx context.Context, r report) report {
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	if g := r.group; g != nil {
+		r.group = &groupReport{listed: g.listed, Status: shard.Status{Group: g.Group}}
+		r.readGroup(ctx, f.quorum)
+		return r
+	}
+	name := r.Election
+	if el, err := f.quorum.Election(name); err != nil { // anyone who may write to Redis can make a key with an invalid name
+		r.StatusErr = err
+	} else {
+		r.Report = doctor.Read(ctx, el)
+	}
+	r.Election = name
+	return r
+}
+
+// show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
+// as of when everything on it is.
+func (f *feed) show(r *report) {
+	r.flags = f.flags
+	switch {
+	case !errors.Is(r.StatusErr, elector.ErrUnreachable):
+		f.page.Show(r.row())
+	case !f.page.Shows(r.Election):
+		f.page.Show(console.Row{Election: r.Election, Rank: console.RankProblem, State: stateUnknown})
+	}
+}
+
+// followList searches for elections until ctx ends.
+func (f *feed) followList(ctx context.Context, listings chan<- listing) {
+	groups := map[string]bool{} // the names that are groups: when its members are gone, a group still is one
 	for ctx.Err() == nil {
 		began := time.Now()
-		all, complete := f.list(ctx, groups)
-		for name, run := range all {
-			if running[name] != nil {
-				continue
-			}
-			following, stop := context.WithCancel(ctx)
-			running[name] = stop
-			wg.Go(func() {
-				defer f.page.Remove(name)
-				run(following)
-			})
-		}
-		for name, stop := range running {
-			if all[name] == nil && complete { // what is missing in an incomplete list may still exist
-				stop()
-				delete(running, name)
-			}
-		}
-		f.rows.Store(int64(len(running)))
+		l := f.search(ctx, groups)
+		sendTo(ctx, listings, l)
 		pause := listEvery
-		if len(all) > 0 { // otherwise the nodes do not answer
+		if len(l.rows) > 0 { // otherwise the nodes do not answer
 			pause = max(listEvery, min(listShare*time.Since(began), listRarely))
 		}
 		sleep(ctx, pause)
 	}
 }
 
-// list returns what keeps each row up to date, by the name of the row, and whether that is all. It
-// adds to groups what is a group: when its members are gone, it still is one.
-func (f *feed) list(ctx context.Context, groups map[string]bool) (all map[string]func(context.Context), complete bool) {
-	all = map[string]func(context.Context){}
+func (f *feed) search(ctx context.Context, groups map[string]bool) listing {
+	l := listing{rows: map[string]report{}, complete: true}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	election := func(name string) {
+		var r report
+		r.Election = name
+		l.rows[name] = r
+	}
 	for _, name := range f.names {
 		if groups[name] = groups[name] || namesGroup(ctx, f.quorum, name); groups[name] {
-			all[name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, listedGroup{name: name}) }
+			l.rows[name+"/*"] = listedGroup{name: name}.row()
 		} else {
-			all[name] = func(ctx context.Context) { f.followElection(ctx, name) }
+			election(name)
 		}
 	}
 	if len(f.names) > 0 {
-		return all, true
+		return l
 	}
 	used, idle, err := f.quorum.ElectionsByUse(ctx)
 	others, folded, left := fold(append(used, idle...), maxGroups)
 	shown := others[:min(maxRows, len(others))]
 	for _, name := range shown {
-		all[name] = func(ctx context.Context) { f.followElection(ctx, name) }
+		election(name)
 	}
 	for _, g := range folded {
-		all[g.name+"/*"] = func(ctx context.Context) { f.followGroup(ctx, g) }
+		l.rows[g.name+"/*"] = g.row()
 	}
 	site := &console.Site{Hidden: len(others) - len(shown) + left}
 	if err != nil {
 		site.Problem = elector.Problem(err)
 	}
 	f.listed.Store(site)
-	return all, err == nil
+	l.complete = err == nil
+	return l
 }
 
 // followSite shows every second which nodes answer, by the status of an election that need not exist.
@@ -155,10 +215,8 @@ func (f *feed) followSite(ctx context.Context) {
 		return
 	}
 	known := time.Time{}
-	for ; ctx.Err() == nil; sleep(ctx, lookEvery) {
-		reading, done := context.WithTimeout(ctx, lookTimeout)
-		st, _ := el.Status(reading) // it has the errors of the nodes
-		done()
+	for ; ctx.Err() == nil; sleep(ctx, rowEvery) {
+		st, _ := el.Status(ctx) // it has the errors of the nodes
 		if ctx.Err() != nil {
 			return
 		}
@@ -174,79 +232,6 @@ func (f *feed) followSite(ctx context.Context) {
 		}
 		f.page.ShowSite(site)
 	}
-}
-
-func (f *feed) followElection(ctx context.Context, name string) {
-	el, err := f.quorum.Election(name)
-	if err != nil { // anyone who may write to Redis can make a key with an invalid name
-		f.page.Show(console.Row{Election: name, State: stateUnknown, Problem: elector.Problem(err)})
-		<-ctx.Done()
-		return
-	}
-	for changed := false; ctx.Err() == nil; {
-		var r report
-		f.calls.query(ctx, callTimeout, func(reading context.Context) { r.Report = doctor.Read(reading, el) })
-		if ctx.Err() != nil {
-			return
-		}
-		r.Election = name
-		f.show(&r)
-		every := f.pace(callEvery, callShare)
-		if changed {
-			every = settle
-		}
-		changed = f.await(ctx, el, &r, every)
-	}
-}
-
-// await returns when something has changed since the report, which it has then shown, or after d.
-func (f *feed) await(ctx context.Context, el *elector.Election, r *report, d time.Duration) (changed bool) {
-	for until := time.Now().Add(d); !changed && ctx.Err() == nil && time.Now().Before(until); {
-		sleep(ctx, min(f.pace(lookEvery, lookShare), time.Until(until)))
-		f.looks.query(ctx, lookTimeout, func(reading context.Context) {
-			st, err := el.Status(reading)
-			if changed = ctx.Err() == nil && (err == nil) != (r.StatusErr == nil) || err == nil && different(st, r.Status); changed {
-				r.Status, r.At, r.StatusErr, r.Unresponsive = st, time.Now(), err, false
-				f.show(r)
-			}
-		})
-	}
-	return changed
-}
-
-// different reports whether two statuses differ in more than what passes with time.
-func different(a, b elector.Status) bool {
-	leader := func(st elector.Status) (l elector.Leader) {
-		if st.Leader != nil {
-			l = *st.Leader
-		}
-		return l
-	}
-	x, y := leader(a), leader(b)
-	return x.Incarnation != y.Incarnation || x.Token != y.Token || a.Paused != b.Paused || a.Blocked != b.Blocked || a.Conflict != b.Conflict
-}
-
-func (f *feed) followGroup(ctx context.Context, g listedGroup) {
-	r := g.row()
-	for ; ctx.Err() == nil; sleep(ctx, f.pace(lookEvery, lookShare)) {
-		f.looks.query(ctx, callTimeout, func(reading context.Context) { r.readGroup(reading, f.quorum) })
-		if ctx.Err() == nil {
-			f.show(&r)
-		}
-	}
-}
-
-// show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
-// as of when everything on it is.
-func (f *feed) show(r *report) {
-	if errors.Is(r.StatusErr, elector.ErrUnreachable) {
-		if !f.page.Shows(r.Election) {
-			f.page.Show(console.Row{Election: r.Election, Rank: console.RankProblem, State: stateUnknown})
-		}
-		return
-	}
-	r.flags = f.flags
-	f.page.Show(r.row())
 }
 
 // row returns the report as a row of the page.

@@ -66,7 +66,7 @@ func (v *viewer) page(t *testing.T) (rows map[string]console.Row, site console.S
 // viewed runs a feed of these names, and a viewer of its page until leave is called.
 func viewed(t *testing.T, r *electortest.Redis, names ...string) (v *viewer, leave context.CancelFunc) {
 	page := console.New(console.Config{})
-	f := &feed{quorum: r.Quorum("console"), names: names, page: page, looks: make(turns, 16), calls: make(turns, 256)}
+	f := &feed{quorum: r.Quorum("console"), names: names, page: page}
 	ctx, cancel := context.WithCancel(context.Background())
 	viewing, leave := context.WithCancel(ctx)
 	v = &viewer{header: http.Header{}}

@@ -60,7 +60,7 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 	wg.Go(func() { a.watchStatus(ctx, events) })
 	wg.Go(func() {
 		for ev := range a.election.Observe(ctx) {
-			sendEvent(ctx, events, ev)
+			sendTo(ctx, events, ev)
 		}
 		stop() // nothing more will come
 	})
@@ -76,13 +76,6 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 		return err
 	case <-time.After(finalFlush): // the reader of the output hangs
 		return nil
-	}
-}
-
-func sendEvent(ctx context.Context, events chan<- elector.Event, ev elector.Event) {
-	select {
-	case events <- ev:
-	case <-ctx.Done():
 	}
 }
 
@@ -116,7 +109,7 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 		if paused = st.Paused; paused {
 			ev.Kind, ev.Detail = "paused", pausedBy(st)
 		}
-		sendEvent(ctx, events, ev)
+		sendTo(ctx, events, ev)
 	}
 }
 

@@ -52,7 +52,7 @@ type Page struct {
 
 // New makes an empty Page. It does no I/O.
 func New(cfg Config) *Page {
-	p := &Page{mux: http.NewServeMux(), hosts: cfg.Hosts, rows: newRows(), viewers: newViewers(cmp.Or(cfg.MaxViewers, 64))}
+	p := &Page{mux: http.NewServeMux(), hosts: cfg.Hosts, rows: newRows(), viewers: &viewers{max: cmp.Or(cfg.MaxViewers, 64), came: make(chan struct{}, 1)}}
 	if cfg.Token != "" {
 		p.reader = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
 	}

@@ -192,8 +192,7 @@ func TestLive(t *testing.T) {
 		row := console.Row{Election: "e", Leader: "a", Token: 1<<63 + 1, Problem: strings.Repeat("é", 1000), Candidates: make([]console.Candidate, 1000)}
 		p.Show(row)
 		conn := view()
-		viewed, err := p.Viewed(t.Context())
-		if err != nil {
+		if err := p.AwaitViewer(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var got received
@@ -217,11 +216,11 @@ func TestLive(t *testing.T) {
 		conn.Close()
 		p.Show(row) // so that the server notices
 		time.Sleep(4 * time.Second)
-		if viewed.Err() != nil {
+		if !p.Viewed() {
 			t.Error("one of two has left")
 		}
 		time.Sleep(11 * time.Second) // the other one does not read: it is disconnected after 5 s
-		if viewed.Err() == nil {
+		if p.Viewed() {
 			t.Error("nobody reads any more")
 		}
 	})

@@ -149,8 +149,10 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write(b)
 		return err == nil && control.Flush() == nil
 	}
-	ok := send([]byte("retry: 1000\n\n"))
-	for at := uint64(0); ok; {
+	if !send([]byte("retry: 1000\n\n")) {
+		return
+	}
+	for at := uint64(0); ; {
 		var changes []byte
 		var changed <-chan struct{}
 		if changes, at, changed = p.rows.after(at); len(changes) > 0 && !send(changes) {
@@ -158,34 +160,21 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-changed:
-			// A change seldom comes alone: send those that follow at once together with it.
-			ok = sleep(r.Context(), gather)
+			time.Sleep(gather) // a change seldom comes alone: send those that follow at once together with it
 		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
-// sleep waits for d. It returns false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// viewers counts the viewers. mu guards the other fields.
+// viewers counts the viewers.
 type viewers struct {
-	mu      sync.Mutex
-	n, max  int
-	changed chan struct{} // closed and replaced when the first viewer comes or the last one leaves
-}
+	came chan struct{} // a viewer has come
 
-func newViewers(limit int) *viewers { return &viewers{max: limit, changed: make(chan struct{})} }
+	mu     sync.Mutex // guards the following
+	n, max int
+	left   time.Time // when the last one left
+}
 
 // enter adds a viewer, or returns false if there are too many.
 func (v *viewers) enter() bool {
@@ -194,8 +183,10 @@ func (v *viewers) enter() bool {
 	if v.n >= v.max {
 		return false
 	}
-	if v.n++; v.n == 1 {
-		v.wake()
+	v.n++
+	select {
+	case v.came <- struct{}{}:
+	default:
 	}
 	return true
 }
@@ -203,59 +194,26 @@ func (v *viewers) enter() bool {
 func (v *viewers) leave() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.n--; v.n == 0 {
-		v.wake()
-	}
+	v.n--
+	v.left = time.Now()
 }
 
-// The caller holds mu.
-func (v *viewers) wake() {
-	close(v.changed)
-	v.changed = make(chan struct{})
-}
-
-func (v *viewers) present() (bool, <-chan struct{}) {
+// Viewed reports whether the page has a viewer, or had one less than 5 s ago.
+func (p *Page) Viewed() bool {
+	v := p.viewers
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.n > 0, v.changed
+	return v.n > 0 || time.Since(v.left) < linger
 }
 
-// Viewed waits for a viewer. The context that it returns ends 5 s after the last viewer has left, or
-// with ctx. The error is that of ctx.
-func (p *Page) Viewed(ctx context.Context) (context.Context, error) {
-	for {
-		there, changed := p.viewers.present()
-		if there {
-			break
-		}
+// AwaitViewer blocks until the page is viewed, or until ctx ends, whose error it then returns.
+func (p *Page) AwaitViewer(ctx context.Context) error {
+	for !p.Viewed() {
 		select {
-		case <-changed:
+		case <-p.viewers.came:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	viewed, end := context.WithCancel(ctx)
-	go func() {
-		defer end()
-		p.viewers.wait(ctx)
-	}()
-	return viewed, nil
-}
-
-// wait waits until there has been no viewer for a while, or until ctx ends.
-func (v *viewers) wait(ctx context.Context) {
-	for {
-		there, changed := v.present()
-		var over <-chan time.Time
-		if !there {
-			over = time.After(linger)
-		}
-		select {
-		case <-changed:
-		case <-over:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	return ctx.Err()
 }
