@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -78,26 +77,33 @@ Exit codes
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {
 	var shown history
+	var roll []elector.CandidateStatus
 	var err, pausesErr error
-	var wg sync.WaitGroup
-	wg.Go(func() { shown.Pauses, pausesErr = el.Pauses(ctx) })
+	var reading sync.WaitGroup
+	reading.Go(func() { shown.Pauses, pausesErr = el.Pauses(ctx) })
+	reading.Go(func() {
+		calling, cancel := context.WithTimeout(ctx, rollOfHistory)
+		defer cancel()
+		roll, _ = el.Candidates(calling) // without a roll nothing is known of the leaders that seem to have vanished
+	})
 	shown.Terms, err = el.History(ctx, h.count)
-	wg.Wait()
+	reading.Wait()
 	err = cmp.Or(err, pausesErr)
 	known := len(shown.Terms) > 0
-	shown = shown.within(h)
-	shown.Terms = withUnreported(ctx, el, shown.Terms)
-	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
+	shown.Terms = doctor.Unreported(shown.Terms, roll, time.Now())
+	name := output.Printable(el.Name())
+	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, a.given.command("ls"))
 	switch {
-	case err != nil:
-	case known && !h.since.IsZero():
-		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
-	case isThere(ctx, el):
-		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more",
-			output.Printable(el.Name()), a.given.command("status", el.Name()))
+	case known:
+		none = fmt.Sprintf("nothing happened in %s since %s", name, h.since.Local().Format(dateTimeZone))
+	case len(roll) > 0:
+		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, a.given.command("status", el.Name()))
 	}
-	return a.printHistory(shown, h.format, known, none, err)
+	return a.printHistory(shown.within(h), h.format, known, none, err)
 }
+
+// rollOfHistory bounds the roll call of a history.
+const rollOfHistory = 1500 * time.Millisecond
 
 // within returns the terms and pauses that had not ended before --since; without it, the pauses since
 // the begin of the oldest term.
@@ -117,29 +123,6 @@ func (all history) within(h historyFlags) history {
 
 // begin returns when a term began, or when it ended if the begin was trimmed.
 func begin(r elector.TermRecord) time.Time { return cmp.Or(r.From, r.Until) }
-
-// isThere reports whether an election without terms has candidates, so that its name is right.
-func isThere(ctx context.Context, el *elector.Election) bool {
-	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
-	defer cancel()
-	roll, _ := el.Candidates(ctx)
-	return len(roll) > 0
-}
-
-// rollOfHistory bounds the roll call of a history.
-const rollOfHistory = 1500 * time.Millisecond
-
-// withUnreported calls the roll if it must be known which leaders that seem to have vanished are alive.
-// Without a roll none is.
-func withUnreported(ctx context.Context, el *elector.Election, terms []elector.TermRecord) []elector.TermRecord {
-	if !slices.ContainsFunc(terms, func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }) {
-		return terms
-	}
-	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
-	defer cancel()
-	roll, _ := el.Candidates(ctx)
-	return doctor.Unreported(terms, roll, time.Now())
-}
 
 // printHistory prints what is known, and returns err, or an error if there is no history: known
 // reports whether there was a term before --since. none says that nothing is shown.
@@ -163,120 +146,93 @@ func (a *app) printHistory(shown history, f format, known bool, none string, err
 
 // historyRow is one row of the table, with the note below it.
 type historyRow struct {
-	at      time.Time // by which the rows are sorted
-	color   output.Color
-	token   string
-	leader  string
-	from    time.Time
-	lasted  string
-	end     string
-	gap     string
-	until   time.Time
-	address string
-	note    string
+	from, until  time.Time
+	color        output.Color
+	token, who   string
+	lasted, end  string
+	gap, address string
+	note         string
 }
 
-// historyTable has the terms and the pauses, newest first.
+// historyTable has the terms and the pauses, newest first. All times are in the present zone.
 func historyTable(shown history, wide bool) *output.Table {
-	var entries []historyRow
+	var rows []historyRow
 	for _, term := range shown.Terms {
-		entries = append(entries, termEntry(term))
+		rows = append(rows, termRow(term))
 	}
 	for _, p := range shown.Pauses {
-		entries = append(entries, pauseEntry(p))
+		rows = append(rows, pauseRow(p))
 	}
-	slices.SortStableFunc(entries, func(a, b historyRow) int { return b.at.Compare(a.at) })
-	zone, layout := zoneOf(entries)
+	slices.SortStableFunc(rows, func(a, b historyRow) int { return cmp.Or(b.from, b.until).Compare(cmp.Or(a.from, a.until)) })
+	name, offset := time.Now().Zone()
+	from := "FROM (" + name + ")"
+	at := func(t time.Time) string { return t.In(time.FixedZone(name, offset)).Format(time.DateTime) }
 	if wide {
-		zone, layout = "", time.RFC3339Nano
+		from, at = "FROM", exact
 	}
-	table := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true},
-		output.Column{Title: "FROM" + zone}, output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"},
-		output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
-	for _, e := range entries {
-		from := "-"
-		if !e.from.IsZero() {
-			from = e.from.Local().Format(layout)
+	table := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: from},
+		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"}, output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
+	for _, r := range rows {
+		began := "-"
+		if !r.from.IsZero() {
+			began = at(r.from)
 		}
-		cells := []string{e.token, e.leader, from, e.lasted, e.end, e.gap}
+		cells := []string{r.token, r.who, began, r.lasted, r.end, r.gap}
 		if wide {
-			cells = append(cells, exact(e.until), e.address)
+			cells = append(cells, exact(r.until), r.address)
 		}
-		table.Row(e.color, cells...)
-		table.Note(output.Dim, e.note)
+		table.Row(r.color, cells...)
+		table.Note(output.Dim, r.note)
 	}
 	return table
 }
 
-func termEntry(term elector.TermRecord) historyRow {
-	e := historyRow{
-		at: begin(term), token: fmt.Sprint(term.Token), leader: term.Candidate, from: term.From, until: term.Until,
-		address: term.Advertise, lasted: "-", end: output.CutMiddle(cmp.Or(string(term.Reason), "?"), 20),
-	}
+// bounded formats a duration, or else its upper bound; empty: neither is known.
+func bounded(d, most time.Duration) string {
 	switch {
-	case term.Current:
-		e.color, e.end = output.Green, "leads"
-	case !term.Reason.Wanted():
-		e.color = output.Yellow
+	case d != 0:
+		return output.Brief(d)
+	case most != 0:
+		return "<= " + output.Brief(most)
+	default:
+		return ""
 	}
-	switch {
-	case term.Lasted != 0:
-		e.lasted = output.Brief(term.Lasted)
-	case term.MaxLasted != 0:
-		e.lasted = atMost + output.Brief(term.MaxLasted)
-	}
-	switch {
-	case term.Gap != 0:
-		e.gap = output.Brief(term.Gap)
-	case term.MaxGap != 0:
-		e.gap = atMost + output.Brief(term.MaxGap)
-	}
-	e.note = term.Detail
-	return e
 }
 
-// atMost marks an upper bound.
-const atMost = "<= "
-
-func pauseEntry(p elector.PauseRecord) historyRow {
-	e := historyRow{at: p.From, color: output.Dim, token: "-", leader: "-", from: p.From, until: p.Until, lasted: "-", end: "pause"}
-	if !p.Until.IsZero() {
-		e.lasted = output.Brief(p.Until.Sub(p.From))
+func termRow(t elector.TermRecord) historyRow {
+	r := historyRow{
+		token: fmt.Sprint(t.Token), who: t.Candidate, from: t.From, until: t.Until, lasted: cmp.Or(bounded(t.Lasted, t.MaxLasted), "-"),
+		end: output.CutMiddle(cmp.Or(string(t.Reason), "?"), 20), gap: bounded(t.Gap, t.MaxGap), address: t.Advertise, note: t.Detail,
 	}
-	text := []string{"paused"}
+	switch {
+	case t.Current:
+		r.color, r.end = output.Green, "leads"
+	case !t.Reason.Wanted():
+		r.color = output.Yellow
+	}
+	return r
+}
+
+func pauseRow(p elector.PauseRecord) historyRow {
+	r := historyRow{color: output.Dim, token: "-", who: "-", from: p.From, until: p.Until, lasted: "-", end: "pause", note: "paused"}
 	if p.For > 0 {
-		text[0] += " for " + output.Brief(p.For)
+		r.note += " for " + output.Brief(p.For)
 	}
 	if p.By != "" {
-		text[0] += " by " + p.By
+		r.note += " by " + p.By
 	}
 	if p.Reason != "" {
-		text[0] += ": " + p.Reason
+		r.note += ": " + p.Reason
 	}
 	if p.EndedBy != "" {
-		text = append(text, "ended by "+p.EndedBy)
+		r.note += "; ended by " + p.EndedBy
 	}
 	if p.Until.IsZero() {
-		text = append(text, "it lasts")
+		r.note += "; it lasts"
+	} else {
+		r.lasted = output.Brief(p.Until.Sub(p.From))
 	}
-	e.note = strings.Join(text, "; ")
-	return e
-}
-
-// zoneOf returns the zone of all times, for the title of their column, and a layout for them. If
-// the times are in different zones (daylight saving), the layout has the zone and zone is empty.
-func zoneOf(entries []historyRow) (zone, layout string) {
-	for _, e := range entries {
-		if e.from.IsZero() {
-			continue
-		}
-		name := " (" + e.from.Local().Format("MST") + ")"
-		if zone != "" && zone != name {
-			return "", time.DateTime + " MST"
-		}
-		zone = name
-	}
-	return zone, time.DateTime
+	return r
 }
 
 // checkSince returns the time of --since.
