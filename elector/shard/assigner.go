@@ -3,113 +3,79 @@ package shard
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/shard/internal/plan"
+	"github.com/mandate-dev/mandate/health"
 )
 
-// assigner makes the plans during one term of this member as the assigner. Its fields belong to run's
-// goroutine, except those that its pollers use.
+// assigner is one term of this member as the assigner. Its fields belong to the reconciler's goroutine.
 type assigner struct {
-	m    *Member
-	r    *reconciler
-	term *elector.Term
-	last *group.Plan // the plan in force; nil: none
-	seq  uint64
-	saw  time.Time // when a majority of the nodes had last shown the members
-
-	news    link
-	pollers []link                     // by node
-	wanted  atomic.Pointer[group.Plan] // what the pollers publish
-
-	mu     sync.Mutex // guards all below
-	byNode []snapshot
+	term  *elector.Term
+	first time.Duration // how long to wait for members before the first plan of the group
+	last  *group.Plan   // in force; nil: none
+	made  *group.Plan   // the last one of this term; nil: none
+	seq   uint64
+	saw   time.Time        // when a majority of the nodes had last shown the members
+	due   <-chan time.Time // when to make a plan; nil: no news
 }
 
-// snapshot is the members that a node has returned, and when; the zero value: none yet.
-type snapshot struct {
-	members []group.Member
-	at      time.Time
-}
-
-func newAssigner(r *reconciler, term *elector.Term) *assigner {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := &assigner{m: r.m, r: r, term: term, last: r.seen, saw: time.Now(), news: newLink(), byNode: make([]snapshot, len(r.nodes))}
-	for range r.nodes {
-		a.pollers = append(a.pollers, newLink())
+// campaignAsAssigner campaigns in the election of the assigner until Run ends.
+func (r *reconciler) campaignAsAssigner() {
+	m := r.m
+	cfg := m.cfg.candidate(ElectionOfAssigner(m.cfg.Group), m.cfg.assignerLease())
+	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
+	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.cannotAssign()) })
+	e, err := elector.New(m.quorum, cfg)
+	if err == nil {
+		err = e.Run(r.asMember(r.ctx), func(ctx context.Context, term *elector.Term) error {
+			r.send(func() { r.assign(term) })
+			<-ctx.Done()
+			r.send(func() { r.assign(nil) })
+			return nil
+		})
 	}
-	return a
-}
-
-func (a *assigner) run(ctx context.Context) {
-	var all sync.WaitGroup
-	for node := range a.pollers {
-		all.Go(func() { a.poll(ctx, node) })
-	}
-	defer all.Wait()
-	defer a.m.bus.Subscribe(a.m.store.Changes, func(s pubsub.Signal) {
-		if s.Kind == pubsub.Subscribed || s.Kind == pubsub.Message && s.Payload == "members" {
-			a.pollers[s.Node].wake()
-		}
-	})()
-	for a.news.rest(ctx, a.m.cfg.beatEvery()) {
-		delay := 10 * time.Millisecond // for changes that arrive together
-		if a.last == nil {
-			// For members that start together. Else the first one would be given all shards, and
-			// then hand most of them over.
-			delay = min(a.m.cfg.Lease/10, time.Second/2)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(delay):
-		}
-		a.decide()
+	if err != nil && r.ctx.Err() == nil {
+		r.send(func() { r.fail("election of the assigner: %w", err) })
 	}
 }
 
-// poll reads one node repeatedly, and writes the plan to it when the node holds another one.
-func (a *assigner) poll(ctx context.Context, node int) {
-	failing := false
-	for ok := true; ok; ok = a.pollers[node].rest(ctx, a.m.cfg.beatEvery()) {
-		members, version, err := a.m.store.Look(ctx, node)
-		if err != nil && !failing && ctx.Err() == nil {
-			a.m.log().Warn("assigner cannot read the members from a redis node", "error", err)
-		}
-		if failing = err != nil; failing {
-			continue
-		}
-		if p := a.wanted.Load(); p != nil && version != p.Version && a.term.Valid() {
-			// A plan with a higher token is replaced, too: while this term is valid, no
-			// assigner can have written it.
-			_ = a.m.store.Publish(ctx, node, p, version)
-		}
-		a.mu.Lock()
-		a.byNode[node] = snapshot{members, time.Now()}
-		a.mu.Unlock()
-		a.news.wake()
+// assign begins a term as the assigner; nil ends it.
+func (r *reconciler) assign(term *elector.Term) {
+	r.assigner = nil
+	if term != nil {
+		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan, saw: time.Now()}
+	}
+	for i := range r.nodes {
+		r.nodes[i].members, r.nodes[i].listed = nil, time.Time{}
+	}
+	r.publish()
+}
+
+// plan has a plan made soon, with the changes that arrive until then.
+func (a *assigner) plan() {
+	switch {
+	case a.due != nil:
+	case a.last == nil:
+		// For members that start together. Else the first one would be given all shards, and
+		// then hand most of them over.
+		a.due = time.After(a.first)
+	default:
+		a.due = time.After(10 * time.Millisecond)
 	}
 }
 
 // members returns the living members; false while no majority of the nodes has shown them lately.
-func (a *assigner) members() (all []group.Member, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (r *reconciler) members() (all []group.Member, ok bool) {
 	var lists [][]group.Member
-	for _, s := range a.byNode {
-		if time.Since(s.at) <= a.m.cfg.aliveFor() {
-			lists = append(lists, s.members)
+	for i := range r.nodes {
+		if n := &r.nodes[i]; time.Since(n.listed) <= r.m.cfg.aliveFor() {
+			lists = append(lists, n.members)
 		}
 	}
-	majority := a.m.nodes.Majority()
+	majority := r.m.nodes.Majority()
 	return living(lists, majority), len(lists) >= majority
 }
 
@@ -136,95 +102,31 @@ func living(byNode [][]group.Member, majority int) (all []group.Member) {
 	return all
 }
 
-// decide makes a plan, and has the pollers publish it if it differs from the last one.
-func (a *assigner) decide() {
-	members, ok := a.members()
+// decide makes a plan, and publishes it if it differs from the last one.
+func (r *reconciler) decide() {
+	a := r.assigner
+	a.due = nil
+	members, ok := r.members()
 	if ok {
 		a.saw = time.Now()
-	} else if until := time.Now().Add(a.m.cfg.Lease); time.Since(a.saw) > a.m.cfg.aliveFor() {
-		a.r.send(func() { a.r.blindUntil = until }) // others may be able to read them
 	}
 	if len(members) == 0 {
 		return
 	}
-	shards := a.m.cfg.Shards
-	in := plan.Input{Shards: shards, Owner: none(shards), Planned: a.planned(members), Guest: make([]bool, shards)}
-	for i, m := range members {
-		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
-		for _, s := range m.Owned {
-			if s < shards {
-				in.Owner[s] = i
-			}
-		}
-	}
-	if a.last != nil {
-		for _, s := range a.last.Guests {
-			if s < shards { // in a forged plan there may be others
-				in.Guest[s] = true
-			}
-		}
-	}
-	p := a.buildPlan(members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
-	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
+	p := group.NewPlan(members, r.m.cfg.Shards, a.last, r.m.cfg.Moves)
+	if a.made != nil && a.made.Equal(p) {
 		return
 	}
 	a.seq++
 	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
-	a.last = p
-	a.wanted.Store(p)
-	for _, l := range a.pollers {
-		l.wake()
-	}
+	a.last, a.made = p, p
+	r.publish()
 }
 
-// planned returns by shard the member of the last plan, as an index of the living members.
-func (a *assigner) planned(members []group.Member) []int {
-	if a.last == nil {
-		return nil
+// blind has others become the assigner, who may be able to read the members, when this one has not been
+// for as long as a member counts as alive.
+func (r *reconciler) blind() {
+	if r.assigner != nil && time.Since(r.assigner.saw) > r.m.cfg.aliveFor() {
+		r.blindUntil = time.Now().Add(r.m.cfg.Lease)
 	}
-	all := none(a.m.cfg.Shards)
-	for i, pm := range a.last.Members {
-		now := slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation })
-		for _, s := range a.last.Assigned[i] {
-			if s < len(all) {
-				all[s] = now
-			}
-		}
-	}
-	return all
 }
-
-// buildPlan returns the plan as it is published.
-func (a *assigner) buildPlan(members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: len(owner), Assigned: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
-	for _, m := range members {
-		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
-	}
-	for s, from := range owner {
-		to := next.Target[s]
-		if next.Guest[s] {
-			p.Guests = append(p.Guests, s)
-		}
-		if to != group.NoMember {
-			p.Assigned[to] = append(p.Assigned[to], s)
-		}
-		if from != group.NoMember {
-			p.Owned[from] = append(p.Owned[from], s)
-		}
-		if to == from || to == group.NoMember || from == group.NoMember {
-			continue
-		}
-		if incarnation := members[to].Ready[s]; incarnation != "" {
-			p.Heirs[s] = incarnation
-		}
-	}
-	return p
-}
-
-// equal reports whether two plans give the same shards to the same members.
-func equal(a, b *group.Plan) bool {
-	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Assigned, b.Assigned, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
-		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
-}
-
-func none(n int) []int { return slices.Repeat([]int{group.NoMember}, n) }

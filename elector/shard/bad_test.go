@@ -26,9 +26,9 @@ const (
 // plan of a later term than any, one that gives all to one member, garbage.
 func TestForgedPlan(t *testing.T) {
 	forged := map[string]string{
-		"a later term": `9007199254740991.1 {"shards":12,"members":[{"id":"x","incarnation":"x"}],"assigned":["0-11"],"owned":[""]}`,
+		"a later term": `9007199254740991.1 {"shards":12,"members":[{"id":"x","incarnation":"x","planned":"0-11"}]}`,
 		"garbage":      "\x00\xff not a plan",
-		"other shards": `9007199254740991.1 {"shards":99999999,"members":[],"assigned":[],"owned":[]}`,
+		"other shards": `9007199254740991.1 {"shards":99999999,"members":[]}`,
 	}
 	for name, value := range forged {
 		t.Run(name, func(t *testing.T) {

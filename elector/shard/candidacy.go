@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -17,6 +16,7 @@ type candidacy struct {
 	elector *elector.Elector
 	ctx     context.Context
 	cancel  context.CancelFunc // ends the campaign, or the term
+	since   time.Time          // when the campaign began
 
 	term *Term // whose work runs; nil: none
 	// rival: the plan shows another owner. reminders is how many more times to claim without a
@@ -26,10 +26,8 @@ type candidacy struct {
 	// stuck: the work is still running long after its term. Until it returns, this member can't
 	// lead again, and must not report the shard as owned: no other member would campaign for it.
 	stuck bool
-	since time.Time // when the campaign began
 }
 
-// newCandidacy makes a candidacy, which start starts.
 func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
 	e, err := elector.New(r.m.quorum, r.m.shardConfig(shard))
 	if err != nil {
@@ -48,29 +46,27 @@ func (c *candidacy) report(f func()) {
 	})
 }
 
-// start campaigns on a new goroutine.
-func (c *candidacy) start() {
-	go func() {
-		var last *elector.Term
-		err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
-			last = term
-			return c.serve(ctx, term)
-		})
-		var why *elector.Ended
-		if last != nil {
-			errors.As(last.Err(), &why)
-		}
-		c.report(func() { c.r.candidacyOver(c, err, why) })
-	}()
+// run campaigns until the candidacy is cancelled or fails.
+func (c *candidacy) run() {
+	var last *elector.Term
+	err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
+		last = term
+		return c.serve(ctx, term)
+	})
+	var why *elector.Ended
+	if last != nil {
+		errors.As(last.Err(), &why)
+	}
+	c.report(func() { c.r.candidacyOver(c, err, why) })
 }
 
-// serve runs the work of one term.
+// serve runs the work of one term, once this member is admitted.
 func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
-	for !c.r.admission.holds() {
+	for !c.r.admitted() {
 		select {
 		case <-ctx.Done():
 			return nil // the term has ended before any work began
-		case <-time.After(admissionPoll):
+		case <-time.After(pollEvery):
 		}
 	}
 	m, term := c.r.m, &Term{Term: won, Shard: c.shard, Shards: c.r.m.cfg.Shards}
@@ -87,9 +83,6 @@ func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 	}
 	return err
 }
-
-// admissionPoll is the time between two looks at the admission, which a beat is about to renew.
-const admissionPoll = 10 * time.Millisecond
 
 // leaves reports whether a shard should move to another member after a term that ended for this
 // reason. After any other reason this member campaigns again at once, because it is not at fault.
@@ -144,10 +137,4 @@ func (c *candidacy) ready() bool {
 // deadline of its term.
 func (c *candidacy) overdue() bool {
 	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.r.m.cfg.Lease/2
-}
-
-// handOver ends the term in favour of a member that campaigns for the shard already. The nodes
-// reserve the shard for that member, which receives the release.
-func (c *candidacy) handOver(incarnation, to string) {
-	c.term.HandOver(incarnation, fmt.Errorf("moved to %s", to))
 }

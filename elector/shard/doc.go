@@ -28,7 +28,7 @@
 // while the others run, and no work begins unless a majority of the nodes has lately accepted
 // the member with its numbers.
 //
-// The goroutine of Run owns the state (reconciler); one goroutine for each node sends beats,
+// The goroutine of Run owns the state (reconciler), the assigner's included; one goroutine for each node sends beats,
 // one for each shard campaigns, and one more campaigns as the assigner. What they find waits
 // for Run's goroutine in a queue.
 package shard

@@ -73,19 +73,20 @@ func TestAdmissionIsALease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAdmission(lease.NewClock(nil), m)
-		sent := a.clock.Now()
-		a.accepted(0, sent)
-		if a.holds() {
+		r := newReconciler(t.Context(), m, nil)
+		accepts := func(node int, sent lease.Stamp) { r.nodes[node].accepted.Store(&sent) }
+		sent := r.clock.Now()
+		accepts(0, sent)
+		if r.admitted() {
 			t.Error("one of three nodes admits it")
 		}
 		time.Sleep(m.cfg.Lease / 2)
-		a.accepted(2, sent)
-		if !a.holds() {
+		accepts(2, sent)
+		if !r.admitted() {
 			t.Error("two of three nodes do not admit it")
 		}
 		time.Sleep(m.cfg.Lease / 2)
-		if a.accepted(1, a.clock.Now()); a.holds() {
+		if accepts(1, r.clock.Now()); r.admitted() {
 			t.Error("it is admitted by nodes that may have forgotten the group since")
 		}
 	})
@@ -108,15 +109,16 @@ func TestNoWorkWithoutAdmission(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of.start()
+		go of.run()
 		defer of.cancel()
 		time.Sleep(m.cfg.Lease)
 		if of.elector.Term() == nil || closed(began) {
 			t.Errorf("leads: %v, works: %v", of.elector.Term() != nil, closed(began))
 		}
-		r.admission.accepted(0, r.admission.clock.Now())
-		r.admission.accepted(2, r.admission.clock.Now())
-		if time.Sleep(2 * admissionPoll); !closed(began) {
+		now := r.clock.Now()
+		r.nodes[0].accepted.Store(&now)
+		r.nodes[2].accepted.Store(&now)
+		if time.Sleep(2 * pollEvery); !closed(began) {
 			t.Error("it does not work when two of three nodes have accepted it")
 		}
 	})

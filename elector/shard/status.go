@@ -106,13 +106,13 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	planned := map[string]group.Set{} // by incarnation
 	next, gone := map[int]string{}, map[int]string{}
 	if p != nil {
-		for i, pm := range p.Members {
-			planned[pm.Incarnation] = p.Assigned[i]
+		for _, pm := range p.Members {
+			planned[pm.Incarnation] = pm.Planned
 			ids := next
 			if !slices.ContainsFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation }) {
 				ids = gone // the plan still assigns shards to a dead member
 			}
-			for _, s := range p.Assigned[i] {
+			for _, s := range pm.Planned {
 				ids[s] = pm.ID
 			}
 		}

@@ -117,48 +117,32 @@ func parseVersion(s string) Version {
 
 // Plan is the assignment of the shards to the members.
 type Plan struct {
-	Version  Version      `json:"-"`
-	Shards   int          `json:"shards"`
-	Members  []PlanMember `json:"members"`
-	Assigned []Set        `json:"assigned"`         // by member: the shards that it should own
-	Owned    []Set        `json:"owned"`            // by member: the shards that it owned when the plan was made
-	Guests   Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
-	// Heirs has, for each shard that its owner hands over now, the incarnation of the heir.
-	Heirs map[int]string `json:"heirs,omitempty"`
+	Version Version    `json:"-"`
+	Shards  int        `json:"shards"`
+	Members []Assigned `json:"members"`
+	Guests  Set        `json:"guests,omitempty"` // shards that are where they are because their member has gone
 }
 
-// PlanMember is a member in a plan.
-type PlanMember struct {
-	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"`
-	Advertise   string `json:"advertise,omitempty"`
-	Closed      bool   `json:"closed,omitempty"`
-}
+// Assigned is a member as it was when the plan was made, with the shards that it should own.
+type Assigned struct {
+	Member
 
-// NoMember is the index of a member that does not exist.
-const NoMember = -1
+	Planned Set `json:"planned"`
+}
 
 // Assignees returns, for each shard, the index of the member that should own it, or NoMember.
-func (p *Plan) Assignees() []int { return p.byShard(p.Assigned) }
+func (p *Plan) Assignees() []int {
+	return byShard(p.Shards, p.Members, func(m Assigned) Set { return m.Planned })
+}
 
 // Owners returns, for each shard, the index of the member that owned it when the plan was made, or
 // NoMember.
-func (p *Plan) Owners() []int { return p.byShard(p.Owned) }
-
-func (p *Plan) byShard(sets []Set) []int {
-	all := make([]int, p.Shards)
-	for s := range all {
-		all[s] = NoMember
-	}
-	for m, set := range sets {
-		for _, s := range set {
-			if s < len(all) {
-				all[s] = m
-			}
-		}
-	}
-	return all
+func (p *Plan) Owners() []int {
+	return byShard(p.Shards, p.Members, func(m Assigned) Set { return m.Owned })
 }
+
+// Equal reports whether two plans are the same but for their versions.
+func (p *Plan) Equal(o *Plan) bool { return encode(p) == encode(o) }
 
 // parsePlan parses what a node keeps, "<version> <plan>". It returns nil if that is not a valid
 // plan: the assigner's next plan replaces it.
@@ -171,7 +155,7 @@ func parsePlan(s string) *Plan {
 	if err := json.Unmarshal([]byte(rest), p); err != nil || p.Version == (Version{}) {
 		return nil
 	}
-	if p.Shards < 1 || p.Shards > MaxShards || len(p.Members) > maxMembers || len(p.Assigned) != len(p.Members) || len(p.Owned) != len(p.Members) {
+	if p.Shards < 1 || p.Shards > MaxShards || len(p.Members) > maxMembers {
 		return nil
 	}
 	return p

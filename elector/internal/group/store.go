@@ -23,15 +23,12 @@ import (
 var (
 	//go:embed scripts/beat.lua
 	beatLua string
-	//go:embed scripts/look.lua
-	lookLua string
 	//go:embed scripts/publish.lua
 	publishLua string
 	//go:embed scripts/leave.lua
 	leaveLua string
 
 	beatScript    = redis.NewScript(beatLua)
-	lookScript    = redis.NewScript(lookLua)
 	publishScript = redis.NewScript(publishLua)
 	leaveScript   = redis.NewScript(leaveLua)
 )
@@ -68,24 +65,32 @@ type Answer struct {
 	Plan     *Plan    // the node's plan, if it differs from the member's
 	Settings Settings // of the group; the zero value: the node does not know the group
 	Accepted bool     // the node counts the member as alive
+	Version  Version  // of the node's plan; only for the assigner
+	Members  []Member // that are alive, likewise; empty: they could not be read
 }
 
 // Beat reports to a node that a member is alive. A node without settings adopts the member's; one
 // with others does not accept the member. With zero settings Beat only queries the node's. have is
-// the version of the plan that the member has.
-func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Member, have Version) (a Answer, err error) {
+// the version of the plan that the member has. assigns requests what the assigner needs.
+func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Member, have Version, assigns bool) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
 		ours = encode(settings)
 	}
 	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
-		ours, self.Incarnation, encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
+		ours, self.Incarnation, encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String(), assigns)
 	if err != nil {
 		return a, err
 	}
 	switch word(answer, 0) {
 	case "ok":
-		return Answer{Plan: parsePlan(word(answer, 1)), Settings: settings, Accepted: true}, nil
+		a = Answer{Plan: parsePlan(word(answer, 1)), Settings: settings, Accepted: true, Version: parseVersion(word(answer, 2))}
+		for i := 3; i+1 < len(answer); i += 2 {
+			if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
+				a.Members = append(a.Members, m)
+			}
+		}
+		return a, nil
 	case "differs":
 		a.Settings, err = s.settings(node, word(answer, 1))
 		return a, err
@@ -105,17 +110,6 @@ func (s *Store) settings(node int, text string) (Settings, error) {
 		err = fmt.Errorf("%s: the key %s %w", s.nodes.Names()[node], s.settingsKey, err)
 	}
 	return f, err
-}
-
-// Look reads the members that are alive, and the version of the plan. It leaves out invalid records.
-func (s *Store) Look(ctx context.Context, node int) (all []Member, plan Version, err error) {
-	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey}, s.ttl.Milliseconds())
-	for i := 1; i+1 < len(answer); i += 2 {
-		if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
-			all = append(all, m)
-		}
-	}
-	return all, parseVersion(word(answer, 0)), err
 }
 
 // Publish stores a plan on a node and announces it, unless the node has a newer one. It replaces the

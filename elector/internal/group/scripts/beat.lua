@@ -1,9 +1,10 @@
--- beat: a member says that it lives, and what it owns; it is shown the plan if that is
--- another one than it has. Members of other settings (the number of shards, the lease) are
--- refused: they would own other things under the same names.
+-- beat: a member reports that it is alive, and what it owns. The answer has the plan if the member has
+-- another one, and for the assigner the members that are alive; those whose time has passed are removed.
+-- Members with other settings (the number of shards, the lease) are refused: they would own other things
+-- under the same names.
 -- KEYS settings members plan fence
--- ARGV settings ('' to query them only) incarnation record ttl_ms keep_ms channel version of the plan that the member has
--- -> {'ok', plan or ''}, {'differs', settings}, {'none'} or {'election'}
+-- ARGV settings ('' to query them only) incarnation record ttl_ms keep_ms channel version of the plan that the member has, 1 for the assigner
+-- -> {'ok', plan or '', the plan's version, incarnation, record, incarnation, record ...}, {'differs', settings}, {'none'} or {'election'}
 local settings = redis.call('GET', KEYS[1])
 -- An election of the group's name: its candidates and ours would confuse people and keys.
 if not settings and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
@@ -24,5 +25,22 @@ redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('PEXPIRE', KEYS[3], ARGV[5])
 if record ~= ARGV[3] or tonumber(ends) < ms then redis.pcall('PUBLISH', ARGV[6], 'members') end
 local plan = redis.call('GET', KEYS[3]) or ''
-if string.match(plan, '^%S*') == ARGV[7] then plan = '' end
-return {'ok', plan}
+local version = string.match(plan, '^%S*')
+if version == ARGV[7] then plan = '' end
+local answer = {'ok', plan, version}
+if ARGV[8] ~= '1' then return answer end
+local all = redis.pcall('HGETALL', KEYS[2])
+if all.err then return answer end
+for i = 1, #all, 2 do
+  local ends, record = string.match(all[i + 1], '^(%d+) (.*)$')
+  if ends and tonumber(ends) >= ms then
+    -- No beat can have set such a time: this node's clock was set back. From now on it is as much as after
+    -- a beat, or a dead member would be given shards until then.
+    if tonumber(ends) > ms + ARGV[4] then redis.call('HSET', KEYS[2], all[i], string.format('%.0f', ms + ARGV[4]) .. ' ' .. record) end
+    answer[#answer + 1] = all[i]
+    answer[#answer + 1] = record
+  else
+    redis.call('HDEL', KEYS[2], all[i])
+  end
+end
+return answer
