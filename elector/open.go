@@ -79,6 +79,8 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 	}
 	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
 	switch {
+	case strings.HasPrefix(scheme, "redis") && u.Host == "": // go-redis would take localhost
+		return nil, errors.New("no host: write " + scheme + "://[user:password@]host:port")
 	case kind == "sentinel" && (scheme == "redis" || scheme == "rediss"):
 		o, err := redis.ParseFailoverURL(plain)
 		if err != nil {

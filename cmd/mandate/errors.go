@@ -63,7 +63,7 @@ func withCode(err error) error {
 	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
 		return err
 	}
-	return &exitError{code: codeOf(err), err: aboutNodes(err)}
+	return &exitError{code: codeOf(err), err: err}
 }
 
 func codeOf(err error) int {
@@ -90,68 +90,39 @@ const maxLine = 1000
 // typed, and some libraries quote it unchanged: formatError removes passwords and makes it safe to
 // print on a terminal.
 func formatError(err error) string {
-	what, lines := problemsOf(err)
+	what, lines := "", problemsOf(err)
+	if nodes := nodesIn(err); len(nodes) > 0 { // one problem, with what each node answered
+		what, _, _ = strings.Cut(err.Error(), ": "+nodes[0])
+		lines = nodes
+	}
 	for i, line := range lines {
 		lines[i] = output.CutMiddle(withoutPasswords(strings.TrimSpace(line)), maxLine)
 	}
 	switch {
-	case len(lines) == 1 && what == "":
-		return lines[0]
 	case len(lines) == 1:
-		return what + ": " + lines[0]
+		return strings.TrimPrefix(what+": "+lines[0], ": ")
 	case what == "":
 		what = fmt.Sprintf("%d problems", len(lines))
 	}
 	return what + ":\n  - " + strings.Join(lines, "\n  - ")
 }
 
-// problemsOf splits an error into its problems. what is what they have in common; it is empty if
-// the problems are independent.
-func problemsOf(err error) (what string, lines []string) {
+// problemsOf splits an error into its independent problems.
+func problemsOf(err error) []string {
 	var usage *usageError
 	var exit *exitError
-	var nodes *nodesError
 	switch {
-	case errors.As(err, &nodes):
-		return nodes.what, slices.Clone(nodes.answers)
 	case errors.As(err, &usage):
-		return "", slices.Clone(usage.problems)
+		return slices.Clone(usage.problems)
 	case errors.As(err, &exit):
-		return "", strings.Split(strings.TrimSpace(err.Error()), "\n")
+		return strings.Split(strings.TrimSpace(err.Error()), "\n")
 	default: // from parsing flags: a newline in such an error was typed by the user
 		text, _, number := strings.Cut(err.Error(), "strconv.")
 		if number {
 			text += "give a whole number"
 		}
-		return "", []string{text}
+		return []string{text}
 	}
-}
-
-// nodesError is one problem, with what each node answered.
-type nodesError struct {
-	what    string
-	answers []string
-}
-
-func (e *nodesError) Error() string { return e.what + ": " + strings.Join(e.answers, "\n") }
-
-// within prefixes err with what was being done, and keeps the answers of the nodes apart.
-func within(what string, err error) error {
-	var nodes *nodesError
-	if errors.As(err, &nodes) {
-		return &nodesError{what: what + nodes.what, answers: nodes.answers}
-	}
-	return fmt.Errorf("%s%w", what, err)
-}
-
-// aboutNodes keeps the answers of the nodes in an error of the library apart.
-func aboutNodes(err error) error {
-	nodes := nodesIn(err)
-	if len(nodes) == 0 {
-		return err
-	}
-	what, _, _ := strings.Cut(err.Error(), ": "+nodes[0])
-	return &nodesError{what: what, answers: nodes}
 }
 
 // nodesIn returns the texts of all errors of nodes in err, in their order.
@@ -170,17 +141,16 @@ func nodesIn(err error) (all []string) {
 }
 
 // userinfo matches the part of a URL that may hold a password. A password may contain anything,
-// even spaces and @.
-var userinfo = regexp.MustCompile(`(?s)://.*@`)
+// even spaces and @; after the last @ stands the host.
+var userinfo = regexp.MustCompile(`(?s)://.*@\S`)
 
 // withoutPasswords masks the passwords in a text that may quote a URL. A URL given where none
 // belongs is quoted like any other invalid argument.
 func withoutPasswords(s string) string {
 	return userinfo.ReplaceAllStringFunc(s, func(found string) string {
-		switch found {
-		case "://user:password@", "://[user:password@": // in our own messages
+		if found == "://[user:password@]" { // in our own messages
 			return found
 		}
-		return "://***@"
+		return "://***@" + found[len(found)-1:]
 	})
 }

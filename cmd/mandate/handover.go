@@ -26,17 +26,24 @@ Exit codes
   4  no majority of the Redis nodes answered
   7  refused; stderr has the reason`
 
-// handoverFlags are the flags of resign and transfer.
-type handoverFlags struct {
-	asJSON  bool
-	timeout time.Duration
-	by      string
+// actFlags are the flags of the commands that act on an election.
+type actFlags struct {
+	asJSON, force bool
+	timeout       time.Duration
+	by, reason    string
 }
 
-func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
-	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
-	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
-	a.byFlag(cmd, &o.by)
+// add adds those flags that have a usage text, and those of all these commands.
+func (o *actFlags) add(cmd *cobra.Command, reason, force string) {
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print one JSON object")
+	f.StringVar(&o.by, "by", "", "`WHO` requests it, for the history and the status (env MANDATE_BY; default USER@HOST)")
+	if reason != "" {
+		f.StringVar(&o.reason, "reason", "", reason)
+	}
+	if force != "" {
+		f.BoolVar(&o.force, "force", false, force)
+	}
 }
 
 // maxReason and maxBy together fit into an entry of the history.
@@ -45,15 +52,19 @@ const (
 	maxBy     = 100
 )
 
-func (a *app) checkReason(reason string) {
-	if len(reason) > maxReason {
-		a.problem("--reason is %d bytes long: at most %d", len(reason), maxReason)
+// open is the PreRunE of these commands: it opens the election, to act on it as the operator.
+func (o *actFlags) open(a *app) func(cmd *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(o.reason) > maxReason {
+			a.problem("--reason is %d bytes long: at most %d", len(o.reason), maxReason)
+		}
+		o.by = a.operator(o.by)
+		err := a.openElection(cmd, args)
+		if err == nil {
+			a.election = a.election.As(o.by)
+		}
+		return err
 	}
-}
-
-// byFlag adds the flag for the name of the operator.
-func (a *app) byFlag(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "by", "", "`WHO` requests it, for the history and the status (env MANDATE_BY; default USER@HOST)")
 }
 
 // operator returns the name of the operator: the flag, or else the environment variable, or else
@@ -80,10 +91,10 @@ func (a *app) operator(by string) string {
 
 // handOver runs a request that moves the leadership, within the time-out, and prints the outcome.
 // from is the present leader; without one the request itself fails.
-func (a *app) handOver(ctx context.Context, o *handoverFlags, do func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error)) error {
+func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	el := a.election.As(o.by)
+	el := a.election
 	var h elector.Handover
 	st, err := el.Status(ctx)
 	if err == nil {
@@ -143,9 +154,7 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 }
 
 func (a *app) resignCommand() *cobra.Command {
-	var o handoverFlags
-	var reason string
-	var force bool
+	var o actFlags
 	cmd := &cobra.Command{
 		Use:   "resign NAME",
 		Short: "Make the leader step down, and wait for the next leader",
@@ -158,30 +167,25 @@ if no other candidate could lead now: the work would stop. --force does it
 nevertheless.` + handoverCodes,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:    cobra.ArbitraryArgs,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			a.checkReason(reason)
-			o.by = a.operator(o.by)
-			return a.openElection(cmd, args)
-		},
+		PreRunE: o.open(a),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
-				if !force {
+				if !o.force {
 					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
 						return elector.Handover{From: from}, refused("%s, or use --force", elector.Problem(err))
 					}
 				}
-				return el.StepDown(ctx, reason)
+				return el.StepDown(ctx, o.reason)
 			})
 		},
 	}
-	o.add(a, cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "even if no other candidate could lead")
-	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the history")
+	o.add(cmd, "`TEXT` for the history", "even if no other candidate could lead")
+	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
 	return cmd
 }
 
 func (a *app) transferCommand() *cobra.Command {
-	var o handoverFlags
+	var o actFlags
 	var to string
 	cmd := &cobra.Command{
 		Use:   "transfer NAME --to ID",
@@ -196,8 +200,7 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate status NAME -o wide lists them")
 			}
-			o.by = a.operator(o.by)
-			return a.openElection(cmd, args)
+			return o.open(a)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
@@ -208,7 +211,8 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 			})
 		},
 	}
-	o.add(a, cmd)
+	o.add(cmd, "", "")
+	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
 	return cmd
 }

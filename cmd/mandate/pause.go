@@ -14,9 +14,8 @@ import (
 )
 
 func (a *app) pauseCommand() *cobra.Command {
+	var o actFlags
 	var d time.Duration
-	var reason, by string
-	var asJSON, force bool
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
 		Short: "Prevent the election of new leaders",
@@ -35,26 +34,22 @@ Exit codes
   7  another operator has paused it already; nothing was done`,
 		Example: `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:    cobra.ArbitraryArgs,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			a.checkReason(reason)
-			by = a.operator(by)
-			return a.openElection(cmd, args)
-		},
+		PreRunE: o.open(a),
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: reason, By: by}
+		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: o.reason, By: o.by}
 		st, err := el.Status(ctx)
-		if err == nil && !force && !st.Paused && unknownElection(ctx, el, st) {
+		if err == nil && !o.force && !st.Paused && unknownElection(ctx, el, st) {
 			return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
 		}
 		if st.Leader != nil {
 			done.leader = st.Leader.Candidate
 		}
-		pause := el.As(by).Pause
-		if force {
-			pause = el.As(by).ReplacePause
+		pause := el.Pause
+		if o.force {
+			pause = el.ReplacePause
 		}
-		err = pause(ctx, d, reason)
+		err = pause(ctx, d, o.reason)
 		if errors.Is(err, elector.ErrRefused) {
 			why := elector.Problem(err)
 			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time formatted as in all commands
@@ -65,13 +60,10 @@ Exit codes
 		if st.Paused {
 			done.Replaced = pausedBy(st)
 		}
-		return a.printPause(err, done, asJSON)
+		return a.printPause(err, done, o.asJSON)
 	})
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
-	a.byFlag(cmd, &by)
-	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
-	cmd.Flags().BoolVar(&force, "force", false, "replace another operator's pause; pause also an unknown election")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	o.add(cmd, "`TEXT` that status and the candidates' logs show", "replace another operator's pause; pause also an unknown election")
 	return cmd
 }
 
@@ -137,8 +129,7 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	var by string
-	var asJSON bool
+	var o actFlags
 	cmd := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "End a pause",
@@ -152,10 +143,7 @@ Exit codes
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate resume poller`,
 		Args:    cobra.ArbitraryArgs,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			by = a.operator(by)
-			return a.openElection(cmd, args)
-		},
+		PreRunE: o.open(a),
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name()}
@@ -163,20 +151,14 @@ Exit codes
 			if !st.Paused && unknownElection(ctx, el, st) {
 				return &exitError{code: exitNoLeader, err: errors.New(noTrace)}
 			}
-			done.idle = !st.Paused && allAnswered(st)
+			done.idle = !st.Paused && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable }) // else a node may know more
 			if st.Paused {
 				done.Replaced = pausedBy(st)
 			}
 		}
-		done.By = by
-		return a.printPause(el.As(by).Resume(ctx), done, asJSON)
+		done.By = o.by
+		return a.printPause(el.Resume(ctx), done, o.asJSON)
 	})
-	a.byFlag(cmd, &by)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	o.add(cmd, "", "")
 	return cmd
-}
-
-// allAnswered reports whether every node answered, so that no node can know more.
-func allAnswered(st elector.Status) bool {
-	return !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
 }

@@ -102,7 +102,7 @@ func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	why := "no leader"
 	switch {
 	case err != nil:
-		return &exitError{code: exitUnreachable, err: within(fmt.Sprintf("waited for %v: ", o.timeout), aboutNodes(err))}
+		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %w", o.timeout, err)}
 	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
 		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
 	case st.Leader != nil:
