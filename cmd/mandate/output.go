@@ -41,12 +41,10 @@ func (f *format) String() string { return "" }
 // Type names the value of -o in the help.
 func (f *format) Type() string { return "FORMAT" }
 
-// printer returns a printer for tables. Wide tables are not clipped.
+// printer returns a printer for tables. Wide tables are not narrowed.
 func (a *app) printer(f format) *output.Printer {
 	p := output.New(a.stdout)
-	if f.wide {
-		p.Width = 0
-	}
+	p.Whole = f.wide
 	return p
 }
 

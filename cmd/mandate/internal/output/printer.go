@@ -38,6 +38,7 @@ type Printer struct {
 	W      io.Writer
 	Width  int  // of the terminal; 0: not a terminal, so names stay whole for scripts
 	Colors bool // the terminal shows colors
+	Whole  bool // tables are not narrowed to the width
 
 	mu sync.Mutex // guards writes to W
 }

@@ -54,7 +54,7 @@ func (t *Table) Note(c Color, text string) {
 // Table formats a table as lines. It may change the table to make it fit.
 func (p *Printer) Table(t *Table) []string {
 	widths := t.widths()
-	if p.Width > 0 && total(widths) > p.Width {
+	if p.Width > 0 && !p.Whole && total(widths) > p.Width {
 		t.restBelow()
 		widths = t.widths()
 		t.narrow(widths, p.Width)
