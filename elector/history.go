@@ -202,7 +202,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			r.bound(now, 0)
 			r.MaxGap = 0 // there is no next term
 		case !records[i-1].From.IsZero() && !r.Until.IsZero():
-			r.Gap = records[i-1].From.Sub(r.Until)
+			r.Gap = records[i-1].From.Sub(r.end())
 		case !records[i-1].From.IsZero():
 			r.bound(records[i-1].From, records[i-1].vacant)
 		}
