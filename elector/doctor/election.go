@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +50,9 @@ func (e *examination) election(r *Report) {
 		e.ready(r.Election, r.Candidates)
 	}
 	e.flapping(r.Election, r.Terms, time.Now())
-	e.unreadable(r.TermsErr)
+	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's
+		e.add("", "history", LevelUnknown, "", "it can't be read: %s", problemOf(r.TermsErr))
+	}
 }
 
 // reachable reports nodes that could not be read, or that refuse writes.
@@ -400,20 +401,4 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 		found += " (" + detail[most] + ")"
 	}
 	e.add("", "flapping", LevelWarn, unwanted[most]+": "+e.command("history", name), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
-}
-
-// unreadable reports a history that can't be read because a right is missing, or that can be neither
-// read nor written because its key has another type. Other checks report nodes that are down, or
-// that refuse this user.
-func (e *examination) unreadable(err error) {
-	var node *elector.NodeError
-	key := cmp.Or(e.keys.History, "the history")
-	switch {
-	case !errors.As(err, &node):
-	case errors.Is(err, elector.ErrDenied):
-		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", key, node.Err)
-	case rediserr.WrongType(node.Err):
-		e.add("", "history", LevelWarn, "look at it with redis-cli TYPE '"+key+"'; if it is no stream and nothing else uses it: redis-cli DEL",
-			"%s can't be read, and no term is recorded: %v", key, node.Err)
-	}
 }

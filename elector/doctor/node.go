@@ -137,20 +137,22 @@ func (e *examination) persistence(f *registry.Facts) {
 	if len(e.facts) == 1 {
 		after = "after a restart the lock and the last token are lost"
 	}
-	switch fsync := f.Conf["appendfsync"]; {
+	fsync := f.Conf["appendfsync"]
+	switch {
 	case aof == "":
 		e.add(f.Node, "persistence", LevelUnknown, "grant +config|get or +info to see it", "the server does not reveal it")
 	case aof == "no":
 		e.add(f.Node, "persistence", LevelWarn, "set appendonly yes, best with appendfsync always", "no append-only file: %s", after)
-	case fsync == "":
-		e.add(f.Node, "persistence", LevelOK, "", "append-only file; how often it is synced is not known (+config|get)")
-	case fsync == "always":
-		e.add(f.Node, "persistence", LevelOK, "", "append-only file, synced at every write")
 	case fsync == "no":
 		e.add(f.Node, "persistence", LevelWarn, "set appendfsync always, or everysec", "the append-only file is never synced: a crash of the machine loses what it likes")
 	default:
-		e.add(f.Node, "persistence", LevelOK, "", "append-only file, synced every second: a crash of the machine can lose the last one")
+		e.add(f.Node, "persistence", LevelOK, "", "append-only file%s", syncs[fsync])
 	}
+}
+
+// syncs are how often an append-only file is synced, and what a crash of the machine can lose therefore.
+var syncs = map[string]string{
+	"always": ", synced at every write", "everysec": ", synced every second, so a crash of the machine can lose the last one", "": "; how often it is synced is not known (+config|get)",
 }
 
 // full is the part of the memory limit above which the memory counts as nearly full.
@@ -262,9 +264,6 @@ func (e *examination) together() {
 		e.add("", "majority", LevelOK, "", "one node, and it answers; while it is down there is no leader")
 	default:
 		e.add("", "majority", LevelOK, "", "all %d nodes answer; %d may fail", n, n-e.majority)
-	}
-	if n > 1 && len(runs) == n {
-		e.add("", "same-server", LevelOK, "", "the nodes are %d servers", n)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // What to act on first when an election has several problems.
@@ -18,7 +20,9 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		return elector.CandidateStatus{ID: id, Incarnation: id, Healthy: true, Role: role, Succession: "race", Nodes: []elector.VotingNode{{Name: "n", Identity: "x"}}}
 	}
 	led, follows := candidate("a", "leading"), candidate("b", "following")
-	unhealthy, rests, elsewhere, priority := follows, follows, follows, follows
+	led.Lease, follows.Lease = time.Second, time.Second
+	unhealthy, rests, elsewhere, priority, leased := follows, follows, follows, follows, follows
+	leased.Lease = 2 * time.Second
 	unhealthy.Healthy, unhealthy.Detail = false, "probe-exec: disk full"
 	rests.Role, rests.RestFor = "resting", time.Second
 	elsewhere.Nodes = []elector.VotingNode{{Name: "other", Identity: "y"}}
@@ -60,6 +64,9 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"lost often":                 {Report{Status: leader, Candidates: roll(led, follows), Terms: flapping}, "flapping"},
 		"none can follow":            {Report{Status: leader, Candidates: roll(led, unhealthy)}, "able"},
 		"other nodes":                {Report{Status: leader, Candidates: roll(led, elsewhere)}, "candidates"},
+		"another lease":              {Report{Status: leader, Candidates: roll(led, leased)}, "lease"},
+		"only a leader, observed":    {Report{Status: leader, Candidates: roll(led, candidate("o", "observing"))}, "able"},
+		"observed":                   {Report{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}, ""},
 		"another succession":         {Report{Status: leader, Candidates: roll(led, priority)}, "succession"},
 	} {
 		c.r.Status.Election = "e"
@@ -88,5 +95,114 @@ func TestProblemsAreOrdered(t *testing.T) {
 	}
 	if want := []string{"none", "n1, n2: refused", "ahead", "lost", "n1: no file"}; !slices.Equal(found, want) {
 		t.Errorf("%q", found)
+	}
+}
+
+func examined(do func(e *examination)) []Finding {
+	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, nil)
+	do(e)
+	return e.findings
+}
+
+// A node that lost its data has another identity, or none until the leader's next renewal: candidates
+// that know the former one are not accused of having another list. Without such a node they are.
+func TestEmptiedNodeIsNoOtherList(t *testing.T) {
+	voter := func(id, identity string) elector.CandidateStatus {
+		return elector.CandidateStatus{ID: id, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
+	}
+	for name, c := range map[string]struct {
+		node, identity string
+		left           time.Duration
+		want           Level
+	}{
+		"abstains":          {"n", "new", time.Second, LevelUnknown},
+		"has none yet":      {"n", "", 0, LevelUnknown},
+		"another":           {"n", "new", 0, LevelFail},
+		"another, not used": {"another", "", 0, LevelFail},
+	} {
+		f := goodFacts(c.node)
+		f.View.ID, f.View.Newcomer = c.identity, c.left
+		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{f}, 1, nil)
+		e.sameHere([]elector.CandidateStatus{voter("a", "old")})
+		if got := find(e.findings, "nodes"); got.Level != c.want {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+	for left, want := range map[time.Duration]Level{time.Second: LevelUnknown, 0: LevelFail} {
+		got := examined(func(e *examination) {
+			e.candidates(&Report{Candidates: []elector.CandidateStatus{voter("a", "new"), voter("b", "old")}, Status: elector.Status{Nodes: []elector.NodeStatus{{Abstains: left}}}})
+		})
+		if got := find(got, "candidates"); got.Level != want {
+			t.Errorf("abstains for %v: %+v, want %s", left, got, want)
+		}
+	}
+}
+
+// A leader that lives did not vanish: it has not reported the end of its term.
+func TestUnreportedEnds(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	terms := []elector.TermRecord{
+		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
+		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Hour)}, // of a process before
+		{Candidate: "b", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
+		{Candidate: "a", Reason: elector.ReasonExpired, From: now.Add(-time.Minute)},
+	}
+	got := Unreported(terms, []elector.CandidateStatus{{ID: "a", RunningFor: 10 * time.Minute}}, now)
+	if got[0].Reason != ReasonUnreported || got[1].Reason != elector.ReasonVanished || got[2].Reason != elector.ReasonVanished || got[3].Reason != elector.ReasonExpired || terms[0].Reason != elector.ReasonVanished {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The node that refuses is named once, with all whom it refuses, and a majority of such nodes is a failure.
+func TestRefusals(t *testing.T) {
+	node := func(name, refusal, remedy string) elector.VotingNode {
+		return elector.VotingNode{Name: name, Refusal: refusal, Remedy: remedy}
+	}
+	roll := []elector.CandidateStatus{
+		{ID: "a", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'pexpire'", "ACL SETUSER w +pexpire"), node("n3", "", "")}},
+		{ID: "b", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'set'", "other"), node("n3", "OOM command not allowed", "")}},
+	}
+	for of, want := range map[int]Level{1: LevelWarn, 2: LevelFail} {
+		e := &examination{}
+		e.refusals(&Report{Candidates: roll[:of], Status: elector.Status{Nodes: make([]elector.NodeStatus, 3)}})
+		if len(e.findings) != of || e.findings[0].Level != want || e.findings[0].Node != "n2" {
+			t.Errorf("%d of 3: %+v", of, e.findings)
+		}
+		if of == 2 && (e.findings[0].Found != "refuses a, b: ERR 'pexpire'" || e.findings[0].Advice != "ACL SETUSER w +pexpire" || e.findings[1].Advice != remedy("OOM ")) {
+			t.Errorf("%+v", e.findings)
+		}
+	}
+}
+
+// Only a leader that is missing, and neither renews nor is replaced, is accused.
+func TestUnresponsiveLeader(t *testing.T) {
+	was := elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 8 * time.Second}
+	later := func(change func(*elector.Leader)) *elector.Leader {
+		l := was
+		l.LeaseLeft -= time.Millisecond
+		change(&l)
+		return &l
+	}
+	for name, c := range map[string]struct {
+		now     *elector.Leader
+		elapsed time.Duration
+		want    bool
+	}{
+		"as it was":         {later(func(*elector.Leader) {}), time.Millisecond, true},
+		"renewed":           {later(func(l *elector.Leader) { l.LeaseLeft = 9 * time.Second }), time.Millisecond, false},
+		"next term":         {later(func(l *elector.Leader) { l.Token++ }), time.Millisecond, false},
+		"replaced":          {later(func(l *elector.Leader) { l.Incarnation = "2" }), time.Millisecond, false},
+		"released":          {nil, 7 * time.Second, false},
+		"its lease expired": {nil, 8 * time.Second, true},
+	} {
+		if got := stuck(was, c.now, c.elapsed); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if answers(was, []elector.CandidateStatus{{ID: "a", Incarnation: "2"}}) || !answers(was, []elector.CandidateStatus{{ID: "a", Incarnation: "1"}}) {
+		t.Error("two lives of one id were taken for one")
+	}
+	if !answers(elector.Leader{Candidate: "a"}, nil) || !answers(was, []elector.CandidateStatus{{ID: "a"}}) {
+		t.Error("a version without incarnations was accused")
 	}
 }

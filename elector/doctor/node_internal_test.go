@@ -166,3 +166,110 @@ func TestFlapping(t *testing.T) {
 		}
 	}
 }
+
+// Advice follows the error of a node that does not answer.
+func TestAdviceFitsTheError(t *testing.T) {
+	for msg, want := range map[string]string{
+		"dial tcp 127.0.0.1:1: connect: connection refused":            "start Redis at x, or",
+		"MISCONF Redis is configured to save RDB snapshots, but it":    "disk",
+		"LOADING Redis is loading the dataset in memory":               "wait",
+		"DENIED Redis is running in protected mode":                    "protected-mode",
+		"WRONGPASS invalid username-password pair or user is disabled": "password",
+	} {
+		f := registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: answer(msg)}}
+		if got := find(judge(f), "reach"); got.Level != LevelFail || !strings.Contains(got.Advice, want) {
+			t.Errorf("%s: %+v", msg, got)
+		}
+	}
+}
+
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}
+
+// Nodes that do not answer, and those that refuse what is written, count alike: the first line names
+// them, and what their absence costs.
+func TestNodesThatCannotBeUsed(t *testing.T) {
+	down := func(name string, err error) registry.Facts {
+		return registry.Facts{Node: name, Ping: &rediserr.NodeError{Node: name, Err: err}}
+	}
+	full := func(name string) registry.Facts {
+		f := goodFacts(name)
+		f.Refused = []string{"XADD: OOM command not allowed.", "SET: OOM command not allowed."}
+		return f
+	}
+	up, quiet, n2 := goodFacts("n1"), goodFacts("n1"), down("n2", errors.New("dial tcp 127.0.0.1:7: connect: connection refused"))
+	quiet.Refused = []string{"PUBLISH: no right"}
+	hung, odd, wrong := down("n3", context.DeadlineExceeded), down("n3", errors.New("connection reset by peer")), down("n3", answer("WRONGPASS invalid username-password pair."))
+	const start, room = "start Redis at n2, or correct host and port", "give this Redis more memory, or make room"
+	for name, c := range map[string]struct {
+		facts        []registry.Facts
+		level        Level
+		want, advice string
+	}{
+		"one is off":           {[]registry.Facts{up, n2, up}, LevelWarn, "1 of 3 nodes can't be used (n2: connect: connection refused): when another one fails, no leader can be elected", start},
+		"two are off":          {[]registry.Facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no leader can be elected", start},
+		"password":             {[]registry.Facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
+		"one of five":          {[]registry.Facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", "bring n3 back"},
+		"two are full":         {[]registry.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no leader can be elected", room},
+		"one, and one is off":  {[]registry.Facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no leader can be elected", room},
+		"the only one is full": {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
+		"only messages":        {[]registry.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
+	} {
+		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, nil)
+		e.together()
+		if got := find(e.findings, "majority"); got.Level != c.level || got.Found != c.want || got.Advice != c.advice {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The relevant lines of INFO: recorded from Debian's Redis and Valkey, and for
+// the others written as their sources print them (docs/servers.md).
+var infoTexts = map[string]string{
+	"redis 7.0":     "# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_mode:standalone\r\nos:Linux 6.1 x86_64\r\n",
+	"redis 6":       "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n",
+	"valkey 8.0":    "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:standalone\r\nos:Linux 6.1 x86_64\r\n",
+	"dragonfly":     "# Server\r\nredis_version:7.4.0\r\ndragonfly_version:df-v1.40.1\r\nredis_mode:standalone\r\narch_bits:64\r\n",
+	"garnet":        "# Server\r\ngarnet_version:1.0.84\r\nserver_name:garnet\r\nos:Unix 6.1\r\nrun_id:abc\r\nredis_version:7.4.3\r\nredis_mode:standalone\r\n",
+	"another fork":  "# Server\r\nredis_version:7.2.4\r\nserver_name:redthing\r\nredthing_version:1.2\r\n",
+	"nameless fork": "# Server\r\nredis_version:7.2.4\r\nserver_name:redthing\r\n",
+	"nothing told":  "# Server\r\nredis_mode:standalone\r\n",
+}
+
+func TestServerIsNamedTruly(t *testing.T) {
+	for name, want := range map[string]struct {
+		level  Level
+		found  string
+		advice string
+	}{
+		"redis 7.0":     {LevelOK, "Redis 7.0.15", ""},
+		"redis 6":       {LevelWarn, "Redis 6.2.14: mandate is not tested with it", "use Redis 7 or later"},
+		"valkey 8.0":    {LevelOK, "Valkey 8.0.1", ""},
+		"dragonfly":     {LevelWarn, "Dragonfly 1.40.1: mandate is not tested with it", "docs/servers.md"},
+		"garnet":        {LevelWarn, "Garnet 1.0.84: mandate is not tested with it", "docs/servers.md"},
+		"another fork":  {LevelWarn, "redthing 1.2: mandate is not tested with it", "docs/servers.md"},
+		"nameless fork": {LevelWarn, "redthing: mandate is not tested with it", "docs/servers.md"},
+		"nothing told":  {LevelUnknown, "the server does not report its version", ""},
+	} {
+		f := goodFacts("a")
+		f.Info = registry.InfoFields(infoTexts[name])
+		got := find(judge(f), "version")
+		if got.Level != want.level || got.Found != want.found || !strings.Contains(got.Advice, want.advice) || (want.advice == "") != (got.Advice == "") {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// Dragonfly calls its role "replica", and its policy "eviction" when it is a cache.
+func TestTermsOfOtherServers(t *testing.T) {
+	f := goodFacts("a")
+	f.Info["role"], f.Info["maxmemory"], f.Info["maxmemory_policy"] = "replica", "2000000", "eviction"
+	findings := judge(f)
+	for _, check := range []string{"failover", "eviction"} {
+		if got := find(findings, check); got.Level != LevelFail {
+			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
