@@ -62,17 +62,6 @@ func TestGroupIsOneRow(t *testing.T) {
 	}
 }
 
-// The name of an election is not taken for that of a group which has no members any more.
-func TestShardsOfAnElection(t *testing.T) {
-	m := miniredis.RunT(t)
-	_ = m.Set("mandate:{orders}:fence", "7")
-	var o, e captured
-	code := execute(t.Context(), []string{"shards", "orders", "--redis", "redis://" + m.Addr()}, &o, &e)
-	if got := e.String(); code != exitNoLeader || !strings.Contains(got, "orders is an election, not a group of shards: mandate status orders --redis redis://"+m.Addr()) {
-		t.Errorf("exit code %d: %s", code, got)
-	}
-}
-
 func groupRow(change func(g *groupReport)) report {
 	g := &groupReport{listed: 8, Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
 	change(g)

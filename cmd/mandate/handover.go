@@ -198,7 +198,7 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				a.problem("--to is missing: give the id of a candidate; mandate status NAME -o wide lists them")
+				a.problem("--to is missing: give the id of a candidate; mandate status NAME --wide lists them")
 			}
 			return o.open(a)(cmd, args)
 		},

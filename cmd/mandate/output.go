@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -17,29 +16,11 @@ type format struct {
 	json bool
 }
 
-// formatFlags adds -o, and --json as a short form of -o json.
+// formatFlags adds --wide and --json.
 func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
-	cmd.Flags().BoolVar(&f.json, "json", false, asJSON+": the same as -o json")
-	cmd.Flags().VarP(f, "output", "o", "wide (everything, whole names, exact times) or json (default: a table)")
+	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with whole names and exact times")
+	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
 }
-
-// Set takes the value of -o.
-func (f *format) Set(s string) error {
-	switch s {
-	case "wide":
-		f.wide = true
-	case "json":
-		f.json = true
-	default:
-		return errors.New("use wide or json")
-	}
-	return nil
-}
-
-func (f *format) String() string { return "" }
-
-// Type names the value of -o in the help.
-func (f *format) Type() string { return "FORMAT" }
 
 // printer returns a printer for tables. Wide tables are not narrowed.
 func (a *app) printer(f format) *output.Printer {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,10 +52,8 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	st, err := shard.Read(ctx, a.quorum, group)
 	switch {
 	case errors.Is(err, shard.ErrNoGroup):
-		if a.isElection(ctx, group) {
-			return &exitError{code: exitNoLeader, err: errors.New(anElection(group, a.given))}
-		}
-		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: is the name right, and the prefix? Its members are forgotten two leases after the last one has ended", group)}
+		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: is the name right, and the prefix? "+
+			"Its members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("status", group))}
 	case err != nil:
 		return err
 	}
@@ -74,45 +72,28 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
-// anElection tells the user that name is an election and not a group, and which command to type
-// instead.
-func anElection(name string, given nextFlags) string {
-	return fmt.Sprintf("%s is an election, not a group of shards: %s", output.Printable(name), given.command("status", name))
-}
-
-// isElection reports whether the nodes know an election of this name.
-func (a *app) isElection(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	el, err := a.quorum.Election(name)
-	if err != nil {
-		return false
+func (a *app) groupFields(st shard.Status) (all []output.Field) {
+	add := func(name, text string, color output.Color) {
+		all = append(all, output.Field{Name: name, Text: text, Color: color})
 	}
-	st, err := el.Status(ctx)
-	return err == nil && st.Traced()
-}
-
-func (a *app) groupFields(st shard.Status) []output.Field {
-	var all []output.Field
 	if len(st.Unowned) == 0 {
-		all = append(all, output.Field{Name: "ok", Text: fmt.Sprintf("all %d shards have an owner", st.Shards), Color: output.Green})
+		add("ok", fmt.Sprintf("all %d shards have an owner", st.Shards), output.Green)
 	} else {
 		first := st.Unowned[0]
-		all = append(all,
-			output.Field{Name: "problem", Text: fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), Color: output.Red},
-			output.Field{Name: "next", Text: a.given.command("status", shard.ElectionOf(st.Group, first.Shard))})
+		add("problem", fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), output.Red)
+		add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
 	}
-	all = append(all, output.Field{Name: "members", Text: fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease)})
+	add("members", fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease), output.Plain)
 	if st.Assigner != "" {
-		all = append(all, output.Field{Name: "assigner", Text: st.Assigner})
+		add("assigner", st.Assigner, output.Plain)
 	} else {
-		all = append(all, output.Field{Name: "assigner", Text: "none: shards stay where they are", Color: output.Yellow})
+		add("assigner", "none: shards stay where they are", output.Yellow)
 	}
 	if len(st.Moving) > 0 {
-		all = append(all, output.Field{Name: "moving", Text: shard.Set(st.Moving).String()})
+		add("moving", shard.Set(st.Moving).String(), output.Plain)
 	}
 	for _, err := range st.Problems {
-		all = append(all, output.Field{Name: "redis", Text: elector.Problem(err), Color: output.Yellow})
+		add("redis", elector.Problem(err), output.Yellow)
 	}
 	return all
 }
@@ -159,28 +140,15 @@ func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 
 // moving formats how many shards a member is being given (+), and hands over (-).
 func moving(m shard.MemberStatus) string {
-	owned, planned := map[int]bool{}, map[int]bool{}
-	for _, s := range m.Owned {
-		owned[s] = true
+	missing := func(shards, from []int) int {
+		return len(slices.DeleteFunc(slices.Clone(shards), func(s int) bool { return slices.Contains(from, s) }))
 	}
-	in, out := 0, 0
-	for _, s := range m.Planned {
-		planned[s] = true
-		if !owned[s] {
-			in++
-		}
+	text := ""
+	if n := missing(m.Planned, m.Owned); n > 0 {
+		text = fmt.Sprintf("+%d", n)
 	}
-	for s := range owned {
-		if !planned[s] {
-			out++
-		}
+	if n := missing(m.Owned, m.Planned); n > 0 {
+		text += fmt.Sprintf(" -%d", n)
 	}
-	var parts []string
-	if in > 0 {
-		parts = append(parts, fmt.Sprintf("+%d", in))
-	}
-	if out > 0 {
-		parts = append(parts, fmt.Sprintf("-%d", out))
-	}
-	return strings.Join(parts, " ")
+	return text
 }

@@ -30,7 +30,7 @@ wrong now and the command to type next, or "ok", with the last end if it is less
 than an hour ago; "also" is what else is wrong. It answers within 2 s whatever
 Redis does.
 
--o wide lists the candidates that answer, the leader first. One that hangs or is
+--wide lists the candidates that answer, the leader first. One that hangs or is
 cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: Redis or its
 configuration keeps it from leading; the line below shows what.
 The Redis user needs the right to publish roll calls.
@@ -46,7 +46,7 @@ Exit codes
   3  there is no leader
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
-  mandate status poller -o wide
+  mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,

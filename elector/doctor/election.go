@@ -308,7 +308,7 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
 		}
 	}
-	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "-o", "wide")
+	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
 	switch {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
