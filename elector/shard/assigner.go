@@ -8,16 +8,14 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/health"
 )
 
 // assigner is one term of this member as the assigner. Its fields belong to the reconciler's goroutine.
 type assigner struct {
 	term  *elector.Term
-	first time.Duration // how long to wait for members before the first plan of the group
-	last  *group.Plan   // in force; nil: none
-	made  *group.Plan   // the last one of this term; nil: none
-	seq   uint64
+	first time.Duration    // how long to wait for members before the first plan of the group
+	last  *group.Plan      // in force; nil: none
+	seq   uint64           // of last, if this term has made it; 0: it has made none
 	saw   time.Time        // when a majority of the nodes had last shown the members
 	due   <-chan time.Time // when to make a plan; nil: no news
 }
@@ -26,8 +24,7 @@ type assigner struct {
 func (r *reconciler) campaignAsAssigner() {
 	m := r.m
 	cfg := m.cfg.candidate(ElectionOfAssigner(m.cfg.Group), m.cfg.assignerLease())
-	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
-	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.cannotAssign()) })
+	cfg.Probe, cfg.ProbeSettings = m.verdict(m.cannotAssign)
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
 		err = e.Run(r.asMember(r.ctx), func(ctx context.Context, term *elector.Term) error {
@@ -46,12 +43,17 @@ func (r *reconciler) campaignAsAssigner() {
 func (r *reconciler) assign(term *elector.Term) {
 	r.assigner = nil
 	if term != nil {
-		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan, saw: time.Now()}
-	}
-	for i := range r.nodes {
-		r.nodes[i].members, r.nodes[i].listed = nil, time.Time{}
+		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan.Plan, saw: time.Now()}
 	}
 	r.publish()
+}
+
+// made returns the last plan of this term; nil: there is none.
+func (a *assigner) made() *group.Plan {
+	if a.seq == 0 {
+		return nil
+	}
+	return a.last
 }
 
 // plan has a plan made soon, with the changes that arrive until then.
@@ -114,12 +116,12 @@ func (r *reconciler) decide() {
 		return
 	}
 	p := group.NewPlan(members, r.m.cfg.Shards, a.last, r.m.cfg.Moves)
-	if a.made != nil && a.made.Equal(p) {
+	if a.seq > 0 && a.last.Equal(p) {
 		return
 	}
 	a.seq++
 	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
-	a.last, a.made = p, p
+	a.last = p
 	r.publish()
 }
 

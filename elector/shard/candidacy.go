@@ -14,42 +14,20 @@ type candidacy struct {
 	r       *reconciler
 	shard   int
 	elector *elector.Elector
-	ctx     context.Context
 	cancel  context.CancelFunc // ends the campaign, or the term
 	since   time.Time          // when the campaign began
 
-	term *Term // whose work runs; nil: none
-	// rival: the plan shows another owner. reminders is how many more times to claim without a
-	// release message, once the plan shows no other owner any more.
-	rival     bool
-	reminders int
+	term  *Term // whose work runs; nil: none
+	rival bool  // the plan shows another owner
 	// stuck: the work is still running long after its term. Until it returns, this member can't
 	// lead again, and must not report the shard as owned: no other member would campaign for it.
 	stuck bool
 }
 
-func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
-	e, err := elector.New(r.m.quorum, r.m.shardConfig(shard))
-	if err != nil {
-		return nil, err
-	}
-	c := &candidacy{r: r, shard: shard, elector: e, since: time.Now()}
-	c.ctx, c.cancel = context.WithCancel(r.asMember(r.ctx))
-	return c, nil
-}
-
-// report has the reconciler note a change of the candidacy.
-func (c *candidacy) report(f func()) {
-	c.r.send(func() {
-		f()
-		c.r.changed = true
-	})
-}
-
 // run campaigns until the candidacy is cancelled or fails.
-func (c *candidacy) run() {
+func (c *candidacy) run(ctx context.Context) {
 	var last *elector.Term
-	err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
+	err := c.elector.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 		last = term
 		return c.serve(ctx, term)
 	})
@@ -57,7 +35,7 @@ func (c *candidacy) run() {
 	if last != nil {
 		errors.As(last.Err(), &why)
 	}
-	c.report(func() { c.r.candidacyOver(c, err, why) })
+	c.r.send(func() { c.r.candidacyOver(c, err, why) })
 }
 
 // serve runs the work of one term, once this member is admitted.
@@ -71,10 +49,10 @@ func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 	}
 	m, term := c.r.m, &Term{Term: won, Shard: c.shard, Shards: c.r.m.cfg.Shards}
 	m.change(func() { m.owned[c.shard] = term })
-	c.report(func() { c.term, c.r.led = term, true })
+	c.r.send(func() { c.term, c.r.led = term, true })
 	defer func() {
 		m.change(func() { delete(m.owned, c.shard) })
-		c.report(c.workDone)
+		c.r.send(c.workDone)
 	}()
 	err := c.r.work(ctx, term)
 	var why *elector.Ended
@@ -107,24 +85,10 @@ func (c *candidacy) workDone() {
 // candidacy claims without waiting for a release message: the message may be lost with the member
 // that left, and the candidacy would wait for the end of a lease that was released already.
 func (c *candidacy) watch(other bool) {
-	switch {
-	case other:
-		c.rival, c.reminders = true, 0
-	case c.rival:
-		c.rival, c.reminders = false, maxReminders
-		c.remind()
-	}
-}
-
-// maxReminders allows for claims that come too early: an owner first reports that its work has
-// returned, and releases the lock after that.
-const maxReminders = 3
-
-func (c *candidacy) remind() {
-	if c.term == nil && c.reminders > 0 {
-		c.reminders--
+	if c.rival && !other && c.term == nil {
 		c.elector.ClaimNow()
 	}
+	c.rival = other
 }
 
 // ready reports whether the shard's owner may hand it over to this member: the release would be

@@ -3,17 +3,12 @@ package shard
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
@@ -87,17 +82,8 @@ func (c Config) withDefaults() Config {
 	c.Cooldown = cmp.Or(c.Cooldown, c.Lease)
 	c.Moves = cmp.Or(c.Moves, defaultMoves)
 	c.Weight = cmp.Or(c.Weight, 1)
-	c.ID = cmp.Or(c.ID, defaultID())
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
-}
-
-func defaultID() string {
-	host, err := os.Hostname()
-	if err != nil || protocol.CheckWord("", host, protocol.MaxName, "") != nil {
-		host = "host"
-	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
 // maxGroup is the longest name of a group, in bytes. It leaves room for the shard number in the
@@ -121,9 +107,6 @@ func (c Config) validate() (problems []error) {
 	}
 	if c.Cooldown < 0 {
 		add(setting.Errorf("Cooldown", " is %v: not below zero, or a shard would return at once to where it failed", c.Cooldown))
-	}
-	if c.Cooldown > lease.MaxLease {
-		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, lease.MaxLease))
 	}
 	return problems
 }

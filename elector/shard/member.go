@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -34,7 +33,7 @@ type Member struct {
 
 	mu      sync.Mutex // guards all below
 	owned   map[int]*Term
-	owners  []Owner       // by shard, according to the plan in force; nil: none was received yet
+	plan    *inForce      // nil: none was received yet
 	changed chan struct{} // closed by the next change of an owner
 }
 
@@ -52,6 +51,15 @@ type Term struct {
 // Has reports whether a key belongs to the shard.
 func (t *Term) Has(key string) bool { return Of(key, t.Shards) == t.Shard }
 
+// inForce is the plan in force. It is never changed.
+type inForce struct {
+	*group.Plan
+
+	me    int   // this member's index in Members
+	next  []int // by shard: the member that should own it
+	owner []int // by shard: the member that owned it when the plan was made
+}
+
 // Owner is a member that owns a shard.
 type Owner struct {
 	ID        string
@@ -66,20 +74,17 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 		return nil, errors.New("shard: New: the quorum is nil: make one with elector.NewQuorum or elector.Open")
 	}
 	cfg = cfg.withDefaults()
-	m := &Member{
-		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}, changed: make(chan struct{}),
-		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
-	}
 	// Report here, before Run, what elector.New would refuse.
-	problems := cfg.validate()
-	election := m.candidateConfig("any")
-	if cfg.WorkProbe != nil { // a dummy: with wrong settings there may be no shard to call WorkProbe for
-		election.WorkProbe, election.WorkProbeSettings = health.Func(func(context.Context) error { return nil }), cfg.WorkProbeSettings
-	}
-	election.Lease = max(election.Lease, minLease) // validate has checked it already
-	_, err := elector.New(q, election)
-	if err := elector.NewConfigError("shard: ", append(problems, err)...); err != nil {
+	trial := cfg.candidate("any", max(cfg.Lease, minLease))
+	trial.StopMargin, trial.Cooldown, trial.ProbeSettings, trial.WorkProbeSettings = cfg.StopMargin, cfg.Cooldown, cfg.ProbeSettings, cfg.WorkProbeSettings
+	e, err := elector.New(q, trial)
+	if err := elector.NewConfigError("shard: ", append(cfg.validate(), err)...); err != nil {
 		return nil, err
+	}
+	cfg.ID = e.ID()
+	m := &Member{
+		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: e.Incarnation(), owned: map[int]*Term{}, changed: make(chan struct{}),
+		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
 	}
 	if cfg.Probe != nil {
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
@@ -89,24 +94,23 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-func (m *Member) shardConfig(shard int) elector.Config {
-	c := m.candidateConfig(ElectionOf(m.cfg.Group, shard))
+// candidate returns the configuration of the candidate for a shard.
+func (m *Member) candidate(shard int) elector.Config {
+	c := m.cfg.candidate(ElectionOf(m.cfg.Group, shard), m.cfg.Lease)
+	c.StopMargin = m.cfg.StopMargin
+	if m.cfg.Probe != nil {
+		// Config.Probe is called once for all shards; each candidate only reads its result.
+		c.Probe, c.ProbeSettings = m.verdict(m.unhealthy)
+	}
 	if m.cfg.WorkProbe != nil {
 		c.WorkProbe, c.WorkProbeSettings = m.cfg.WorkProbe(shard), m.cfg.WorkProbeSettings
 	}
 	return c
 }
 
-// candidateConfig returns what the candidates for all shards have in common.
-func (m *Member) candidateConfig(election string) elector.Config {
-	c := m.cfg.candidate(election, m.cfg.Lease)
-	c.StopMargin = m.cfg.StopMargin
-	if m.cfg.Probe != nil {
-		// Config.Probe is called once for all shards; each candidate only reads its result.
-		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })
-		c.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
-	}
-	return c
+// verdict returns a probe that only reads a result.
+func (m *Member) verdict(why func() error) (health.Probe, health.Settings) {
+	return health.Func(func(context.Context) error { return health.Definite(why()) }), health.Settings{Interval: m.cfg.beatEvery()}
 }
 
 // unhealthy returns why Config.Probe fails; nil: it does not.
@@ -162,7 +166,7 @@ func (m *Member) Check() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.owners == nil {
+	if m.plan == nil {
 		return errors.New("shard: no plan has been received yet: no assigner leads, or it does not count this member yet")
 	}
 	return nil
@@ -204,10 +208,17 @@ func (m *Member) Owner(shard int) (Owner, bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == (Owner{}) {
+	if m.plan == nil || shard < 0 || shard >= m.plan.Shards {
 		return Owner{}, false
 	}
-	return m.owners[shard], true
+	i := m.plan.owner[shard]
+	if i == group.NoMember {
+		i = m.plan.next[shard]
+	}
+	if i == group.NoMember {
+		return Owner{}, false
+	}
+	return Owner{ID: m.plan.Members[i].ID, Advertise: m.plan.Members[i].Advertise}, true
 }
 
 // OwnerOf returns the Owner of the shard to which a key belongs (ShardOf).

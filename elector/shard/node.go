@@ -52,7 +52,7 @@ func (r *reconciler) publish() {
 		out.settings = r.m.cfg.settings()
 	}
 	if r.assigner != nil {
-		out.term, out.plan = r.assigner.term, r.assigner.made
+		out.term, out.plan = r.assigner.term, r.assigner.made()
 	}
 	r.out.Store(out)
 	for i := range r.nodes {
@@ -112,17 +112,15 @@ func (r *reconciler) beat(i int, out *outgoing, have group.Version) group.Versio
 // a member that was suspended while the group was stopped, and started with another number of
 // shards, could win the lock of one shard and work on keys of others.
 func (r *reconciler) admitted() bool {
-	nodes, limit := 0, lease.Timing{Lease: r.m.cfg.Lease}.End()
-	for i := range r.nodes {
-		sent := r.nodes[i].accepted.Load()
+	limit := lease.Timing{Lease: r.m.cfg.Lease}.End()
+	return r.majority(func(n *node) bool {
+		sent := n.accepted.Load()
 		if sent == nil {
-			continue
+			return false
 		}
-		if elapsed, ok := r.clock.Since(*sent); ok && elapsed < limit {
-			nodes++
-		}
-	}
-	return nodes >= r.m.nodes.Majority()
+		elapsed, ok := r.clock.Since(*sent)
+		return ok && elapsed < limit
+	})
 }
 
 // answered handles a node's answer to a beat: its plan, its settings, its members, or its error.
@@ -149,7 +147,7 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, t
 	for i := range r.nodes {
 		plans = append(plans, r.nodes[i].plan)
 	}
-	if p := newest(plans, r.m.nodes.Majority()); r.plan == nil || p.Version != r.plan.Version {
+	if p := newest(plans, r.m.nodes.Majority()); r.plan.Plan == nil || p.Version != r.plan.Version {
 		r.follow(p)
 	}
 }
@@ -191,24 +189,18 @@ func (r *reconciler) judge() {
 // newest returns the plan in force: the latest plan of the term of which a majority of the nodes
 // holds a plan, or if there is no such term, the latest plan of all. One node with a forged plan
 // must not decide, and a node that is behind must not bring an older plan back.
-func newest(byNode []*group.Plan, majority int) *group.Plan {
-	var latest *group.Plan
-	decided := false
+func newest(byNode []*group.Plan, majority int) (latest *group.Plan) {
+	nodes := map[uint64]int{} // by term
 	for _, p := range byNode {
-		if p == nil {
-			continue
+		if p != nil {
+			nodes[p.Version.Token]++
 		}
-		same := 0
-		for _, o := range byNode {
-			if o != nil && o.Version.Token == p.Version.Token {
-				same++
-			}
-		}
+	}
+	decided := func(p *group.Plan) bool { return nodes[p.Version.Token] >= majority }
+	for _, p := range byNode {
 		switch {
-		case same >= majority && !decided:
-			latest, decided = p, true
-		case decided && same < majority:
-		case latest == nil || p.Version.After(latest.Version):
+		case p == nil:
+		case latest == nil, decided(p) && !decided(latest), decided(p) == decided(latest) && p.Version.After(latest.Version):
 			latest = p
 		}
 	}
@@ -216,49 +208,53 @@ func newest(byNode []*group.Plan, majority int) *group.Plan {
 }
 
 var (
-	errSilence = errors.New("no majority of the Redis nodes answers this member")
-	errFar     = errors.New("the Redis nodes answer too late for an assigner")
-	errBlind   = errors.New("the members could not be read from a majority of the Redis nodes")
+	errStopping = errors.New("stopping")
+	errSilence  = errors.New("no majority of the Redis nodes answers this member")
+	errFar      = errors.New("the Redis nodes answer too late for an assigner")
+	errBlind    = errors.New("the members could not be read from a majority of the Redis nodes")
 )
 
-// silence returns errSilence when no majority of the nodes has answered within the time for which a
-// member counts as alive. Its beats may still arrive, over a link that is slow or works in one
-// direction, and it would be given shards although it does not receive the replies to its claims.
-func (r *reconciler) silence() (err error) {
-	var unfit error
-	switch r.silent = r.cutOff(); {
-	case r.silent:
-		unfit = errSilence
-	case r.lacksMajority(func(n *node) bool { return min(n.took[0], n.took[1]) <= r.m.cfg.assignerTrip() }):
-		unfit = errFar
-	case time.Now().Before(r.blindUntil):
-		unfit = errBlind
+// whyClosed returns why this member wants no shards; nil: it wants some.
+func (r *reconciler) whyClosed() error {
+	switch {
+	case r.closing:
+		return errStopping
+	case r.cutOff():
+		return errSilence
+	default:
+		return r.m.unhealthy()
 	}
-	r.m.unfit.Store(&unfit)
-	if !r.silent {
+}
+
+// whyUnfit returns why this member must not be the assigner; nil: it may.
+func (r *reconciler) whyUnfit() error {
+	switch {
+	case r.cutOff():
+		return errSilence
+	case !r.majority(func(n *node) bool { return min(n.took[0], n.took[1]) <= r.m.cfg.assignerTrip() }):
+		return errFar
+	case time.Now().Before(r.blindUntil):
+		return errBlind
+	default:
 		return nil
 	}
-	for _, c := range r.running {
-		if c.term == nil {
-			c.cancel() // a plan that would end it can't arrive
-		}
-	}
-	return errSilence
 }
 
 // cutOff reports whether no majority of the nodes has answered within the time for which this member
-// counts as alive. Until then other members may still take over what it owns.
+// counts as alive. Until then other members may still take over what it owns. Its beats may still arrive,
+// over a link that is slow or works in one direction, and it would be given shards although it does not
+// receive the replies to its claims.
 func (r *reconciler) cutOff() bool {
-	return r.lacksMajority(func(n *node) bool { return time.Since(n.answered) <= r.m.cfg.aliveFor() })
+	return !r.majority(func(n *node) bool { return time.Since(n.answered) <= r.m.cfg.aliveFor() })
 }
 
-// lacksMajority reports whether ok is true of less than a majority of the nodes.
-func (r *reconciler) lacksMajority(ok func(n *node) bool) bool {
+// majority reports whether ok is true of a majority of the nodes.
+func (r *reconciler) majority(ok func(n *node) bool) bool {
 	n := 0
 	for i := range r.nodes {
 		if ok(&r.nodes[i]) {
 			n++
 		}
 	}
-	return n < r.m.nodes.Majority()
+	return n >= r.m.nodes.Majority()
 }

@@ -35,20 +35,15 @@ type reconciler struct {
 
 	nodes    []node
 	self     group.Member // what the beats report
-	plan     *group.Plan  // in force; nil: none was received yet
-	me       int          // this member's index in plan.Members
-	next     []int        // by shard: the member that should own it
-	owner    []int        // by shard: the member that owned it when the plan was made
+	plan     *inForce     // its Plan is nil: none was received yet
 	running  map[int]*candidacy
 	unable   map[int]inability
 	assigner *assigner // nil: this member is not the assigner
 
-	changed bool // what is being applied needs act and report
 	unready bool // some candidacies don't stand by yet
 	joins   bool // the beats make this member one of the group; else they only query its settings
 	joined  bool // a node has accepted this member
 	led     bool // this member has owned a shard
-	silent  bool // no majority of the nodes answers
 
 	closing    bool
 	leaveBy    time.Time // deadline of leave; set before the nodes' goroutines end
@@ -68,7 +63,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	clock := cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil))
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, clock: clock, began: clock.Now(), inbox: make(chan func(), 64+4*m.cfg.Shards),
-		running: map[int]*candidacy{}, unable: map[int]inability{}, me: group.NoMember, nodes: make([]node, m.nodes.Len()),
+		running: map[int]*candidacy{}, unable: map[int]inability{}, plan: &inForce{me: group.NoMember}, nodes: make([]node, m.nodes.Len()),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: host, PID: os.Getpid(), Weight: m.cfg.Weight,
@@ -168,7 +163,6 @@ func (r *reconciler) run(ctx context.Context) error {
 		case f := <-r.inbox:
 			r.apply(f)
 		case <-poll:
-			r.report()
 		case <-due:
 			r.decide()
 		case <-tick.C:
@@ -176,10 +170,11 @@ func (r *reconciler) run(ctx context.Context) error {
 		case <-stopping:
 			stopping, r.closing = nil, true
 			timeout = time.After(max(0, r.m.cfg.DrainTimeout))
-			r.report()
 		case <-timeout:
 			late = true
 		}
+		r.act()
+		r.report()
 	}
 	r.endAll()
 	if r.failed == nil && len(r.unreleased) > 0 {
@@ -196,14 +191,14 @@ const pollEvery = 10 * time.Millisecond
 // over, or the plan that counts this member as closed assigns the others to no member, or the nodes
 // don't answer, and without them no member can take over anything.
 func (r *reconciler) drained() bool {
-	if len(r.running) == 0 || r.plan == nil || r.cutOff() {
+	if len(r.running) == 0 || r.plan.Plan == nil || r.cutOff() {
 		return true
 	}
-	if r.me != group.NoMember && !r.plan.Members[r.me].Closed {
+	if r.plan.me != group.NoMember && r.plan.Members[r.plan.me].Closed == "" {
 		return false
 	}
 	for s := range r.running {
-		if r.next[s] != group.NoMember {
+		if r.plan.next[s] != group.NoMember {
 			return false
 		}
 	}
@@ -218,24 +213,20 @@ func (r *reconciler) endAll() {
 	}
 	for len(r.running) > 0 {
 		r.apply(<-r.inbox)
+		r.report()
 	}
 }
 
-// apply does all that waits, and then acts once on what that has changed. If a thousand shards begin
-// or end together, it does not look at all shards a thousand times.
+// apply does all that waits. If a thousand shards begin or end together, the loop does not look at all
+// shards a thousand times.
 func (r *reconciler) apply(f func()) {
-	for waiting := true; waiting; {
+	for f != nil {
 		f()
 		select {
 		case f = <-r.inbox:
 		default:
-			waiting = false
+			f = nil
 		}
-	}
-	if r.changed {
-		r.changed = false
-		r.act()
-		r.report()
 	}
 }
 
@@ -245,33 +236,21 @@ func (r *reconciler) follow(p *group.Plan) {
 		r.m.log().Warn("ignoring a plan for another number of shards", "shards", p.Shards)
 		return
 	}
-	r.plan, r.next, r.owner = p, p.Assignees(), p.Owners()
-	r.me = slices.IndexFunc(p.Members, func(m group.Assigned) bool { return m.Incarnation == r.m.incarnation })
-	owners := make([]Owner, p.Shards)
-	for s := range owners {
-		i := r.owner[s]
-		if i == group.NoMember {
-			i = r.next[s]
-		}
-		if i != group.NoMember {
-			owners[s] = Owner{ID: p.Members[i].ID, Advertise: p.Members[i].Advertise}
-		}
-	}
-	r.m.change(func() { r.m.owners = owners })
-	r.changed = true
+	r.plan = &inForce{Plan: p, me: p.Index(r.m.incarnation), next: p.Assignees(), owner: p.Owners()}
+	r.m.change(func() { r.m.plan = r.plan })
 }
 
 // act brings the candidacies in line with the plan.
 func (r *reconciler) act() {
-	for s, next := range r.next {
+	for s, next := range r.plan.next {
 		c := r.running[s]
 		switch {
-		case next == r.me && next != group.NoMember:
+		case next == r.plan.me && next != group.NoMember:
 			if c == nil {
 				c = r.begin(s)
 			}
 			if c != nil {
-				c.watch(r.owner[s] != group.NoMember && r.owner[s] != r.me)
+				c.watch(r.plan.owner[s] != group.NoMember && r.plan.owner[s] != r.plan.me)
 			}
 		case next == group.NoMember || c == nil:
 			// No other member could serve it better.
@@ -289,23 +268,25 @@ func (r *reconciler) act() {
 // begin starts to campaign for a shard. It returns nil if this member must not do so now, such as after
 // a failure.
 func (r *reconciler) begin(shard int) *candidacy {
-	if time.Now().Before(r.unable[shard].until) || r.closing || r.silent {
+	if time.Now().Before(r.unable[shard].until) || r.closing || r.cutOff() {
 		return nil
 	}
-	c, err := newCandidacy(r, shard)
+	e, err := elector.New(r.m.quorum, r.m.candidate(shard))
 	if err != nil { // unexpected: New has checked the configuration
 		r.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
 		return nil
 	}
+	ctx, cancel := context.WithCancel(r.asMember(r.ctx))
+	c := &candidacy{r: r, shard: shard, elector: e, cancel: cancel, since: time.Now()}
 	r.running[shard] = c
-	go c.run()
+	go c.run(ctx)
 	return c
 }
 
 // onTick handles what changes with time alone: shards that this member may try again, work that does
 // not stop, health.
 func (r *reconciler) onTick() {
-	now := time.Now()
+	now, cutOff := time.Now(), r.cutOff()
 	r.blind()
 	for s, u := range r.unable {
 		// A failure is remembered for another Cooldown, so that the next one counts as consecutive.
@@ -314,14 +295,14 @@ func (r *reconciler) onTick() {
 		}
 	}
 	for s, c := range r.running {
-		c.remind()
-		if !c.stuck && c.overdue() && r.next[s] == r.me { // a shard that moves already has a next owner waiting
+		if cutOff && c.term == nil {
+			c.cancel() // a plan that would end it can't arrive
+		}
+		if !c.stuck && c.overdue() && r.plan.next[s] == r.plan.me { // a shard that moves already has a next owner waiting
 			c.stuck = true
 			r.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
 		}
 	}
-	r.act()
-	r.report()
 }
 
 // candidacyOver handles the end of a candidacy: the error of its Elector, and how its last term has
@@ -337,7 +318,7 @@ func (r *reconciler) candidacyOver(c *candidacy, err error, why *elector.Ended) 
 	if errors.Is(err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
 		r.failed = cmp.Or(r.failed, err)
 	}
-	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
+	moved := r.plan.next[c.shard] != r.plan.me
 	failed := err != nil || why != nil && leaves(why.Reason)
 	if (failed && !moved || c.stuck) && !r.closing {
 		u := r.unable[c.shard]
@@ -376,13 +357,12 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	next.Why = ""
-	if r.closing {
-		next.Why = "stopping"
-	} else if err := cmp.Or(r.silence(), r.m.unhealthy()); err != nil {
-		next.Why = err.Error()
+	next.Closed = ""
+	if err := r.whyClosed(); err != nil {
+		next.Closed = err.Error()
 	}
-	next.Closed = next.Why != ""
+	unfit := r.whyUnfit()
+	r.m.unfit.Store(&unfit)
 	if reflect.DeepEqual(next, r.self) {
 		return
 	}

@@ -105,11 +105,7 @@ func TestNoWorkWithoutAdmission(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		of, err := newCandidacy(r, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go of.run()
+		of := r.begin(0)
 		defer of.cancel()
 		time.Sleep(m.cfg.Lease)
 		if of.elector.Term() == nil || closed(began) {

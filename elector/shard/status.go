@@ -1,12 +1,10 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -21,15 +19,15 @@ var ErrNoGroup = errors.New("shard: there is no such group")
 
 // Status is the state of a group as its members report it.
 type Status struct {
-	Group    string
-	Shards   int
-	Lease    time.Duration
-	Assigner string // its id; empty: none leads, or that could not be read
-	Members  []MemberStatus
-	Unowned  []Vacancy
-	Moving   []int // shards that one member owns and that are planned for another one
+	Group    string         `json:"group"`
+	Shards   int            `json:"shards"`
+	Lease    time.Duration  `json:"-"`
+	Assigner string         `json:"assigner,omitempty"` // its id; empty: none leads, or that could not be read
+	Members  []MemberStatus `json:"members"`
+	Unowned  []Vacancy      `json:"unowned"`
+	Moving   []int          `json:"moving"` // shards that one member owns and that are planned for another one
 	// Problems are the errors of single nodes. All other fields come from the remaining nodes.
-	Problems []error
+	Problems []error `json:"-"`
 }
 
 // MemberStatus is one living member.
@@ -93,55 +91,44 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	if leader, err := el.Leader(ctx); err == nil {
 		st.Assigner = leader.Candidate
 	}
-	p := newest(plans, majority)
-	if p != nil && p.Shards != st.Shards {
-		p = nil // of a former group with that name
-	}
-	st.describe(members, p)
+	st.describe(members, newest(plans, majority))
 	return st, nil
 }
 
-// describe fills in the status from the members' records and the plan.
+// describe fills in the status from the members' records and the plan; nil: there is none.
 func (st *Status) describe(members []group.Member, p *group.Plan) {
-	planned := map[string]group.Set{} // by incarnation
-	next, gone := map[int]string{}, map[int]string{}
-	if p != nil {
-		for _, pm := range p.Members {
-			planned[pm.Incarnation] = pm.Planned
-			ids := next
-			if !slices.ContainsFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation }) {
-				ids = gone // the plan still assigns shards to a dead member
-			}
-			for _, s := range pm.Planned {
-				ids[s] = pm.ID
-			}
-		}
+	if p == nil || p.Shards != st.Shards { // of a former group with that name
+		p = &group.Plan{Shards: st.Shards}
 	}
-	owner, weights := map[int]int{}, 0.0
-	for i, m := range members {
-		for _, s := range m.Owned {
-			owner[s] = i
-		}
-		if !m.Closed {
+	alive, weights := map[string]bool{}, 0.0
+	for _, m := range members {
+		alive[m.Incarnation] = true
+		if m.Closed == "" {
 			weights += m.Weight
 		}
 	}
 	for _, m := range members {
 		one := MemberStatus{
 			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
-			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable,
+			Closed: m.Closed, Owned: m.Owned, Unable: m.Unable,
 		}
-		if m.Closed {
-			one.Closed = cmp.Or(m.Why, "closed")
-		} else {
+		if m.Closed == "" {
 			one.Due = float64(st.Shards) * m.Weight / weights
+		}
+		if i := p.Index(m.Incarnation); i != group.NoMember {
+			one.Planned = p.Members[i].Planned
 		}
 		st.Members = append(st.Members, one)
 	}
+	owner, next := group.Owners(st.Shards, members), p.Assignees()
 	for s := range st.Shards {
-		if i, owned := owner[s]; !owned {
-			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], gone[s], members, p)})
-		} else if next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
+		var to group.Assigned
+		if next[s] != group.NoMember {
+			to = p.Members[next[s]]
+		}
+		if owner[s] == group.NoMember {
+			st.Unowned = append(st.Unowned, vacancy(s, to.Member, alive[to.Incarnation], members, len(p.Members) > 0))
+		} else if alive[to.Incarnation] && to.Incarnation != members[owner[s]].Incarnation {
 			st.Moving = append(st.Moving, s)
 		}
 	}
@@ -154,30 +141,35 @@ type Vacancy struct {
 	Why   string `json:"why"`
 }
 
-// whyUnowned returns why no member may report a shard as its own.
-func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
+// vacancy returns why no member may report a shard as its own. next is the member for which it is planned.
+func vacancy(shard int, next group.Member, alive bool, members []group.Member, planned bool) Vacancy {
+	v := Vacancy{Shard: shard}
+	if alive {
+		v.Next = next.ID
+	}
 	unable, closed := 0, 0
 	for _, m := range members {
-		if m.Closed {
+		if m.Closed != "" {
 			closed++
 		} else if m.Unable.Has(shard) {
 			unable++
 		}
 	}
 	switch {
-	case p == nil:
-		return "there is no plan: no assigner leads"
+	case !planned:
+		v.Why = "there is no plan: no assigner leads"
 	case closed == len(members):
-		return "no member wants shards"
+		v.Why = "no member wants shards"
 	case closed+unable == len(members):
-		return "every member has failed at it lately"
-	case gone != "":
-		return gone + " lives no more, and the plan for the others is not made yet"
-	case next == "":
-		return "the plan assigns it to no member"
+		v.Why = "every member has failed at it lately"
+	case alive:
+		v.Why = next.ID + " does not own it yet: the lease of its last owner may still run"
+	case next.ID != "":
+		v.Why = next.ID + " lives no more, and the plan for the others is not made yet"
 	default:
-		return next + " does not own it yet: the lease of its last owner may still run"
+		v.Why = "the plan assigns it to no member"
 	}
+	return v
 }
 
 // MarshalJSON returns what `mandate shards --json` prints: durations in milliseconds.
@@ -186,16 +178,14 @@ func (st Status) MarshalJSON() ([]byte, error) {
 	for _, err := range st.Problems {
 		problems = append(problems, err.Error())
 	}
+	st.Members, st.Unowned, st.Moving = list(st.Members), list(st.Unowned), list(st.Moving)
+	type fields Status
 	return json.Marshal(struct {
-		Group    string         `json:"group"`
-		Shards   int            `json:"shards"`
-		LeaseMs  int64          `json:"lease_ms"`
-		Assigner string         `json:"assigner,omitempty"`
-		Members  []MemberStatus `json:"members"`
-		Unowned  []Vacancy      `json:"unowned"`
-		Moving   []int          `json:"moving"`
-		Problems []string       `json:"problems"`
-	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), problems})
+		fields
+
+		LeaseMs  int64    `json:"lease_ms"`
+		Problems []string `json:"problems"`
+	}{fields(st), st.Lease.Milliseconds(), problems})
 }
 
 // list makes an empty list of nil, so that the JSON has [] instead of null.

@@ -2,8 +2,6 @@ package group
 
 import (
 	"cmp"
-	"hash/fnv"
-	"io"
 	"slices"
 )
 
@@ -41,7 +39,7 @@ type planner struct {
 func newPlanner(members []Member, shards int, last *Plan) *planner {
 	p := &planner{
 		members: members, first: last == nil, shards: make([][]int, len(members)),
-		owner:  byShard(shards, members, func(m Member) Set { return m.Owned }),
+		owner:  Owners(shards, members),
 		target: none(shards), planned: none(shards), wasGuest: make([]bool, shards),
 	}
 	if last == nil {
@@ -107,7 +105,10 @@ func (p *planner) limit(moves int) {
 func (p *planner) plan() *Plan {
 	made := &Plan{Shards: len(p.target)}
 	for _, m := range p.members {
-		m.Version, m.Host, m.PID, m.Why, m.Seq = "", "", 0, "", 0 // no plan needs them
+		m.Version, m.Host, m.PID, m.Seq = "", "", 0, 0 // no plan needs them
+		if m.Closed != "" {
+			m.Closed = "closed" // the reason may change with every probe
+		}
 		made.Members = append(made.Members, Assigned{Member: m})
 	}
 	for s, m := range p.target {
@@ -119,6 +120,11 @@ func (p *planner) plan() *Plan {
 		}
 	}
 	return made
+}
+
+// Owners returns, for each shard, the index of the member that reports to own it, or NoMember.
+func Owners(shards int, members []Member) []int {
+	return byShard(shards, members, func(m Member) Set { return m.Owned })
 }
 
 // byShard returns for each shard the index of the member in whose set it is, or NoMember.
@@ -138,7 +144,7 @@ func none(shards int) []int { return slices.Repeat([]int{NoMember}, shards) }
 
 // serves reports whether a shard can be planned for a member.
 func (p *planner) serves(m, s int) bool {
-	return m != NoMember && !p.members[m].Closed && !p.members[m].Unable.Has(s)
+	return m != NoMember && p.members[m].Closed == "" && !p.members[m].Unable.Has(s)
 }
 
 func (p *planner) give(s, m int) {
@@ -157,20 +163,11 @@ func (p *planner) emptiest(s int) int {
 			continue
 		}
 		f := float64(len(p.shards[m])+1) / p.members[m].Weight // infinite, where a weight is next to nothing
-		if best == NoMember || f < fill || f == fill && p.tie(s, m) > p.tie(s, best) {
+		if best == NoMember || f < fill {
 			best, fill = m, f
 		}
 	}
 	return best
-}
-
-// tie decides between equal members. It is a hash, so that the shards of a member that has gone spread
-// over all others instead of going to the first one of the list.
-func (p *planner) tie(s, m int) uint64 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, p.members[m].ID+"/"+p.members[m].Incarnation)
-	_, _ = h.Write([]byte{byte(s), byte(s >> 8), byte(s >> 16), byte(s >> 24)})
-	return h.Sum64()
 }
 
 // moveOne moves a shard from the fullest member to the emptiest one that can take it, if that makes
@@ -200,7 +197,7 @@ func (p *planner) moveOne() bool {
 func (p *planner) byFill() []int {
 	var all []int
 	for m, member := range p.members {
-		if !member.Closed {
+		if member.Closed == "" {
 			all = append(all, m)
 		}
 	}

@@ -87,8 +87,11 @@ func TestExtremeWeights(t *testing.T) {
 		all, shards := members(1+r.IntN(4)), 1+r.IntN(20)
 		last, open := &Plan{Shards: shards}, false
 		for i := range all {
-			all[i].Weight, all[i].Closed = weights[r.IntN(len(weights))], r.IntN(5) == 0
-			open = open || !all[i].Closed
+			all[i].Weight = weights[r.IntN(len(weights))]
+			if r.IntN(5) == 0 {
+				all[i].Closed = "stopping"
+			}
+			open = open || all[i].Closed == ""
 			last.Members = append(last.Members, Assigned{Member: all[i]})
 		}
 		for s := range shards {
@@ -137,7 +140,7 @@ func TestGuestsMoveFirst(t *testing.T) {
 		}
 	}
 	owned(before)
-	all[1].Closed = true
+	all[1].Closed = "stopping"
 	gone := NewPlan(all, 40, before, free)
 	owned(gone)
 	all[1] = Member{ID: "another", Incarnation: "another", Weight: 1}

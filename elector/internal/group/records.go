@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,8 +54,7 @@ type Member struct {
 	Host        string         `json:"host,omitempty"`
 	PID         int            `json:"pid,omitempty"`
 	Weight      float64        `json:"weight"`
-	Closed      bool           `json:"closed,omitempty"` // it wants no shards, because it stops or is unhealthy
-	Why         string         `json:"why,omitempty"`    // why it is closed
+	Closed      string         `json:"closed,omitempty"` // why it wants no shards: it stops, or is unhealthy; empty: it wants some
 	Owned       Set            `json:"owned"`
 	Unable      Set            `json:"unable"`          // shards that it can't serve for now
 	Ready       map[int]string `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation in each election
@@ -73,7 +73,7 @@ func parseMember(s string) (m Member, err error) {
 	}
 	m.ID, m.Incarnation = protocol.Clip(m.ID, protocol.MaxName), protocol.Clip(m.Incarnation, 64)
 	m.Advertise, m.Host = protocol.Clip(m.Advertise, protocol.MaxAdvertise), protocol.Clip(m.Host, protocol.MaxAdvertise)
-	m.Version, m.Why = protocol.Clip(m.Version, protocol.MaxAdvertise), protocol.Clip(m.Why, protocol.MaxDetail)
+	m.Version, m.Closed = protocol.Clip(m.Version, protocol.MaxAdvertise), protocol.Clip(m.Closed, protocol.MaxDetail)
 	return m, nil
 }
 
@@ -139,6 +139,11 @@ func (p *Plan) Assignees() []int {
 // NoMember.
 func (p *Plan) Owners() []int {
 	return byShard(p.Shards, p.Members, func(m Assigned) Set { return m.Owned })
+}
+
+// Index returns the index of the member with that incarnation, or NoMember.
+func (p *Plan) Index(incarnation string) int {
+	return slices.IndexFunc(p.Members, func(m Assigned) bool { return m.Incarnation == incarnation })
 }
 
 // Equal reports whether two plans are the same but for their versions.
