@@ -16,7 +16,6 @@ type assigner struct {
 	first time.Duration    // how long to wait for members before the first plan of the group
 	last  *group.Plan      // in force; nil: none
 	seq   uint64           // of last, if this term has made it; 0: it has made none
-	saw   time.Time        // when a majority of the nodes had last shown the members
 	due   <-chan time.Time // when to make a plan; nil: no news
 }
 
@@ -43,7 +42,7 @@ func (r *reconciler) campaignAsAssigner() {
 func (r *reconciler) assign(term *elector.Term) {
 	r.assigner = nil
 	if term != nil {
-		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan.Plan, saw: time.Now()}
+		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan.Plan}
 	}
 	r.publish()
 }
@@ -69,16 +68,15 @@ func (a *assigner) plan() {
 	}
 }
 
-// members returns the living members; false while no majority of the nodes has shown them lately.
-func (r *reconciler) members() (all []group.Member, ok bool) {
+// members returns the living members; none while no majority of the nodes has shown them lately.
+func (r *reconciler) members() []group.Member {
 	var lists [][]group.Member
 	for i := range r.nodes {
 		if n := &r.nodes[i]; time.Since(n.listed) <= r.m.cfg.aliveFor() {
 			lists = append(lists, n.members)
 		}
 	}
-	majority := r.m.nodes.Majority()
-	return living(lists, majority), len(lists) >= majority
+	return living(lists, r.m.nodes.Majority())
 }
 
 // living returns the members that a majority of the nodes lists, each with its newest record, sorted by
@@ -108,10 +106,7 @@ func living(byNode [][]group.Member, majority int) (all []group.Member) {
 func (r *reconciler) decide() {
 	a := r.assigner
 	a.due = nil
-	members, ok := r.members()
-	if ok {
-		a.saw = time.Now()
-	}
+	members := r.members()
 	if len(members) == 0 {
 		return
 	}
@@ -123,12 +118,4 @@ func (r *reconciler) decide() {
 	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
 	a.last = p
 	r.publish()
-}
-
-// blind has others become the assigner, who may be able to read the members, when this one has not been
-// for as long as a member counts as alive.
-func (r *reconciler) blind() {
-	if r.assigner != nil && time.Since(r.assigner.saw) > r.m.cfg.aliveFor() {
-		r.blindUntil = time.Now().Add(r.m.cfg.Lease)
-	}
 }

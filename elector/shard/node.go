@@ -135,7 +135,7 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, t
 		r.joined = r.joined || a.Accepted
 	}
 	r.judge()
-	if r.assigner != nil && r.assigner.term == out.term && len(a.Members) > 0 {
+	if r.assigner != nil && r.assigner.term == out.term && a.Accepted {
 		n.members, n.listed = a.Members, time.Now()
 		r.assigner.plan()
 	}
@@ -211,7 +211,6 @@ var (
 	errStopping = errors.New("stopping")
 	errSilence  = errors.New("no majority of the Redis nodes answers this member")
 	errFar      = errors.New("the Redis nodes answer too late for an assigner")
-	errBlind    = errors.New("the members could not be read from a majority of the Redis nodes")
 )
 
 // whyClosed returns why this member wants no shards; nil: it wants some.
@@ -233,8 +232,6 @@ func (r *reconciler) whyUnfit() error {
 		return errSilence
 	case !r.majority(func(n *node) bool { return min(n.took[0], n.took[1]) <= r.m.cfg.assignerTrip() }):
 		return errFar
-	case time.Now().Before(r.blindUntil):
-		return errBlind
 	default:
 		return nil
 	}

@@ -49,7 +49,6 @@ type reconciler struct {
 	leaveBy    time.Time // deadline of leave; set before the nodes' goroutines end
 	unreleased []error   // of the shards whose locks have lapsed at the end of Run
 	failed     error     // ends Run
-	blindUntil time.Time // no campaign as the assigner until then: it could not read the members
 }
 
 // inability records that this member has failed at a shard.
@@ -287,7 +286,6 @@ func (r *reconciler) begin(shard int) *candidacy {
 // not stop, health.
 func (r *reconciler) onTick() {
 	now, cutOff := time.Now(), r.cutOff()
-	r.blind()
 	for s, u := range r.unable {
 		// A failure is remembered for another Cooldown, so that the next one counts as consecutive.
 		if now.After(u.until.Add(r.m.cfg.Cooldown)) {

@@ -176,9 +176,6 @@ func (p *planner) moveOne() bool {
 	members := p.byFill()
 	for _, from := range members {
 		for _, to := range slices.Backward(members) {
-			if p.fill(from) <= p.fill(to) {
-				break
-			}
 			if !p.evens(from, to) {
 				continue
 			}

@@ -66,7 +66,7 @@ type Answer struct {
 	Settings Settings // of the group; the zero value: the node does not know the group
 	Accepted bool     // the node counts the member as alive
 	Version  Version  // of the node's plan; only for the assigner
-	Members  []Member // that are alive, likewise; empty: they could not be read
+	Members  []Member // that are alive, likewise
 }
 
 // Beat reports to a node that a member is alive. A node without settings adopts the member's; one

@@ -29,8 +29,7 @@ local version = string.match(plan, '^%S*')
 if version == ARGV[7] then plan = '' end
 local answer = {'ok', plan, version}
 if ARGV[8] ~= '1' then return answer end
-local all = redis.pcall('HGETALL', KEYS[2])
-if all.err then return answer end
+local all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
   local ends, record = string.match(all[i + 1], '^(%d+) (.*)$')
   if ends and tonumber(ends) >= ms then
