@@ -26,7 +26,7 @@ func (r *reconciler) campaignAsAssigner() {
 	cfg.Probe, cfg.ProbeSettings = m.verdict(m.cannotAssign)
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
-		err = e.Run(r.asMember(r.ctx), func(ctx context.Context, term *elector.Term) error {
+		err = e.Run(r.ctx, func(ctx context.Context, term *elector.Term) error {
 			r.send(func() { r.assign(term) })
 			<-ctx.Done()
 			r.send(func() { r.assign(nil) })

@@ -26,15 +26,14 @@ type candidacy struct {
 
 // run campaigns until the candidacy is cancelled or fails.
 func (c *candidacy) run(ctx context.Context) {
-	var last *elector.Term
+	var why *elector.Ended // how the last term has ended; nil: it has not, or its work has returned before
 	err := c.elector.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-		last = term
-		return c.serve(ctx, term)
+		err := c.serve(ctx, term)
+		if why = nil; errors.As(term.Err(), &why) && leaves(why.Reason) {
+			c.cancel() // now, or the Elector would campaign again
+		}
+		return err
 	})
-	var why *elector.Ended
-	if last != nil {
-		errors.As(last.Err(), &why)
-	}
 	c.r.send(func() { c.r.candidacyOver(c, err, why) })
 }
 
@@ -54,12 +53,7 @@ func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 		m.change(func() { delete(m.owned, c.shard) })
 		c.r.send(c.workDone)
 	}()
-	err := c.r.work(ctx, term)
-	var why *elector.Ended
-	if errors.As(term.Err(), &why) && leaves(why.Reason) {
-		c.cancel() // now, or the Elector would campaign again
-	}
-	return err
+	return c.r.work(ctx, term)
 }
 
 // leaves reports whether a shard should move to another member after a term that ended for this

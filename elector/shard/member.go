@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,15 +119,10 @@ func (m *Member) unhealthy() error {
 	if m.probe == nil {
 		return nil
 	}
-	st := m.probe.Status()
-	switch {
-	case st.Healthy:
-		return nil
-	case st.Err == nil:
-		return errNotProbed
-	default:
-		return st.Err
+	if st := m.probe.Status(); !st.Healthy {
+		return cmp.Or(st.Err, errNotProbed)
 	}
+	return nil
 }
 
 var errNotProbed = errors.New("the probe has not answered yet")

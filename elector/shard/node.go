@@ -96,7 +96,7 @@ func (r *reconciler) beat(i int, out *outgoing, have group.Version) group.Versio
 		r.nodes[i].accepted.Store(&at)
 	}
 	r.send(func() { r.answered(i, out, got, err, took) })
-	if p := out.plan; p != nil && got.Accepted && got.Version != p.Version && out.term.Valid() {
+	if p := out.plan; p != nil && got.Accepted && got.Version != p.Version.String() && out.term.Valid() {
 		// A plan with a higher token is replaced, too: while this term is valid, no
 		// assigner can have written it.
 		_ = r.m.store.Publish(r.ctx, i, p, got.Version)

@@ -23,10 +23,9 @@ import (
 // to Run's goroutine, except what synchronizes itself.
 type reconciler struct {
 	m     *Member
-	ctx   context.Context // of the candidacies, the nodes and the assigner's election
+	ctx   context.Context // of the candidacies, the nodes and the assigner's election: they count as running since this member does
 	work  Work
 	clock *lease.Clock
-	began lease.Stamp // when this member started
 	// inbox has what other goroutines found. There is room for much more than is likely: a shard that moves
 	// has no owner between the end of its work here and its begin on the next member, and must not wait
 	// in that time for a reconciler that is busy with a thousand other shards.
@@ -61,7 +60,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	host, _ := os.Hostname()
 	clock := cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil))
 	r := &reconciler{
-		m: m, ctx: ctx, work: work, clock: clock, began: clock.Now(), inbox: make(chan func(), 64+4*m.cfg.Shards),
+		m: m, ctx: lease.WithBegin(ctx, clock.Now()), work: work, clock: clock, inbox: make(chan func(), 64+4*m.cfg.Shards),
 		running: map[int]*candidacy{}, unable: map[int]inability{}, plan: &inForce{me: group.NoMember}, nodes: make([]node, m.nodes.Len()),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
@@ -122,11 +121,6 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	unsubscribe()
 	all.Wait()
 	return err
-}
-
-// asMember makes the Electors that run under the returned context this member's.
-func (r *reconciler) asMember(ctx context.Context) context.Context {
-	return lease.WithBegin(ctx, r.began)
 }
 
 // send has Run's goroutine call f.
@@ -275,7 +269,7 @@ func (r *reconciler) begin(shard int) *candidacy {
 		r.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
 		return nil
 	}
-	ctx, cancel := context.WithCancel(r.asMember(r.ctx))
+	ctx, cancel := context.WithCancel(r.ctx)
 	c := &candidacy{r: r, shard: shard, elector: e, cancel: cancel, since: time.Now()}
 	r.running[shard] = c
 	go c.run(ctx)

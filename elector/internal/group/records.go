@@ -2,7 +2,6 @@ package group
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,14 +20,13 @@ const (
 
 // Settings are what all members of a group must agree on. The zero value: the node knows no group.
 type Settings struct {
-	Format  int   `json:"v"`
 	Shards  int   `json:"shards"`
 	LeaseMS int64 `json:"lease_ms"`
 }
 
 // NewSettings returns the settings of a group with so many shards.
 func NewSettings(shards int, lease time.Duration) Settings {
-	return Settings{Format: 1, Shards: shards, LeaseMS: lease.Milliseconds()}
+	return Settings{Shards: shards, LeaseMS: lease.Milliseconds()}
 }
 
 // Lease returns the lease of each shard.
@@ -36,13 +34,6 @@ func (f Settings) Lease() time.Duration { return time.Duration(f.LeaseMS) * time
 
 func (f Settings) String() string {
 	return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease())
-}
-
-func parseSettings(s string) (f Settings, err error) {
-	if err := json.Unmarshal([]byte(s), &f); err != nil || f.Format < 1 || f.Shards < 1 || f.Shards > MaxShards {
-		return Settings{}, fmt.Errorf("holds %.100q, which no member wrote: delete it", s)
-	}
-	return f, nil
 }
 
 // Member is what a member publishes of itself.
@@ -61,32 +52,18 @@ type Member struct {
 	Seq         uint64         `json:"seq"`             // orders the records of a member
 }
 
-func parseMember(s string) (m Member, err error) {
-	if len(s) > maxRecord {
-		return m, errors.New("a record that is too long to be a member's")
+// parseMember returns false if the record is invalid, or not that of the incarnation.
+func parseMember(s, incarnation string) (m Member, ok bool) {
+	if len(s) > maxRecord || json.Unmarshal([]byte(s), &m) != nil {
+		return Member{}, false
 	}
-	if err := json.Unmarshal([]byte(s), &m); err != nil {
-		return Member{}, fmt.Errorf("no member's record: %w", err)
-	}
-	if m.ID == "" || m.Incarnation == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) {
-		return Member{}, errors.New("no member's record: without an id or a weight")
+	if m.ID == "" || m.Incarnation == "" || m.Incarnation != incarnation || !(m.Weight > 0) || math.IsInf(m.Weight, 0) {
+		return Member{}, false
 	}
 	m.ID, m.Incarnation = protocol.Clip(m.ID, protocol.MaxName), protocol.Clip(m.Incarnation, 64)
 	m.Advertise, m.Host = protocol.Clip(m.Advertise, protocol.MaxAdvertise), protocol.Clip(m.Host, protocol.MaxAdvertise)
 	m.Version, m.Closed = protocol.Clip(m.Version, protocol.MaxAdvertise), protocol.Clip(m.Closed, protocol.MaxDetail)
-	return m, nil
-}
-
-// parseRecord parses what the scripts keep of a member, "<until, in ms> <record>". It returns
-// false if that time has passed, or if the record is invalid.
-func parseRecord(s string, now time.Time) (Member, bool) {
-	until, text, _ := strings.Cut(s, " ")
-	ms, err := strconv.ParseInt(until, 10, 64)
-	if err != nil || ms < now.UnixMilli() {
-		return Member{}, false
-	}
-	m, err := parseMember(text)
-	return m, err == nil
+	return m, true
 }
 
 // Version orders the plans of a group: by the term of the assigner that made them, and within
@@ -172,13 +149,4 @@ func encode(v any) string {
 		panic("group: a record that can't be encoded: " + err.Error())
 	}
 	return string(b)
-}
-
-// word returns string i of a script's answer; "" if there is none.
-func word(answer []any, i int) string {
-	if i >= len(answer) {
-		return ""
-	}
-	w, _ := answer[i].(string)
-	return w
 }

@@ -53,12 +53,12 @@ func (s *Set) UnmarshalJSON(b []byte) error {
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")
-		from, err := strconv.Atoi(first)
-		to := from
-		if err == nil && isRange {
-			to, err = strconv.Atoi(last)
+		if !isRange {
+			last = first
 		}
-		if err != nil || from < 0 || to < from || to >= MaxShards || len(all) > 0 && from <= all[len(all)-1] {
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err != nil || err2 != nil || from < 0 || to < from || to >= MaxShards || len(all) > 0 && from <= all[len(all)-1] {
 			return errSet
 		}
 		for i := from; i <= to; i++ {

@@ -7,8 +7,11 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the scripts
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,8 +68,8 @@ type Answer struct {
 	Plan     *Plan    // the node's plan, if it differs from the member's
 	Settings Settings // of the group; the zero value: the node does not know the group
 	Accepted bool     // the node counts the member as alive
-	Version  Version  // of the node's plan; only for the assigner
-	Members  []Member // that are alive, likewise
+	Version  string   // of the node's plan, also of an invalid one
+	Members  []Member // that are alive; only for the assigner
 }
 
 // Beat reports to a node that a member is alive. A node without settings adopts the member's; one
@@ -82,41 +85,40 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 	if err != nil {
 		return a, err
 	}
-	switch word(answer, 0) {
-	case "ok":
-		a = Answer{Plan: parsePlan(word(answer, 1)), Settings: settings, Accepted: true, Version: parseVersion(word(answer, 2))}
+	switch {
+	case len(answer) >= 3 && answer[0] == "ok":
+		a = Answer{Plan: parsePlan(answer[1]), Settings: settings, Accepted: true, Version: answer[2]}
 		for i := 3; i+1 < len(answer); i += 2 {
-			if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
+			if m, ok := parseMember(answer[i+1], answer[i]); ok {
 				a.Members = append(a.Members, m)
 			}
 		}
 		return a, nil
-	case "differs":
-		a.Settings, err = s.settings(node, word(answer, 1))
+	case len(answer) == 2 && answer[0] == "differs":
+		a.Settings, err = s.settings(node, answer[1])
 		return a, err
-	case "none":
+	case slices.Equal(answer, []string{"none"}):
 		return a, nil
-	case "election":
+	case slices.Equal(answer, []string{"election"}):
 		return a, ErrElection
 	default:
-		return a, fmt.Errorf("unexpected answer %.200q", fmt.Sprint(answer...))
+		return a, fmt.Errorf("unexpected answer %.200q", answer)
 	}
 }
 
 // settings parses the settings of a node.
-func (s *Store) settings(node int, text string) (Settings, error) {
-	f, err := parseSettings(text)
-	if err != nil {
-		err = fmt.Errorf("%s: the key %s %w", s.nodes.Names()[node], s.settingsKey, err)
+func (s *Store) settings(node int, text string) (f Settings, err error) {
+	if json.Unmarshal([]byte(text), &f) != nil || f.Shards < 1 || f.Shards > MaxShards {
+		return Settings{}, fmt.Errorf("%s: the key %s holds %.100q, which no member wrote: delete it", s.nodes.Names()[node], s.settingsKey, text)
 	}
-	return f, err
+	return f, nil
 }
 
-// Publish stores a plan on a node and announces it, unless the node has a newer one. It replaces the
-// plan of version replaced even if that is newer.
-func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaced Version) error {
+// Publish replaces a node's plan of the version replaces, and announces the new one. It does nothing when the
+// node has another plan by now.
+func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaces string) error {
 	_, err := s.run(ctx, node, publishScript, []string{s.planKey},
-		p.Version.Token, p.Version.Seq, encode(p), s.keep.Milliseconds(), s.Changes, replaced.String())
+		p.Version.String(), encode(p), s.keep.Milliseconds(), s.Changes, replaces)
 	return err
 }
 
@@ -126,9 +128,9 @@ func (s *Store) Leave(ctx context.Context, node int, incarnation string) error {
 	return err
 }
 
-func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []string, args ...any) (answer []any, err error) {
+func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []string, args ...any) (answer []string, err error) {
 	err = s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
-		answer, err = script.Run(ctx, c, keys, args...).Slice()
+		answer, err = script.Run(ctx, c, keys, args...).StringSlice()
 		return err
 	})
 	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // a script's error does not name the key, but that of view does
@@ -185,7 +187,9 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 	}
 	v.Plan = parsePlan(plan.Val())
 	for incarnation, text := range members.Val() {
-		if m, ok := parseRecord(text, now.Val()); ok && m.Incarnation == incarnation {
+		until, record, _ := strings.Cut(text, " ")
+		ms, err := strconv.ParseInt(until, 10, 64)
+		if m, ok := parseMember(record, incarnation); ok && err == nil && ms >= now.Val().UnixMilli() {
 			v.Members = append(v.Members, m)
 		}
 	}

@@ -1,14 +1,10 @@
--- publish: store a plan and tell the members. A plan of a later term stays, unless the
--- assigner names its version: it still leads, so nobody else can have written that.
+-- publish: store a plan and notify the members. The plan to replace may be of a later term: the assigner, which
+-- read that version, still leads, so no other one can have written it.
 -- KEYS plan
--- ARGV token seq plan keep_ms channel version to replace in any case
--- -> {'ok'} or {'newer'}
+-- ARGV version plan keep_ms channel version to replace
+-- -> {'ok'} or {'another'}
 local version = string.match(redis.call('GET', KEYS[1]) or '', '^%S*')
-local token, seq = string.match(version, '^(%d+)%.(%d+)$')
-token, seq = tonumber(token), tonumber(seq)
-if token and version ~= ARGV[6] and (token > tonumber(ARGV[1]) or token == tonumber(ARGV[1]) and seq > tonumber(ARGV[2])) then
-  return {'newer'}
-end
-redis.call('SET', KEYS[1], ARGV[1] .. '.' .. ARGV[2] .. ' ' .. ARGV[3], 'PX', ARGV[4])
-redis.pcall('PUBLISH', ARGV[5], 'plan')
+if version ~= ARGV[5] then return {'another'} end
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
+redis.pcall('PUBLISH', ARGV[4], 'plan')
 return {'ok'}
