@@ -100,7 +100,7 @@ func TestRunWithTheNameOfAnElection(t *testing.T) {
 	if err := m.Set("mandate:{orders}:fence", "1700000000000"); err != nil {
 		t.Fatal(err)
 	}
-	const want = "group orders: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more"
+	const want = "group orders: permanent misconfiguration: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more"
 	out, err := exec.Command("mandate", "run", "--group", "orders", "--shards", "4", "--redis", url, "--", "true").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent || !strings.Contains(string(out), want) {

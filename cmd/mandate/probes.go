@@ -17,28 +17,42 @@ import (
 type probeFlags struct {
 	work, candidate probeTargets
 
+	fileAge                       time.Duration
 	interval, timeout, startGrace time.Duration
 	failures                      int
 }
 
-// probeTargets are the probes of the candidate, or of its work.
-type probeTargets struct {
-	exec, http, tcp, file []string
-	fileAge               time.Duration
+// probeTargets are what the probes of the candidate, or of its work, look at.
+type probeTargets []probeTarget
+
+type probeTarget struct{ kind, target string } // kind: exec, http, tcp or file
+
+// targetFlag adds targets of one kind.
+type targetFlag struct {
+	kind string
+	to   *probeTargets
 }
 
-func (p *probeTargets) given() bool { return len(p.exec)+len(p.http)+len(p.tcp)+len(p.file) > 0 }
+func (v targetFlag) Set(target string) error {
+	*v.to = append(*v.to, probeTarget{v.kind, target})
+	return nil
+}
+func (targetFlag) String() string { return "" }
+func (targetFlag) Type() string   { return "string" }
 
 func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
-	add := func(p *probeTargets, prefix, whom string) {
-		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
-		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
+	for _, p := range []struct {
+		prefix, whom string
+		to           *probeTargets
+	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
+		f.Var(targetFlag{"exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
+		f.Var(targetFlag{"http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
+		if p.to == &o.work {
+			f.Var(targetFlag{"tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
+			f.Var(targetFlag{"file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")
+			a.duration(f, &o.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
+		}
 	}
-	add(&o.work, "", "while running")
-	f.StringArrayVar(&o.work.tcp, "probe-tcp", nil, "while running: `ADDR` (host:port) accepts a connection")
-	f.StringArrayVar(&o.work.file, "probe-file", nil, "while running: the file at `PATH` was touched recently")
-	a.duration(f, &o.work.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
-	add(&o.candidate, "candidate-", "always")
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two runs of each probe, of both kinds (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one run (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
@@ -49,49 +63,34 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 const shardPlace = "{shard}"
 
 // of returns the targets of one shard.
-func (p *probeTargets) of(shard int) *probeTargets {
-	one := *p
-	for _, list := range []*[]string{&one.exec, &one.http, &one.tcp, &one.file} {
-		*list = ofShardNumber(*list, shard)
-	}
-	return &one
-}
-
-// ofShardNumber replaces the placeholder in targets by the number of a shard.
-func ofShardNumber(targets []string, shard int) (all []string) {
-	for _, target := range targets {
-		all = append(all, strings.ReplaceAll(target, shardPlace, strconv.Itoa(shard)))
+func (p probeTargets) of(shard int) (all probeTargets) {
+	for _, t := range p {
+		all = append(all, probeTarget{t.kind, strings.ReplaceAll(t.target, shardPlace, strconv.Itoa(shard))})
 	}
 	return all
 }
 
 // ofShards records targets that do not fit: a shard's without the placeholder, a member's with it.
 func (a *app) ofShards(o *probeFlags) {
-	check := func(prefix string, p *probeTargets, problem func(flag string)) {
-		for _, of := range []struct {
-			kind    string
-			targets []string
-		}{{"exec", p.exec}, {"http", p.http}, {"tcp", p.tcp}, {"file", p.file}} {
-			if slices.ContainsFunc(of.targets, func(target string) bool { return strings.Contains(target, shardPlace) == (prefix != "") }) {
-				problem("--" + prefix + "probe-" + of.kind)
-			}
+	for _, t := range o.work {
+		if !strings.Contains(t.target, shardPlace) {
+			a.problem("--probe-%s has no %s in it, so that all shards would fail together: write it for the shard's number, or use --candidate-probe-%s for the member", t.kind, shardPlace, t.kind)
 		}
 	}
-	check("", &o.work, func(flag string) {
-		a.problem("%s has no %s in it, so that all shards would fail together: write it for the shard's number, or use --candidate%s for the member", flag, shardPlace, flag[1:])
-	})
-	check("candidate-", &o.candidate, func(flag string) {
-		a.problem("%s has %s in it, but it checks the member: use --%s for each shard", flag, shardPlace, strings.TrimPrefix(flag, "--candidate-"))
-	})
+	for _, t := range o.candidate {
+		if strings.Contains(t.target, shardPlace) {
+			a.problem("--candidate-probe-%s has %s in it, but it checks the member: use --probe-%s for each shard", t.kind, shardPlace, t.kind)
+		}
+	}
 }
 
 // shardProbes returns the probe of each shard's work, or nil if none was given.
 func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Probe {
-	if !o.work.given() {
+	if len(o.work) == 0 {
 		return nil
 	}
 	return func(shard int) health.Probe {
-		probe, _ := o.work.of(shard).all(lease) // the targets of shard 0 were checked by probes
+		probe, _ := o.work.of(shard).all(cmp.Or(o.fileAge, lease)) // the targets of shard 0 were checked by probes
 		return probe
 	}
 }
@@ -99,16 +98,16 @@ func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Pro
 // probes sets the probes of cfg, whose lease is set already. With a group the probe of the work is
 // that of shard 0.
 func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, grouped bool) {
-	work := &o.work
+	work := o.work
 	if grouped {
 		a.ofShards(o)
 		work = o.work.of(0)
 	}
-	if f.Changed("probe-file-age") && len(o.work.file) == 0 {
+	if f.Changed("probe-file-age") && !slices.ContainsFunc(work, func(t probeTarget) bool { return t.kind == "file" }) {
 		a.problem("--probe-file-age is given without --probe-file: name the file")
 	}
 	settings := a.probeSettings(o)
-	if !o.work.given() && !o.candidate.given() {
+	if len(o.work)+len(o.candidate) == 0 {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
 			if f.Changed(name) {
 				a.problem("--%s is given, but there is no probe: add one of the --probe-* or --candidate-probe-* flags", name)
@@ -119,13 +118,13 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all("candidate-", &o.candidate, cfg.Lease)
-	cfg.WorkProbe = a.all("", work, cfg.Lease)
+	cfg.Probe = a.all("candidate-", o.candidate, 0)
+	cfg.WorkProbe = a.all("", work, cmp.Or(o.fileAge, cfg.Lease))
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
 		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
-	} else if !o.work.given() {
+	} else if len(o.work) == 0 {
 		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
 	}
 }
@@ -154,47 +153,41 @@ func targetProblem(err error) string {
 	return problem
 }
 
-// all combines the given probes into one, and records what is wrong with them.
-func (a *app) all(prefix string, p *probeTargets, lease time.Duration) health.Probe {
-	probe, problems := p.all(lease)
+// all combines the probes into one, and records what is wrong with them.
+func (a *app) all(prefix string, p probeTargets, fileAge time.Duration) health.Probe {
+	probe, problems := p.all(fileAge)
 	for _, problem := range problems {
 		a.problem("--%s%s", prefix, problem)
 	}
 	return probe
 }
 
-// all combines the given probes into one, or returns nil if there are none. Each probe is named
+// all combines the probes into one, or returns nil if there are none. Each probe is named
 // after its flag, which then appears in the reason of a step-down.
-func (p *probeTargets) all(lease time.Duration) (probe health.Probe, problems []string) {
+func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems []string) {
 	var probes []health.Probe
-	add := func(flag string, probe health.Probe, err error) {
+	for _, t := range p {
+		flag := "probe-" + t.kind
+		var one health.Probe
+		var err error
+		switch {
+		case t.kind == "http":
+			one, err = health.HTTP(t.target)
+		case t.kind == "tcp":
+			one, err = health.TCP(t.target)
+		case t.target == "":
+			problems = append(problems, flag+" is empty: give the shell command, or the file")
+			continue
+		case t.kind == "exec":
+			one = health.Command("sh", "-c", t.target)
+		default:
+			one = health.FileAge(t.target, fileAge)
+		}
 		if err != nil {
 			problems = append(problems, flag+": "+targetProblem(err))
-			return
-		}
-		probes = append(probes, health.Named(flag, probe))
-	}
-	for _, cmd := range p.exec {
-		if cmd == "" {
-			problems = append(problems, "probe-exec is empty: give a shell command that exits with 0 when all is well")
 			continue
 		}
-		add("probe-exec", health.Command("sh", "-c", cmd), nil)
-	}
-	for _, url := range p.http {
-		probe, err := health.HTTP(url)
-		add("probe-http", probe, err)
-	}
-	for _, addr := range p.tcp {
-		probe, err := health.TCP(addr)
-		add("probe-tcp", probe, err)
-	}
-	for _, path := range p.file {
-		if path == "" {
-			problems = append(problems, "probe-file is empty: name the file")
-			continue
-		}
-		add("probe-file", health.FileAge(path, cmp.Or(p.fileAge, lease)), nil)
+		probes = append(probes, health.Named(flag, one))
 	}
 	if len(probes) == 0 {
 		return nil, problems

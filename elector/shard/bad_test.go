@@ -131,7 +131,7 @@ func TestNameOfAnElection(t *testing.T) {
 		c.Start("candidate").Elected(lease)
 		g := newGroup(t, c, 4)
 		err := g.join("a").ended(t, time.Second)
-		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "group orders: an election has this name: choose another one, or remove its keys") {
+		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "group orders: permanent misconfiguration: an election has this name: choose another one, or remove its keys") {
 			t.Errorf("Run: %v", err)
 		}
 	})

@@ -177,7 +177,7 @@ func (r *reconciler) judge() {
 	}
 	switch {
 	case named >= majority:
-		r.fail("an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more (%w)", elector.ErrPermanent)
+		r.fail("%w: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more", elector.ErrPermanent)
 	case len(broken) >= majority && !r.joined: // later, this may pass
 		r.fail("%w: %w", elector.ErrPermanent, errors.Join(broken...))
 	case fit >= majority && !r.joins:
