@@ -33,7 +33,6 @@ type app struct {
 	// The objects of this command line, made while it is parsed.
 	quorum   *elector.Quorum
 	opened   []string          // the URLs of quorum, which may hold passwords
-	terms    *ownTerms         // of the electors; nil: none
 	election *elector.Election // of a command on one election
 	elector  *elector.Elector  // of a candidate
 

@@ -114,13 +114,15 @@ var crashKinds = []crashKind{
 		if len(helpers) != 1 {
 			c.t.Fatalf("helpers %v", helpers)
 		}
-		return childrenOf(c.t, helpers[0])[0]
+		return childOf(c.t, helpers[0], "beater\x00")
 	}},
 	{name: "worker", elections: 1, victim: victimOfSupervise},
 	{name: "worker-of-100", elections: 100, victim: victimOfSupervise},
 }
 
-func victimOfSupervise(c *crash, l contender) int { return childrenOf(c.t, l.cmd.Process.Pid)[0] }
+func victimOfSupervise(c *crash, l contender) int {
+	return childOf(c.t, l.cmd.Process.Pid, "embedder\x00")
+}
 
 // begin starts a process that follows.
 func (k crashKind) begin(c *crash, id string) contender {

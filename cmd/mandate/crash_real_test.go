@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +27,7 @@ import (
 )
 
 // crashLease is far longer than these tests take: a lock that is free before was released.
-const crashLease = 5 * time.Minute
+const crashLease = time.Minute
 
 // crash is an election of processes that are killed.
 type crash struct {
@@ -64,35 +65,34 @@ func newCrashOn(t testing.TB, nodes int) *crash {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
 	c.health = healthy.URL
+	t.Cleanup(func() { // everything at once, before Redis: a helper would retry for a lease
+		for all := marked(c.mark()); len(all) > 0; all = marked(c.mark()) {
+			for _, pid := range all {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		for _, done := range c.ended {
+			<-done
+		}
+	})
 	return c
 }
+
+// mark is in the environment of all processes of the election.
+func (c *crash) mark() string { return "CRASH_TEST=" + c.dir }
 
 // start starts a mandate with these arguments.
 func (c *crash) start(args ...string) *exec.Cmd {
 	c.t.Helper()
 	cmd := exec.Command("mandate", args...)
 	cmd.Dir, cmd.Stderr = c.dir, os.Stderr
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+c.urls, "GORACE="+noExitPause)
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+c.urls, "GORACE="+noExitPause, c.mark())
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
 	done := make(chan struct{})
 	c.ended[cmd] = done
 	go func() { _ = cmd.Wait(); close(done) }()
-	c.t.Cleanup(func() {
-		killed := helpersOf(cmd.Process.Pid)
-		_ = cmd.Process.Kill()
-		<-done
-		for _, pid := range killed { // without Redis, which ends next, it would retry for a lease
-			_ = syscall.Kill(pid, syscall.SIGCONT)
-			_ = poll(func() error {
-				if s := stateOf(pid); s != "" && s != "Z" {
-					return errors.New("the helper does not end")
-				}
-				return nil
-			})
-		}
-	})
 	return cmd
 }
 
@@ -143,28 +143,6 @@ func (c *crash) hasEnded(id string, reason elector.Reason) {
 	}); err != nil {
 		c.t.Error(err)
 	}
-}
-
-// childrenOf waits for a child of a process, and returns all.
-func childrenOf(t testing.TB, pid int) (children []int) {
-	t.Helper()
-	if err := poll(func() error {
-		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-		for _, file := range all {
-			text, _ := os.ReadFile(file)
-			for _, f := range strings.Fields(string(text)) {
-				child, _ := strconv.Atoi(f)
-				children = append(children, child)
-			}
-		}
-		if err == nil && len(children) == 0 {
-			err = errors.New("no child")
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return children
 }
 
 // beater is a command that notes every millisecond that it works, and when: "<who> <nanoseconds>".
@@ -303,36 +281,56 @@ func (c *crash) endedBefore(id string, limit time.Time) {
 	}
 }
 
-// stateOf is what the kernel reports of a process, in one letter; "" when there is none.
-func stateOf(pid int) string {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	state, _, _ := strings.Cut(rest, " ")
-	return state
-}
-
-// Whichever process of a leader is killed or stopped, no process of its command works when the lock is
-// free. After a kill it is released at once, and otherwise not before the lease has passed.
+// Whichever process of a leader is killed or stopped, and whichever after it, no process of its command works when
+// the lock is free. After a kill it is released at once, and otherwise not before the lease has passed. Only
+// mandate and its helper together are a double fault: nothing can know when the daemon is dead then.
 func TestKillMatrix(t *testing.T) {
-	const released, lapses, stays = "released", "lapses", "stays"
-	for _, tc := range []struct {
-		victims string
-		sig     syscall.Signal
-		want    string
-		reason  elector.Reason
-	}{
-		{"mandate", syscall.SIGKILL, released, elector.ReasonCrashed},
-		{"helper", syscall.SIGKILL, released, elector.ReasonFailed},
-		{"command", syscall.SIGKILL, released, elector.ReasonFailed},
-		{"mandate", syscall.SIGSTOP, lapses, ""},
-		{"helper", syscall.SIGSTOP, stays, elector.ReasonShutdown},
-		{"command", syscall.SIGSTOP, stays, elector.ReasonShutdown},
-		{"helper mandate", syscall.SIGKILL, stays, ""}, // nothing can know when the daemon is dead
+	const (
+		released = "released" // without a signal
+		lapses   = "lapses"   // with the lease, which is short here
+		stays    = "stays"    // until mandate gets SIGTERM
+		either   = "either"   // one of those two, depending on who is faster
+		fault    = "fault"    // the lock is kept, or released when all are dead
+	)
+	for _, tc := range []struct{ victims, want string }{
+		{"KILL mandate", released},
+		{"KILL helper", released},
+		{"KILL command", released},
+		{"STOP mandate", lapses},
+		{"STOP helper", stays},
+		{"STOP command", stays},
+
+		{"KILL command KILL mandate", released},
+		{"KILL command STOP mandate", lapses},
+		{"STOP command KILL mandate", released},
+		{"STOP command STOP mandate", lapses},
+		{"KILL mandate KILL command", released},
+		{"KILL mandate STOP command", released},
+		{"STOP mandate KILL command", lapses},
+		{"STOP mandate STOP command", lapses},
+
+		{"KILL command KILL helper", released},
+		{"KILL command STOP helper", either},
+		{"STOP command KILL helper", released},
+		{"STOP command STOP helper", stays},
+		{"KILL helper KILL command", released},
+		{"KILL helper STOP command", released},
+		{"STOP helper KILL command", either},
+		{"STOP helper STOP command", stays},
+
+		{"KILL mandate KILL helper", fault},
+		{"KILL mandate STOP helper", fault},
+		{"STOP mandate KILL helper", fault},
+		{"STOP mandate STOP helper", fault},
+		{"KILL helper KILL mandate", fault},
+		{"KILL helper STOP mandate", fault},
+		{"STOP helper KILL mandate", fault},
+		{"STOP helper STOP mandate", fault},
 	} {
-		t.Run(tc.victims+" "+tc.sig.String(), func(t *testing.T) {
+		t.Run(tc.victims, func(t *testing.T) {
 			t.Parallel()
 			c, lease := newCrash(t), crashLease
-			if tc.want == lapses {
+			if tc.want == lapses { // the lease's end is what this shows
 				lease = 4 * time.Second
 			}
 			a := c.run("a", lease)
@@ -340,53 +338,125 @@ func TestKillMatrix(t *testing.T) {
 			c.works("a")
 			c.run("b", lease)
 			helper := helpersOf(a.Process.Pid)[0]
-			pids := map[string]int{"mandate": a.Process.Pid, "helper": helper, "command": commandOf(t, helper)}
+			pids := map[string]int{"mandate": a.Process.Pid, "helper": helper, "command": childOf(t, helper, "beater\x00tree\x00")}
 			releases, at := c.releases(), time.Now()
-			victims := strings.Fields(tc.victims)
-			if len(victims) > 1 { // neither may act on the end of the other
-				_ = a.Process.Signal(syscall.SIGSTOP)
-			}
-			for _, victim := range victims {
-				_ = syscall.Kill(pids[victim], tc.sig)
+			sig := syscall.SIGKILL
+			for _, word := range strings.Fields(tc.victims) {
+				switch word {
+				case "KILL":
+					sig = syscall.SIGKILL
+				case "STOP":
+					sig = syscall.SIGSTOP
+				default:
+					_ = syscall.Kill(pids[word], sig)
+				}
 			}
 			switch tc.want {
 			case released:
 				c.releasedLast("a", releases)
+				c.leads("b")
 			case lapses:
 				c.leads("b")
 				c.works("b")
 				first := c.beats("b")["b.command"][0]
 				c.endedBefore("a", first)
-				if d := first.Sub(at); d < lease/2 {
+				if d := first.Sub(at); d < lease/2 && !strings.Contains(tc.victims, "KILL") {
 					t.Errorf("the next one led after %v: mandate lives, and may renew", d)
 				}
-				_ = a.Process.Signal(syscall.SIGCONT)
 			case stays:
 				c.keeps("a")
-				if tc.reason == "" {
-					return
-				}
 				_ = a.Process.Signal(syscall.SIGTERM)
 				c.releasedLast("a", releases)
+				c.hasEnded("a", elector.ReasonShutdown)
+			case either:
+				_ = a.Process.Signal(syscall.SIGTERM)
+				c.releasedLast("a", releases)
+			case fault:
+				select {
+				case free := <-releases:
+					c.endedBefore("a", free)
+				case <-time.After(time.Second):
+				}
 			}
-			if tc.reason != "" {
-				c.hasEnded("a", tc.reason)
+			switch tc.victims {
+			case "KILL mandate":
+				c.hasEnded("a", elector.ReasonCrashed)
+			case "KILL helper", "KILL command":
+				c.hasEnded("a", elector.ReasonFailed)
 			}
-			c.leads("b")
 		})
 	}
 }
 
-// commandOf waits for the command of a helper.
-func commandOf(t testing.TB, helper int) int {
+// childOf waits for a child of a process whose command line begins like this.
+func childOf(t testing.TB, parent int, argv string) (pid int) {
 	t.Helper()
-	for {
-		for _, pid := range childrenOf(t, helper) {
-			argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if string(argv) == "beater\x00tree\x00" {
-				return pid
-			}
+	if err := poll(func() error {
+		all := childrenOf(parent, argv)
+		if len(all) == 0 {
+			return errors.New("no such child")
 		}
+		pid = all[0]
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// What mandate has promised over HTTP holds when it is killed, or the program below its supervisor is: the lock is
+// released when the promise has lapsed, and not with the lease.
+func TestPromiseHoldsAfterAKill(t *testing.T) {
+	for _, name := range []string{"run", "supervise serve", "supervise run"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, addr := newCrash(t), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+			args := []string{"--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "1500ms", "--http", addr}
+			before, what, isRun := strings.Cut(name, "supervise ")
+			switch {
+			case !isRun:
+				args = append(append([]string{before}, args...), "--", "beater", "tree")
+			case what == "run":
+				args = append(append([]string{"supervise", "--", "mandate", what}, args...), "--", "beater", "tree")
+			default:
+				args = append(append([]string{"supervise", "--", "mandate", what}, args...), "--health-url", c.health)
+			}
+			a := c.start(args...)
+			c.leads("a")
+			victim := a.Process.Pid
+			if isRun {
+				victim = childOf(t, victim, "mandate\x00")
+			}
+			releases := c.releases()
+			var until time.Time
+			if err := poll(func() error {
+				asked := time.Now()
+				res, err := http.Get("http://" + addr + "/leader") //nolint:noctx // a test's own server
+				if err != nil {
+					return err
+				}
+				defer res.Body.Close()
+				var answer struct {
+					ValidForMS int64 `json:"valid_for_ms"`
+				}
+				err = json.NewDecoder(res.Body).Decode(&answer)
+				if until = asked.Add(time.Duration(answer.ValidForMS) * time.Millisecond); err == nil && answer.ValidForMS < 1000 {
+					err = fmt.Errorf("a promise of %d ms", answer.ValidForMS)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			_ = syscall.Kill(victim, syscall.SIGKILL)
+			select {
+			case free := <-releases:
+				if d := free.Sub(until); d < 0 || d > 20*time.Second {
+					t.Errorf("released %v after the promise has lapsed", d)
+				}
+			case <-time.After(scriptTimeout):
+				t.Fatal("the lock is not released")
+			}
+		})
 	}
 }
 
@@ -398,7 +468,7 @@ func TestHelperRetriesTheRelease(t *testing.T) {
 	c.leads("a")
 	c.works("a")
 	helper := helpersOf(a.Process.Pid)[0]
-	lives := func() bool { s := stateOf(helper); return s != "" && s != "Z" }
+	lives := func() bool { return syscall.Kill(helper, 0) == nil && !isZombie(helper) }
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		_ = syscall.Kill(helper, sig)
 	}
@@ -427,12 +497,7 @@ func TestSuperviseReleasesACrash(t *testing.T) {
 	a := c.serve("a", "supervise", "--", "sh", "-c", `MANDATE_ID=a beater tree & exec mandate "$@"`, "worker")
 	c.leads("a")
 	c.works("a")
-	releases, worker := c.releases(), 0
-	for _, pid := range childrenOf(t, a.Process.Pid) {
-		if argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(argv), "mandate\x00") {
-			worker = pid
-		}
-	}
+	releases, worker := c.releases(), childOf(t, a.Process.Pid, "mandate\x00")
 	c.serve("b")
 	_ = syscall.Kill(worker, syscall.SIGKILL)
 	c.releasedLast("a", releases)
@@ -453,7 +518,7 @@ func TestSupervisorDiesFirst(t *testing.T) {
 	c := newCrash(t)
 	a := c.serve("a", "supervise", "--", "mandate")
 	c.leads("a")
-	worker := childrenOf(t, a.Process.Pid)[0]
+	worker := childOf(t, a.Process.Pid, "")
 	_ = a.Process.Kill()
 	c.keeps("a")
 	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
@@ -468,7 +533,7 @@ func TestPipeHeldElsewhereIsLeftToTheLease(t *testing.T) {
 	c := newCrash(t)
 	a := c.serve("a", "supervise", "--", "mandate")
 	c.leads("a")
-	worker := childrenOf(t, a.Process.Pid)[0]
+	worker := childOf(t, a.Process.Pid, "")
 	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/3", worker), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -33,8 +31,7 @@ type job struct {
 	// process that is left is killed, which may take the time kill.
 	lease, grace, kill time.Duration
 
-	nodes []string // the URLs, for the helper
-	terms *ownTerms
+	helper *supervise.Helper
 
 	force <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // starts a graceful shutdown
@@ -67,27 +64,22 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	if !ok {
 		return nil // the lease has ended already
 	}
-	env := append(os.Environ(), mark...)
-	env = append(env, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
+	env := append(mark, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
-	terms := func() []byte { return j.terms.of(election, term.Token(), j.assigner()) }
-	p, err := supervise.Start(supervise.Command{
-		Path: j.path, Argv: j.argv, Env: env, Nodes: j.nodes, Terms: terms(), Promised: j.promised(),
-	}, until)
+	p, err := j.helper.Start(env, until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
-		return nil // mandate was suspended meanwhile, and the helper killed the command
+		return nil // mandate was suspended meanwhile, or the helper was killed
 	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
-	defer p.Close()
 	log = log.With("token", term.Token(), "pid", p.PID())
 	log.Info("command started")
 	began := time.Now()
 
-	exited := j.attend(ctx, term, p, log, terms)
+	exited := j.attend(ctx, term, p, log)
 	j.end(p, log)
 	switch {
 	case p.KilledByHelper():
@@ -120,25 +112,9 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	}
 }
 
-// assigner returns the election whose terms end with this process, because they have no command.
-func (j *job) assigner() string {
-	if j.group.name == "" {
-		return ""
-	}
-	return shard.ElectionOfAssigner(j.group.name)
-}
-
-// promised returns how long an answer of this process over HTTP may hold after its death.
-func (j *job) promised() time.Duration {
-	if j.http == "" {
-		return 0
-	}
-	return j.grace
-}
-
 // attend waits for the end of the command or of the term, and extends the helper's deadline
 // meanwhile. exited reports whether the command exited on its own within a valid term.
-func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger, terms func() []byte) (exited bool) {
+func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
 	stopped := p.Stopped()
@@ -154,9 +130,6 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 		case <-tick.C:
 			if until, ok := j.until(term); ok {
 				p.Extend(until)
-			}
-			if j.group.name != "" { // this process may have become the assigner
-				p.Report(terms())
 			}
 		}
 	}
@@ -191,50 +164,34 @@ func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 // processes end within the lease. The grace is shorter when this process was suspended (SIGSTOP)
 // for a part of that time; there is none when the helper was killed.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
-	// A command that has exited has mostly left no processes, and this check is faster than a scan
-	// of all processes.
+	// A command that has exited has mostly left no processes.
 	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.force) {
 		return
 	}
-	left := min(j.endTime(), supervise.Until(p.Until()))
-	p.Extend(supervise.Now().Add(left))
-	polite := max(0, left-j.kill/4)
-	if p.HelperKilled() { // nothing else holds the deadline any more
+	polite := max(0, min(j.grace, supervise.Until(p.Until())-j.kill/4))
+	if p.HelperKilled() { // nothing is left that could end politely
 		polite = 0
 	}
-	grace := time.NewTimer(polite)
-	defer grace.Stop()
 	began := !p.HasExited()
-	p.Terminate()
-	if left > 0 && began {
+	p.Stop(supervise.Now().Add(polite))
+	if polite > 0 && began {
 		log.Info("stopping the command", "grace", polite.Round(time.Millisecond))
 	}
-	if p.AwaitGone(grace.C, j.force) {
+	if p.AwaitGone(time.After(polite), j.force) {
 		return
 	}
-	killed := time.NewTimer(j.kill)
-	defer killed.Stop()
 	if polite > 0 {
 		log.Warn("command did not stop in time; killing it and its descendants")
 	}
-	if p.Kill(killed.C) {
+	p.Stop(supervise.Now())
+	if p.AwaitGone(time.After(j.kill), nil) {
 		return
 	}
-	log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", listed(p.Left()))
-	giveUp := time.NewTimer(j.lease)
-	defer giveUp.Stop()
-	if !p.Kill(giveUp.C) {
-		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", listed(p.Left()))
+	log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", p.Left())
+	if !p.AwaitGone(time.After(j.lease), nil) {
+		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", p.Left())
 		<-p.Exited()
 	}
-}
-
-func listed(all []supervise.Living) string {
-	names := make([]string, len(all))
-	for i, p := range all {
-		names[i] = fmt.Sprintf("%d (%s)", p.PID, p.Name)
-	}
-	return output.List(names, 10)
 }
 
 func statusOf(ws syscall.WaitStatus) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
+	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
@@ -87,13 +88,16 @@ func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // helpersOf are the living helpers of a mandate.
-func helpersOf(mandate int) (pids []int) {
+func helpersOf(mandate int) (pids []int) { return childrenOf(mandate, supervise.HelperName+"\x00") }
+
+// childrenOf are the living children of a process whose command line begins like this.
+func childrenOf(parent int, argv string) (pids []int) {
 	return processesWhere(func(dir string) bool {
-		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		f := strings.Fields(rest) // state, parent
-		return string(argv) == supervise.HelperName+"\x00" && len(f) > 1 && f[1] == strconv.Itoa(mandate)
+		return strings.HasPrefix(string(line), argv) && len(f) > 1 && f[1] == strconv.Itoa(parent)
 	})
 }
 
@@ -170,4 +174,21 @@ func oneAtATime(journal string) (terms int, problems []string) {
 		}
 	}
 	return terms, problems
+}
+
+// The pipe of the terms is named in this process's own environment for a moment only. It stayed there when the
+// elector could not be made, and a program that was started then took another file for the pipe.
+func TestNoPipeStaysInTheEnvironment(t *testing.T) {
+	for _, args := range [][]string{
+		{"run", "--election", "e", "--lease", "1ms", "--redis", "redis://127.0.0.1:1", "--", "true"},
+		{"run", "--redis", "redis://127.0.0.1:1", "--", "true"},
+	} {
+		var out, stderr strings.Builder
+		if code := execute(t.Context(), args, &out, &stderr); code != exitUsage {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr.String())
+		}
+		if value, set := os.LookupEnv(supervisor.Variable); set {
+			t.Errorf("%q: %s is %q", args, supervisor.Variable, value)
+		}
+	}
 }

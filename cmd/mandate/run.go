@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
 const runHelp = `Run COMMAND only while this candidate leads, and campaign again when the term
@@ -27,9 +29,10 @@ SIGHUP, COMMAND and every process that it started get SIGTERM, and SIGKILL after
 none of these processes is left. A second signal to mandate kills them at once.
 Processes that COMMAND leaves behind when it exits are stopped in the same way.
 If mandate itself is killed (-9), or stopped beyond its lease, a small helper
-process, COMMAND's parent, kills them. On Linux it also releases the lock of a
-mandate that was killed, when none of them is left. If the helper is killed,
-mandate kills them, and the term ends.
+process, the parent of all commands, kills them. On Linux it also releases the
+locks of a mandate that was killed, when none of them is left, and what GET
+/leader has promised has lapsed. If the helper is killed, mandate kills them,
+and the term ends.
 
 On Linux these are all descendants of COMMAND, even those that left its process
 group, session or parent (timeout, set -m, setsid, daemons). On other systems
@@ -44,9 +47,10 @@ What mandate run cannot protect against:
   - processes of another user (sudo), unless mandate is root, and processes that
     other programs start for COMMAND (docker run, systemd-run, at): they are not
     stopped;
-  - mandate and its mandate-helper stopped together (kill -STOP), or a suspended
-    machine: COMMAND may then overlap with the next leader's. If both are killed
-    together, COMMAND dies too on Linux, but not its children;
+  - mandate and its mandate-helper stopped together (kill -STOP), or one stopped
+    and the other killed, or a suspended machine: COMMAND, or its children, may
+    then overlap with the next leader's. If both are killed together, COMMAND
+    dies too on Linux, but not its children;
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
@@ -55,9 +59,9 @@ instead of a candidate: the members own the N shards evenly, and each runs one
 COMMAND for every shard that it owns, which also gets
   MANDATE_SHARD, MANDATE_SHARDS  the shard, from 0, and how many there are
   MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP/SHARD
-Each COMMAND lives as long as its own shard's lease, with a token, probes and
-a helper process of its own (some 4 MB of memory). {shard} in a --probe-*
-stands for the number. A shard whose COMMAND fails or is unhealthy goes to
+Each COMMAND lives as long as its own shard's lease, with a token and probes of
+its own; one helper process serves all. {shard} in a --probe-* stands for the
+number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
 signal each shard is stopped when another member is ready to run it; after one
 lease the remaining ones are stopped, too. mandate shards NAME shows who owns
@@ -122,12 +126,16 @@ func (a *app) runCommand() *cobra.Command {
 	a.successionFlags(cmd, &o.succession)
 	a.probeFlags(f, &o.probeFlags)
 	var j *job
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := supervise.Supported(); err != nil {
 			return err
 		}
-		defer a.openTerms()()
-		j, err = a.job(cmd, &o, args)
+		helper, forget, err := a.helper()
+		if err != nil {
+			return err
+		}
+		defer forget()
+		j, err = a.job(cmd, &o, args, helper)
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -144,6 +152,23 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
+// helper makes the pipe to the helper, before the electors are made: they report their terms on it. If
+// this process is supervised itself, they report to its supervisor, which knows when all of its
+// processes are gone. The caller calls forget once the electors have taken the pipe out of the
+// environment, or were not made: programs started later must not take the pipe for their own.
+func (a *app) helper() (h *supervise.Helper, forget func(), err error) {
+	forget = func() { _ = os.Unsetenv(supervisor.Variable) }
+	h, err = supervise.NewHelper()
+	if _, supervised := os.LookupEnv(supervisor.Variable); err != nil || supervised {
+		return h, forget, err
+	}
+	name, err := h.Pipe()
+	if err == nil {
+		err = os.Setenv(supervisor.Variable, name)
+	}
+	return h, forget, err
+}
+
 // runJob campaigns until a signal ends it, or with --once the end of the command.
 func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -152,7 +177,10 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	force, end := a.onSignals(stop, "the command is killed now")
 	defer end()
 	j.force = force
-	supervise.Adopt()
+	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, Nodes: a.opened}); err != nil {
+		return err
+	}
+	defer j.helper.Close()
 	var working sync.RWMutex
 	ended := make(chan error, 1)
 	go func() {
@@ -185,7 +213,7 @@ func during[T any](working *sync.RWMutex, work func(context.Context, T) error) f
 // job turns the flags into an elector, or a member of a group, and the job to run. It reports all
 // problems with the flags at once; only a command that can't be run is reported alone, as a shell
 // would.
-func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, error) {
+func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *supervise.Helper) (*job, error) {
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, o)
 	a.checkCommand(cmd, args)
@@ -209,6 +237,6 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, er
 	return &job{
 		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
 		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(o.attr()),
-		nodes: a.opened, terms: a.terms,
+		helper: helper,
 	}, nil
 }

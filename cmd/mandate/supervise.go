@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os"
 	"os/exec"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +20,10 @@ COMMAND finds a pipe in MANDATE_SUPERVISOR_FD, and reports its terms on it; the
 library does that on its own. When COMMAND ends, however it does, every process
 that it started is killed. When none is left, also none that left its process
 group, its session or its parent, each term that COMMAND led and has not
-released itself is released: exactly that term, and all of them in one batch.
-History shows it as "crashed".
+released itself is released: exactly that term, and all of them in one batch,
+when what COMMAND has promised over HTTP (valid_for_ms) has lapsed. History shows
+it as "crashed". Processes that other programs start for COMMAND (docker run,
+systemd-run) are not known, and not waited for.
 
 Whenever anything is unclear, the lock is left to its lease: a process that
 can't be killed (of another user), a process elsewhere that holds the pipe,
@@ -73,52 +72,33 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	if err != nil {
 		return notStarted(args[0], err)
 	}
-	w, err := supervise.StartWorker(supervise.Command{Path: path, Argv: args, Env: os.Environ()}, supervisor.Variable)
+	w, err := supervise.StartWorker(path, args)
 	if err != nil {
 		return notStarted(args[0], err)
 	}
-	a.log.Debug("worker started", "pid", w.PID)
+	a.log.Debug("worker started", "pid", w.PID())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer w.PassSignals(cancel)()
-	var terms supervisor.Terms
-	closed := make(chan struct{}) // closed when no process holds the pipe any more
-	go func() {
-		if w.Follow(terms.Follow) == nil {
-			close(closed)
-		}
-	}()
 	select {
 	case sig := <-w.Stopped():
-		noteStopped(a.log.With("pid", w.PID), sig)
+		noteStopped(a.log.With("pid", w.PID()), sig)
 		<-w.Exited()
 	case <-w.Exited():
 	}
 	status := statusOf(w.Status())
-	if a.awaitAllGone(w, &terms, closed) {
-		a.releaseTerms(ctx, &terms, status)
+	switch gone, closed := w.Await(); {
+	case !gone:
+		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", w.Left())
+	case !closed:
+		a.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
+	default:
+		a.releaseTerms(ctx, &w.Terms, status)
 	}
 	if code := exitCode(w.Status()); code != 0 {
 		return &exitError{code: code, err: errors.New("the worker ended: " + status), quiet: true}
 	}
 	return nil
-}
-
-// awaitAllGone reports whether every process that the worker has started is known to be dead: no
-// descendant is left, and no other process holds the pipe.
-func (a *app) awaitAllGone(w *supervise.Worker, terms *supervisor.Terms, closed <-chan struct{}) bool {
-	limit := max(cmp.Or(terms.MaxLease(), time.Second), time.Second) // later all leases have lapsed and there is nothing to release
-	if !w.KillRest(limit) {
-		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", listed(w.Left()))
-		return false
-	}
-	select {
-	case <-closed:
-		return true
-	case <-time.After(time.Second):
-		a.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
-		return false
-	}
 }
 
 // releaseTerms releases the terms that the worker led when it died.

@@ -9,24 +9,27 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
 // promises are the promises that /leader has made about one term: its lock is not
 // released before the last one has lapsed. Times are of the monotonic clock. The
 // worker's clock is of the same machine, or has at least the same rate.
 type promises struct {
-	token uint64
+	election string
+	token    uint64
 
-	mu     sync.Mutex // guards all below
-	closed bool       // no more promises are made: the term or its work has ended
-	until  time.Time  // when the last promise lapses
+	mu       sync.Mutex // guards all below
+	closed   bool       // no more promises are made: the term or its work has ended
+	until    time.Time  // when the last promise lapses
+	reported time.Time  // the supervisor of this process, if there is one, does not release the term before
 }
 
 // Promise lets /leader promise for how long its 200 may be relied on
 // (valid_for_ms), while the term is valid. The caller must call Lapse before the lock
 // is released. Work does both; call Promise only for terms of Campaign.
 func (h *Handler) Promise(term *elector.Term) {
-	h.promised.Store(&promises{token: term.Token()})
+	h.promised.Store(&promises{election: h.elector.Election().Name(), token: term.Token()})
 }
 
 // Work wraps work so that the lock is not released before all promises that /leader
@@ -80,10 +83,29 @@ func (p *promises) give(term *elector.Term, most time.Duration) (valid time.Dura
 		return 0, true
 	}
 	// The worker counts from before its request, so its permission ends no later than this.
-	if until := time.Now().Add(valid); until.After(p.until) {
+	until := time.Now().Add(valid)
+	if !p.report(until) {
+		return 0, true
+	}
+	if until.After(p.until) {
 		p.until = until
 	}
 	return valid, true
+}
+
+// report lets the supervisor of this process, if there is one, wait for a promise when this process was
+// killed. It reports a little more than needed, so that not every request writes a report.
+func (p *promises) report(until time.Time) bool {
+	if !until.After(p.reported) {
+		return true
+	}
+	now := time.Now()
+	ahead := until.Sub(now) * 9 / 8
+	if !supervised.Inherit().Promised(p.election, p.token, ahead) {
+		return false
+	}
+	p.reported = now.Add(ahead)
+	return true
 }
 
 // promise makes the promise for one answer of /leader, and returns for how long the

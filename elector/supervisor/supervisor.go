@@ -35,8 +35,15 @@ const Variable = supervised.Variable
 // Safe for concurrent use.
 type Terms struct {
 	mu      sync.Mutex // of all below
-	terms   map[termKey]supervised.Term
+	terms   map[termKey]term
 	members map[supervised.Member]bool
+}
+
+// term is a term that was reported, and not released.
+type term struct {
+	supervised.Term
+
+	promised time.Time // other programs may rely on the term until then
 }
 
 // termKey identifies a term, except for its attempt: a newer attempt of an incarnation replaces
@@ -75,19 +82,31 @@ func (ts *Terms) note(line []byte) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.terms == nil {
-		ts.terms, ts.members = map[termKey]supervised.Term{}, map[supervised.Member]bool{}
+		ts.terms, ts.members = map[termKey]term{}, map[supervised.Member]bool{}
 	}
 	switch {
 	case m.Elected != nil:
-		ts.terms[keyOf(m.Elected)] = *m.Elected
+		ts.terms[keyOf(m.Elected)] = term{Term: *m.Elected}
 	case m.Released != nil:
 		if ts.terms[keyOf(m.Released)].Attempt == m.Released.Attempt {
 			delete(ts.terms, keyOf(m.Released))
 		}
+	case m.Promised != nil:
+		ts.promise(*m.Promised)
 	case m.Joined != nil:
 		ts.members[*m.Joined] = true
 	case m.Left != nil:
 		delete(ts.members, *m.Left)
+	}
+}
+
+// promise counts from now, which is later than the process did.
+func (ts *Terms) promise(p supervised.Promise) {
+	for key, t := range ts.terms {
+		if t.Election == p.Election && t.Token == p.Token {
+			t.promised = time.Now().Add(p.For)
+			ts.terms[key] = t
+		}
 	}
 }
 
@@ -115,28 +134,13 @@ func (ts *Terms) Empty() bool {
 	return len(ts.terms)+len(ts.members) == 0
 }
 
-// Lines returns the members, and the terms for which of returns true, as lines that Follow reads: for
-// a process that passes its own reports on to its supervisor.
-func (ts *Terms) Lines(of func(election string, token uint64) bool) (lines []byte) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for _, t := range ts.terms {
-		if of(t.Election, t.Token) {
-			lines = append(lines, supervised.Message{Elected: &t}.Line()...)
-		}
-	}
-	for m := range ts.members {
-		lines = append(lines, supervised.Message{Joined: &m}.Line()...)
-	}
-	return lines
-}
-
 // Release releases all terms on the nodes of q, and removes the members from their groups, all
 // concurrently. It returns when the result is definite on a majority of the nodes. While they do
 // not answer, it tries again, until each term's lease has passed or ctx ends; it makes one attempt
 // even if ctx has ended already. It records the end of each term in the history, with detail and the
 // reason ReasonCrashed: nodes that do not record it delay Release by 10 s at most. A lock that
-// another candidate holds by now is not changed.
+// another candidate holds by now is not changed. A term about which the process has made promises over
+// HTTP (valid_for_ms) is released when the last one has lapsed.
 //
 // The process, and everything that it has started, must be dead.
 func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) (released int, err error) {
@@ -182,11 +186,14 @@ const reportWithin = 10 * time.Second
 const leaveTimeout = time.Second
 
 // release releases one term; held is false when its lock was not held any more.
-func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail string) (held bool, err error) {
+func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (held bool, err error) {
 	if t.Nodes != nodes.Len() {
 		return false, fmt.Errorf("its leader counted %d Redis nodes, and the supervisor knows %d: give both the same list", t.Nodes, nodes.Len())
 	}
 	died := time.Now()
+	if !t.promised.IsZero() && !sleep(ctx, time.Until(t.promised)) {
+		return false, fmt.Errorf("other programs rely on it until %v: %w", t.promised.Round(time.Millisecond), ctx.Err())
+	}
 	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
 		Keys: protocol.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,

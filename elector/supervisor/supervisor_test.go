@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,10 +219,41 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: %d terms, empty %v, %v; want %d, %v, %v", name, ts.Len(), ts.Empty(), ts.MaxLease(), c.terms, c.empty, c.lease)
 		}
 	}
-	ts := reported(t, supervised.Message{Elected: &first}, supervised.Message{Elected: &other})
-	passed := &supervisor.Terms{}
-	lines := ts.Lines(func(election string, token uint64) bool { return election == "f" && token == 5 })
-	if err := passed.Follow(bytes.NewReader(lines)); err != nil || passed.Len() != 1 || passed.MaxLease() != 2*time.Second {
-		t.Errorf("passed on %d terms, %v", passed.Len(), err)
+}
+
+// What the process has promised to others holds after its death: the term is released when it has lapsed, also
+// when a signal would end the retries. A promise about another term is none of its.
+func TestPromiseOutlivesTheProcess(t *testing.T) {
+	over, end := context.WithCancel(context.Background())
+	end()
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		promise func(t supervised.Term) supervised.Promise
+		waits   time.Duration
+		n       int
+	}{
+		"promised": {context.Background(), func(t supervised.Term) supervised.Promise {
+			return supervised.Promise{Election: t.Election, Token: t.Token, For: testcluster.Lease / 4}
+		}, testcluster.Lease / 4, 1},
+		"promised, and a signal": {over, func(t supervised.Term) supervised.Promise {
+			return supervised.Promise{Election: t.Election, Token: t.Token, For: testcluster.Lease / 4}
+		}, 0, 0},
+		"another term": {context.Background(), func(t supervised.Term) supervised.Promise {
+			return supervised.Promise{Election: t.Election, Token: t.Token - 1, For: testcluster.Lease / 4}
+		}, 0, 1},
+		"another election": {context.Background(), func(t supervised.Term) supervised.Promise {
+			return supervised.Promise{Election: "other", Token: t.Token, For: testcluster.Lease / 4}
+		}, 0, 1},
+	} {
+		testcluster.Bubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+			term := crashed(t, cl)
+			promise := c.promise(term)
+			ts := reported(t, supervised.Message{Elected: &term}, supervised.Message{Promised: &promise})
+			began := time.Now()
+			n, err := ts.Release(c.ctx, cl.Quorum("supervisor"), "")
+			if took := time.Since(began); n != c.n || (err == nil) != (c.n == 1) || took < c.waits || took > c.waits+testcluster.Lease/10 {
+				t.Errorf("%s: released %d after %v, want %d after %v: %v", name, n, took, c.n, c.waits, err)
+			}
+		})
 	}
 }

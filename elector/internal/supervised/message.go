@@ -19,10 +19,11 @@ const Variable = "MANDATE_SUPERVISOR_FD"
 
 // Message is one line on the pipe.
 type Message struct {
-	Elected  *Term   `json:"elected,omitempty"`
-	Released *Term   `json:"released,omitempty"`
-	Joined   *Member `json:"joined,omitempty"`
-	Left     *Member `json:"left,omitempty"`
+	Elected  *Term    `json:"elected,omitempty"`
+	Released *Term    `json:"released,omitempty"`
+	Promised *Promise `json:"promised,omitempty"`
+	Joined   *Member  `json:"joined,omitempty"`
+	Left     *Member  `json:"left,omitempty"`
 }
 
 // Term has what a release needs to identify exactly one term. It contains no address of a node and
@@ -38,6 +39,13 @@ type Term struct {
 	Nodes       int           `json:"nodes"` // number of nodes that vote
 	Lease       time.Duration `json:"lease"`
 	CallTimeout time.Duration `json:"call_timeout"`
+}
+
+// Promise is a time, from when the message was sent, for which other programs rely on a term.
+type Promise struct {
+	Election string        `json:"election"`
+	Token    uint64        `json:"token"`
+	For      time.Duration `json:"for"`
 }
 
 // Member identifies a member of a group of shards.

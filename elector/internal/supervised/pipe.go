@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Pipe is the pipe to the supervisor. The methods of a nil Pipe do nothing.
@@ -76,6 +77,13 @@ func (p *Pipe) Released(t Term) {
 	}
 }
 
+// Promised reports that the holder of a term has promised, for so long from now, that no other candidate leads.
+// It returns false if the supervisor might release the term before, because it can't know: then the promise
+// must not be made.
+func (p *Pipe) Promised(election string, token uint64, validFor time.Duration) bool {
+	return p == nil || p.send(Message{Promised: &Promise{election, token, validFor}})
+}
+
 // Joined reports a member of a group.
 func (p *Pipe) Joined(m Member) {
 	if p != nil {
@@ -94,9 +102,8 @@ func (p *Pipe) Left(m Member) {
 
 // send makes one attempt, without blocking: a supervisor that is stopped must not delay a leader. It
 // checks the pipe first, because a program that closes all inherited files may have opened another
-// file with the same descriptor since.
-func (p *Pipe) send(m Message) {
-	if line := m.Line(); line != nil && check(p.fd, p.inode) == nil {
-		writeNow(p.fd, line)
-	}
+// file with the same descriptor since. It returns false if the message may be lost to a supervisor.
+func (p *Pipe) send(m Message) bool {
+	line := m.Line()
+	return line != nil && check(p.fd, p.inode) == nil && writeNow(p.fd, line)
 }

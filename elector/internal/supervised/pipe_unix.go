@@ -27,4 +27,8 @@ func check(fd int, inode uint64) error {
 	return nil
 }
 
-func writeNow(fd int, line []byte) { _, _ = syscall.Write(fd, line) }
+// writeNow returns false if the pipe is full. A pipe that no process reads has no supervisor.
+func writeNow(fd int, line []byte) bool {
+	_, err := syscall.Write(fd, line)
+	return err == nil || errors.Is(err, syscall.EPIPE)
+}

@@ -3,13 +3,12 @@
 package supervise
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -26,31 +25,28 @@ import (
 
 // These are the helper's files other than the standard ones.
 const (
-	fdOrders  = 3 // read: the assignment, then lines; its end means that mandate is dead
-	fdReports = 4 // written: started PID, or failed ERRNO; stopped SIGNAL; late, before the helper kills; ended STATUS; gone
+	fdOrders  = 3 // read: lines; its end means that mandate is dead
+	fdReports = 4 // written: started ID PID, failed ID ERRNO, stopped ID SIGNAL, late ID, left ID NAMES, ended ID STATUS, gone ID
+	fdSetup   = 5 // read: the Setup
 )
 
-// The lines of mandate to the helper. All other lines are reports of electors.
-const (
-	untilLine = "until %d\n" // the command may run until this Instant
-	doneLine  = "done\n"     // mandate will release the lock itself
-)
-
-// assignment is the first message to the helper.
-type assignment struct {
-	Command Command
-	Until   Instant
-	Mandate int // its pid
+// order is a line of mandate to the helper. All other lines are reports of electors, which write to
+// the same pipe: the helper knows of a term before it starts the term's command.
+type order struct {
+	ID    int      `json:"id"`              // of a command; none: Done
+	Start []string `json:"start"`           // start the command with this beside mandate's environment
+	Stop  bool     `json:"stop,omitempty"`  // SIGTERM now, and SIGKILL at Until
+	Until Instant  `json:"until,omitempty"` // the command may run until then
+	Done  bool     `json:"done,omitempty"`  // mandate has released its locks and ends
 }
 
 // helper is the state of the helper process.
 type helper struct {
-	assignment
-	orders  *bufio.Reader
-	reports io.Writer
-	pid     int              // of the command
-	terms   supervisor.Terms // of mandate
-	gone    chan struct{}    // closed when no process of the command is left
+	*keeper
+	Setup
+	orders lines
+	terms  supervisor.Terms // of mandate
+	done   bool
 }
 
 var dispatched bool
@@ -68,136 +64,107 @@ func Dispatch() (was bool) {
 	return true
 }
 
-// helperMain is the main function of the helper. It starts the command that it reads, and lives
-// until the command and all its descendants have ended, and mandate needs it no more.
+// helperMain is the main function of the helper. It lives until mandate needs it no more, or is
+// dead, and no process of a command is left.
 func helperMain() {
-	// The kernel kills the command when the thread (not the process) that has started it ends.
+	// The kernel kills the commands when the thread (not the process) that has started them ends.
 	runtime.LockOSThread()
 	catchSignals()
-	syscall.CloseOnExec(fdOrders)
-	syscall.CloseOnExec(fdReports)
-	h := &helper{orders: bufio.NewReader(os.NewFile(fdOrders, "orders")), reports: os.NewFile(fdReports, "reports"), gone: make(chan struct{})}
-	// gob reads only its own message from a bufio.Reader.
-	if adoptOrphans() != nil || gob.NewDecoder(h.orders).Decode(&h.assignment) != nil {
-		os.Exit(1) // mandate has ended already (adoptOrphans fails on no system that Go supports)
+	for _, fd := range []int{fdOrders, fdReports, fdSetup} {
+		syscall.CloseOnExec(fd)
+		_ = unix.SetNonblock(fd, fd != fdSetup)
 	}
-	if err := h.terms.Follow(bytes.NewReader(h.Command.Terms)); err != nil {
-		os.Exit(1)
+	k, err := newKeeper(func(line string) { _, _ = unix.Write(fdReports, []byte(line+"\n")) })
+	h := &helper{keeper: k, orders: lines{fd: fdOrders}}
+	if err != nil || gob.NewDecoder(os.NewFile(fdSetup, "setup")).Decode(&h.Setup) != nil {
+		os.Exit(1) // mandate has ended already
 	}
-	if err := h.start(); err != nil {
-		fmt.Fprintf(h.reports, "failed %d\n", errnoOf(err))
-		os.Exit(0)
-	}
-	fmt.Fprintf(h.reports, "started %d\n", h.pid)
-	detachStreams()
-	go h.reap()
-	done := h.follow(fdOrders, Now)
-	h.kill()
-	if !done {
+	h.run()
+	if !h.done {
 		h.release()
 	}
 	os.Exit(0)
 }
 
-func (h *helper) start() (err error) {
+// run obeys mandate until it is done or dead, and then kills what is left of the commands.
+func (h *helper) run() {
+	for !h.killing || !h.childless || len(h.commands) > 0 {
+		fd := h.orders.fd
+		if h.killing {
+			fd = -1
+		}
+		h.await(fd, forever)
+		now := Now()
+		h.obey()
+		h.reap()
+		h.act(now)
+	}
+}
+
+// obey reads what mandate and its electors have written.
+func (h *helper) obey() {
+	for line := range bytes.Lines(h.orders.read()) {
+		var o order
+		switch {
+		case json.Unmarshal(line, &o) == nil && (o.ID > 0 || o.Done):
+			h.follow(o)
+		default:
+			_ = h.terms.Follow(bytes.NewReader(line)) // it fails only if it can't read
+		}
+	}
+	if h.orders.ended || h.done {
+		h.killing = true
+		detachStreams()
+	}
+}
+
+func (h *helper) follow(o order) {
+	c := h.commands[o.ID]
+	switch {
+	case o.Done:
+		h.done = true
+	case o.Start != nil && o.ID > h.After:
+		h.launch(o)
+	case c == nil: // nothing is left of it
+	case o.Stop:
+		h.stop(c, o.Until)
+	case !c.stopping && !c.killing:
+		c.until = o.Until
+	}
+}
+
+// launch starts a command, unless its time has passed while mandate or this process was suspended.
+func (h *helper) launch(o order) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
-	c := h.Command
-	h.pid, err = syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
-	return err
-}
-
-// errnoOf returns the error number of err, or EIO if it has none.
-func errnoOf(err error) syscall.Errno {
-	errno := syscall.EIO
-	_ = errors.As(err, &errno)
-	return errno
-}
-
-func (h *helper) reap() {
-	reap(h.pid, func(ws syscall.WaitStatus) { fmt.Fprintf(h.reports, "ended %d\n", ws) }, func(sig syscall.Signal) { fmt.Fprintf(h.reports, "stopped %d\n", sig) })
-	close(h.gone)
-	fmt.Fprint(h.reports, "gone\n")
-}
-
-// follow reads mandate's lines until mandate is done with the command, or is dead: then done is
-// false. It kills the tree when the deadline passes. A helper that was stopped first reads what
-// mandate has written meanwhile: only the newest deadline counts.
-func (h *helper) follow(fd int, now func() Instant) (done bool) {
-	late := false
-	for {
-		left := h.Until.Sub(now())
-		if !late && left <= 0 && !h.readable(fd, 0) {
-			late = true
-			fmt.Fprint(h.reports, "late\n")
-			go h.kill()
-		}
-		// A timer stops while the machine is suspended, but the lease does not: so the deadline is
-		// checked at short intervals.
-		wait := recheckEvery
-		if !late {
-			wait = max(0, min(left, recheckEvery))
-		}
-		if !h.readable(fd, wait) {
-			continue
-		}
-		line, err := h.orders.ReadString('\n')
-		if err != nil || line == doneLine {
-			return err == nil
-		}
-		var until Instant
-		if n, _ := fmt.Sscanf(line, untilLine, &until); n == 1 {
-			h.Until = until
-		} else {
-			_ = h.terms.Follow(bytes.NewReader([]byte(line))) // it fails only if it can't read
-		}
+	c := &command{id: o.ID, until: o.Until}
+	err := error(syscall.ETIME)
+	if Until(o.Until) > 0 && !h.orders.ended {
+		err = h.start(c, h.Path, h.Argv, &syscall.ProcAttr{Env: append(os.Environ(), o.Start...), Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
-}
-
-// recheckEvery bounds how late the helper acts after the machine was suspended.
-const recheckEvery = 250 * time.Millisecond
-
-// readable waits for a line, or the end of the pipe.
-func (h *helper) readable(fd int, wait time.Duration) bool {
-	if h.orders.Buffered() > 0 {
-		return true
+	if err != nil {
+		errno := syscall.EIO
+		_ = errors.As(err, &errno)
+		h.tell(fmt.Sprintf("failed %d %d", o.ID, errno))
+		return
 	}
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, _ := unix.Poll(fds, int(wait.Milliseconds())+1)
-	return n > 0
-}
-
-// kill kills the tree repeatedly until no process of it is left: a single scan of a tree that grows
-// misses new processes. It waits for processes that it may not kill.
-func (h *helper) kill() {
-	t := tree{root: os.Getpid(), group: h.pid}
-	for p := (pauses{}); !closed(h.gone); {
-		living, denied := t.signal(syscall.SIGKILL)
-		pause := p.next()
-		if living > 0 && living == denied {
-			pause = deniedPause
-		}
-		select {
-		case <-h.gone:
-		case <-time.After(pause):
-		}
-	}
+	h.tell(fmt.Sprintf("started %d %d", o.ID, c.pid))
 }
 
 // release releases the terms of a dead mandate. The end of the pipe does not prove its death: the
 // kernel closes a process's files a moment before the process is dead.
 func (h *helper) release() {
-	if len(h.Command.Nodes) == 0 || !adopts || h.terms.Empty() {
+	if len(h.Nodes) == 0 || !adopts || h.terms.Empty() {
 		return
 	}
 	deadline := Now().Add(deathLimit)
-	for p := (pauses{}); os.Getppid() == h.Mandate; time.Sleep(p.next()) {
+	for s := (schedule{}); os.Getppid() == h.Mandate; time.Sleep(s.pause) {
 		if Until(deadline) <= 0 {
 			return // it has closed the pipe, and lives
 		}
+		s.next(0, false)
 	}
-	time.Sleep(h.Command.Promised)
-	q, err := elector.Open(h.Command.Nodes...)
+	q, err := elector.Open(h.Nodes...)
 	if err != nil {
 		return // unexpected: mandate could open the same URLs
 	}
@@ -213,27 +180,6 @@ func (h *helper) release() {
 // deathLimit is far longer than a process takes to end after its files were closed.
 const deathLimit = 10 * time.Second
 
-// reap waits for all children, also adopted ones, until none is left. It calls stopped when the
-// terminal has stopped the command for using it in the background.
-func reap(command int, ended func(syscall.WaitStatus), stopped func(syscall.Signal)) {
-	for {
-		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil: // ECHILD
-			awaitGroup(command)
-			return
-		case pid == command && ws.Stopped():
-			if sig := ws.StopSignal(); sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
-				stopped(sig)
-			}
-		case pid == command:
-			ended(ws)
-		}
-	}
-}
-
 // catchSignals makes the helper ignore the signals of a terminal, and of an operator who ends all
 // processes: the helper exits only when its children have. It catches these signals and does not
 // set them to be ignored, because the command would inherit that.
@@ -246,10 +192,38 @@ func catchSignals() {
 }
 
 // detachStreams replaces the standard streams by /dev/null, so that a reader of the command's
-// output sees the end of it when the command has ended.
+// output sees the end of it when mandate and the command have ended.
 func detachStreams() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
 		_, _ = syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0) // takes the lowest number, which is this one
 	}
+}
+
+// lines reads the complete lines from a pipe that must not block.
+type lines struct {
+	fd    int
+	buf   []byte
+	ended bool // no process can write to the pipe any more
+}
+
+// maxLine is longer than any line that this program writes. More is garbage from another program.
+const maxLine = 1 << 20
+
+// read returns the lines that have arrived since.
+func (l *lines) read() []byte {
+	for part := make([]byte, 1<<16); !l.ended; {
+		n, err := unix.Read(l.fd, part)
+		l.ended = n == 0 && err == nil
+		l.buf = append(l.buf, part[:max(n, 0)]...)
+		if n <= 0 && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	end := bytes.LastIndexByte(l.buf, '\n') + 1
+	all := l.buf[:end]
+	if l.buf = slices.Clone(l.buf[end:]); len(l.buf) > maxLine {
+		l.buf = nil
+	}
+	return all
 }

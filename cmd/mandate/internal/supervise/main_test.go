@@ -5,9 +5,11 @@ package supervise
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,32 +21,59 @@ func TestMain(m *testing.M) {
 	if Dispatch() {
 		return
 	}
+	if os.Args[0] == "threads" {
+		threads()
+	}
 	os.Exit(m.Run())
 }
 
 // waitLimit is how long the tests wait for what should happen: far more than it takes.
 const waitLimit = 30 * time.Second
 
-// start runs a shell script that notes the numbers of its processes (one a line) in
-// the file $PIDS, and waits until there are n.
-func start(t *testing.T, n int, script string) (p *Process, pids []int) {
+// newHelper starts a helper, whose commands are shell scripts.
+func newHelper(t *testing.T) *Helper {
 	t.Helper()
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the helper would take a second to end
-	file := filepath.Join(t.TempDir(), "pids")
-	p, err := Start(Command{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: append(os.Environ(), "PIDS="+file)}, Now().Add(time.Hour))
+	h, err := NewHelper()
+	if err == nil {
+		err = h.Begin(Setup{Path: "/bin/sh", Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		sweep(t, file) // first: a Kill that is broken must not be waited for
-		p.Kill(time.After(waitLimit))
-		p.Close()
-	})
+	t.Cleanup(h.Close)
+	return h
+}
+
+// run runs a shell script that notes the numbers of its processes (one a line) in
+// the file $PIDS, and waits until there are n.
+func (h *Helper) run(t *testing.T, n int, script string) (p *Process, pids []int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pids")
+	p, err := h.Start([]string{"SCRIPT=" + script, "PIDS=" + file}, Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sweep(t, file) })
 	await(t, "the numbers of the processes", func() bool {
 		pids = numbers(t, file)
 		return len(pids) >= n
 	})
 	return p, pids
+}
+
+// kill ends a command, and fails the test if something of it is left.
+func kill(t *testing.T, p *Process) {
+	t.Helper()
+	p.Stop(Now())
+	isGone(t, p)
+}
+
+func isGone(t *testing.T, p *Process) {
+	t.Helper()
+	if !p.AwaitGone(time.After(waitLimit), nil) {
+		t.Fatal("something is left:", p.Left())
+	}
 }
 
 // numbers reads a file of them.
@@ -110,4 +139,16 @@ func sibling(t *testing.T) *exec.Cmd {
 		cmd.Wait()
 	})
 	return cmd
+}
+
+// threads is a program whose main thread ends, and others work on.
+func threads() {
+	runtime.LockOSThread() // the main thread, on which the main goroutine began
+	go func() {
+		f, _ := os.OpenFile(os.Getenv("PIDS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		fmt.Fprintln(f, os.Getpid())
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}()
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 }

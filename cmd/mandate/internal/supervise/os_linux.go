@@ -1,8 +1,12 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,7 +16,7 @@ import (
 // The boot clock also advances while the machine is suspended, as the lease does.
 const clock = unix.CLOCK_BOOTTIME
 
-// adopts: the helper adopts all orphans below it. When it has no child left, nothing of the command
+// adopts: a keeper adopts all orphans below it. When it has no child left, nothing of the commands
 // is left.
 const adopts = true
 
@@ -26,14 +30,43 @@ func selfPath() (string, error) { return "/proc/self/exe", nil }
 // other descendants.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// awaitGroup does not wait: the helper adopts all orphans.
-func awaitGroup(int) {}
+// growPipe makes room for some thousand lines. If this fails, the pipe has the default size.
+func growPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 1<<20) }
+
+// Every command has a mark that all its descendants inherit, whatever they do to their session, their
+// environment or their files: the soft limit of the number of file locks, which the kernel has not
+// used since 2.4.25. It shows which command has left an orphan.
+
+// newMark returns a mark that differs from those of all other keepers in its upper half.
+func newMark() uint64 { return 1<<60 | uint64(os.Getpid())<<32 } //nolint:gosec // no pid is negative
+
+// setMark marks the processes that this one starts from now on.
+func setMark(mark uint64) {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil {
+		limit.Cur = mark
+		_ = unix.Setrlimit(unix.RLIMIT_LOCKS, &limit) // it fails if an administrator has set a limit
+	}
+}
+
+// markOf returns the mark of a process; 0 if it can't be read.
+func markOf(pid int) (mark uint64) {
+	limits, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	_, rest, _ := strings.Cut(string(limits), "Max file locks ")
+	_, _ = fmt.Sscan(rest, &mark)
+	return mark
+}
 
 // reapEvery bounds how long an adopted zombie remains, and how often /proc is read.
 const reapEvery = 10 * time.Second
 
-// startAdopting makes this process a subreaper, and starts a goroutine that reaps the processes it
-// adopts: also the orphans of a probe's command, and as process 1 of a container all orphans in it.
+var adopting sync.Once
+
+// adopt makes this process adopt what a killed helper leaves behind, and starts a goroutine that
+// reaps the processes it adopts: also the orphans of a probe's command, and as process 1 of a
+// container all orphans in it. All other children must be awaited by the code that started them.
+func adopt() { adopting.Do(startAdopting) }
+
 func startAdopting() {
 	_ = adoptOrphans() // it fails on no Linux that Go supports
 	ended := make(chan os.Signal, 1)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,21 +18,28 @@ const adopts = false
 
 func adoptOrphans() error { return nil }
 
-func startAdopting() {}
+func adopt() {}
 
 func selfPath() (string, error) { return os.Executable() }
 
 // dieWithParent does nothing: only Linux has this.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// awaitGroup blocks until the command's process group is empty. Its orphans are adopted by process
-// 1, so there is no event for their end.
-func awaitGroup(group int) {
-	for p := (pauses{}); !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH); {
-		time.Sleep(p.next())
-	}
+func growPipe(int) {}
+
+func newMark() uint64 { return 0 }
+
+func setMark(uint64) {}
+
+func markOf(int) uint64 { return 0 }
+
+// process is known on Linux only.
+type process struct {
+	pid, parent, group int
+	name               string
+	dead               bool
 }
 
-func (t tree) signal(sig syscall.Signal) (living, denied int) { return t.signalGroup(sig) }
+func processes() ([]process, error) { return nil, errors.ErrUnsupported }
 
-func (t tree) living() []Living { return nil }
+func signalOne(process, syscall.Signal) error { return errors.ErrUnsupported }

@@ -16,17 +16,22 @@ func Supported() error { return errors.New("mandate run works on Unix only") }
 
 func nanoseconds() int64 { return time.Now().UnixNano() }
 
-// Adopt does nothing here.
-func Adopt() {}
-
 // Dispatch returns false: this system has no helper.
 func Dispatch() (was bool) { return false }
 
+// Helper can't run here.
+type Helper struct{}
+
+// NewHelper returns an error.
+func NewHelper() (*Helper, error) { return nil, Supported() }
+
+func (*Helper) Pipe() (string, error)                     { return "", Supported() }
+func (*Helper) Begin(Setup) error                         { return Supported() }
+func (*Helper) Start([]string, Instant) (*Process, error) { return nil, Supported() }
+func (*Helper) Close()                                    {}
+
 // Process is a running command.
 type Process struct{}
-
-// Start returns an error.
-func Start(Command, Instant) (*Process, error) { return nil, Supported() }
 
 func (*Process) PID() int                                         { return 0 }
 func (*Process) Exited() <-chan struct{}                          { return nil }
@@ -34,12 +39,9 @@ func (*Process) Status() (ws syscall.WaitStatus)                  { return ws }
 func (*Process) Stopped() <-chan syscall.Signal                   { return nil }
 func (*Process) HasExited() bool                                  { return true }
 func (*Process) Extend(Instant)                                   {}
+func (*Process) Stop(Instant)                                     {}
 func (*Process) Until() Instant                                   { return 0 }
 func (*Process) KilledByHelper() bool                             { return false }
 func (*Process) HelperKilled() bool                               { return false }
-func (*Process) Report([]byte)                                    {}
-func (*Process) Terminate()                                       {}
 func (*Process) AwaitGone(<-chan time.Time, <-chan struct{}) bool { return true }
-func (*Process) Kill(<-chan time.Time) bool                       { return true }
-func (*Process) Left() []Living                                   { return nil }
-func (*Process) Close()                                           {}
+func (*Process) Left() string                                     { return "" }

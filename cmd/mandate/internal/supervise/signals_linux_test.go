@@ -16,7 +16,7 @@ func TestCommandInheritsNoSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "status")
-	p, _ := start(t, 0, show+" >"+file)
+	p, _ := newHelper(t).run(t, 0, show+" >"+file)
 	<-p.Exited()
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
 		t.Errorf("the command ignores or blocks %q, want %q (%v)", got, want, err)

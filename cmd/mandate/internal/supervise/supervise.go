@@ -1,29 +1,29 @@
-// Package supervise runs a command, and kills all processes that the command has started.
+// Package supervise runs commands, and kills all processes that they have started.
 //
-//	mandate ── mandate-helper ── COMMAND ── ...   whatever COMMAND starts
+//	mandate ── mandate-helper ─┬─ COMMAND ── ...   whatever COMMAND starts
+//	                           └─ COMMAND ── ...   one for each shard that mandate owns
 //
 // A process group is not enough: timeout(1), `set -m` and setsid(1) create groups and sessions of
-// their own, and the parent of a daemon is process 1. Therefore COMMAND's parent is the helper,
-// which adopts every orphan below it (as a Linux subreaper). All descendants of COMMAND remain
-// descendants of the helper, and when it has no child left, no process of COMMAND is left.
+// their own, and the parent of a daemon is process 1. Therefore the commands' parent is the helper,
+// which adopts every orphan below it (as a Linux subreaper), and starts before mandate campaigns.
 //
-// These kill the process tree:
+// These kill the processes of a term:
 //
-//   - mandate, at the end of a term: SIGTERM, the grace, SIGKILL;
-//   - the helper, when mandate is dead (the pipe between them closes), or has not extended the
-//     deadline of the term (SIGSTOP). When mandate is dead and the tree is gone, the helper releases
-//     the lock, so that no candidate waits for the lease;
-//   - mandate, when the helper was killed. The kernel kills COMMAND itself then; mandate, which is a
-//     subreaper as well, adopts the other descendants, kills them, and ends the term.
+//   - the helper, at the end of the term: SIGTERM, the grace, SIGKILL, as mandate has ordered; when
+//     mandate has not extended the deadline of the term (SIGSTOP); and when mandate is dead (the
+//     pipe between them ends). When mandate is dead and no child is left, the helper releases the
+//     locks, so that no candidate waits for a lease;
+//   - mandate, when the helper was killed. The kernel kills the commands themselves then; mandate,
+//     which is a subreaper as well, adopts the other descendants, kills them, and ends the terms.
 //
 // So any one of the processes may be killed or stopped. If mandate and the helper are killed or
 // stopped together, descendants may outlive the lease: then only the fencing token protects.
 //
-// One mandate may run several commands (for the shards that it owns). Each has its own helper, and
-// ends separately.
+// `mandate supervise` is the helper itself, with a program that campaigns on its own below it.
 //
 // The remaining limits are in the help of `mandate run`. Unix systems other than Linux have no
-// subreapers: there the tree is COMMAND's process group, and the lease of a dead mandate lapses.
+// subreapers: there the processes of a command are its process group, and the lease of a dead mandate
+// lapses.
 package supervise
 
 import (
@@ -38,25 +38,17 @@ const HelperName = "mandate-helper"
 // ErrStart means that the helper could not be started, which is not the command's fault.
 var ErrStart = errors.New("can't start a process")
 
-// Command is what to run. Env is its whole environment.
-type Command struct {
-	Path      string
-	Argv, Env []string
+// Setup is what the helper is for. It is sent on a pipe: no command line or environment may hold the
+// passwords of the nodes.
+type Setup struct {
+	Path string // of the command
+	Argv []string
 
-	// Nodes are the URLs of the Redis nodes, on which the helper releases the Terms of a mandate that
-	// was killed. They are sent on a pipe: no command line or environment may hold their passwords.
+	// Nodes are the URLs of the Redis nodes, on which the helper releases the terms of a mandate that
+	// was killed.
 	Nodes []string
-	// Terms are the reports of electors that Terms.Follow of package supervisor reads.
-	Terms []byte
-	// Promised is how long other programs may work on for a dead mandate: the helper waits for it
-	// before it releases.
-	Promised time.Duration
-}
 
-// Living is a process that is still alive, as it is shown to people.
-type Living struct {
-	PID  int
-	Name string
+	Mandate, After int // Begin sets these: the pid of mandate, and the last id of an earlier helper's command
 }
 
 // Instant is a reading, in nanoseconds, of a clock that all processes of this machine share and

@@ -37,9 +37,9 @@ func everyLeaver() string {
 }
 
 // everyWay starts a stubborn process in each way, and then the command itself.
-func everyWay(t *testing.T, last string) (*Process, []int) {
+func everyWay(t *testing.T, h *Helper, last string) (*Process, []int) {
 	t.Helper()
-	return start(t, len(leavers)+1, everyLeaver()+"echo $$ >>$PIDS; "+last)
+	return h.run(t, len(leavers)+1, everyLeaver()+"echo $$ >>$PIDS; "+last)
 }
 
 // stop stops a process, and waits until it is stopped: kill(2) returns before that.
@@ -53,46 +53,44 @@ func stop(t *testing.T, pid int) {
 }
 
 // Whatever a script starts ends with the term, also what left its process group, its session or its
-// parent, and whoever ends it; and the commands of other terms don't.
+// parent, and whatever ends it; and the commands of other terms, below the same helper, don't.
 func TestWholeTreeIsEnded(t *testing.T) {
-	Adopt()
-	kill := func(t *testing.T, p *Process) { p.Kill(time.After(waitLimit)) }
 	for name, c := range map[string]struct {
 		last string
-		end  func(t *testing.T, p *Process)
+		end  func(t *testing.T, h *Helper, p *Process)
+		all  bool // it ends all commands of the helper
 	}{
-		"mandate ends it":        {"sleep 60", kill},
-		"the command has ended":  {"exit 3", kill},
-		"its deadline passes":    {"sleep 60", func(_ *testing.T, p *Process) { p.Extend(Now()) }},
-		"mandate is dead":        {"sleep 60", func(_ *testing.T, p *Process) { p.orders.Close() }}, // as the kernel does it
-		"mandate gives up":       {"sleep 60", func(_ *testing.T, p *Process) { p.Close() }},
-		"its helper was stopped": {"sleep 60", func(t *testing.T, p *Process) { stop(t, p.tree.root); kill(t, p) }},
-		"its helper was killed":  {"sleep 60", func(t *testing.T, p *Process) { syscall.Kill(p.tree.root, syscall.SIGKILL); kill(t, p) }},
-		"mandate is out of file descriptors": {"sleep 60", func(t *testing.T, p *Process) {
+		"mandate ends it":        {"sleep 60", func(_ *testing.T, _ *Helper, p *Process) { p.Stop(Now()) }, false},
+		"the command has ended":  {"exit 3", func(_ *testing.T, _ *Helper, p *Process) { p.Stop(Now()) }, false},
+		"its deadline passes":    {"sleep 60", func(_ *testing.T, _ *Helper, p *Process) { p.Extend(Now()) }, false},
+		"mandate is dead":        {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.w.Close() }, true}, // as the kernel does it
+		"mandate is done":        {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.Close() }, true},
+		"its helper was stopped": {"sleep 60", func(t *testing.T, h *Helper, p *Process) { stop(t, h.cmd.Process.Pid); p.Stop(Now()) }, false},
+		"its helper was killed":  {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.cmd.Process.Kill() }, true},
+		"mandate is out of file descriptors": {"sleep 60", func(t *testing.T, _ *Helper, p *Process) {
 			giveBack := outOfFiles(t)
 			defer giveBack()
-			kill(t, p)
-		}},
+			p.Stop(Now())
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sibling(t)
-			beside, besides := everyWay(t, "sleep 60")
-			p, pids := everyWay(t, c.last)
+			h := newHelper(t)
+			beside, besides := everyWay(t, h, "sleep 60")
+			p, pids := everyWay(t, h, c.last)
 			if c.last != "sleep 60" {
 				<-p.Exited()
 				if p.Status().ExitStatus() != 3 {
 					t.Errorf("the command ended with %v, want 3", p.Status())
 				}
 			}
-			if p.Terminate(); p.AwaitGone(time.After(50*time.Millisecond), nil) {
+			if p.Stop(Now().Add(time.Hour)); p.AwaitGone(time.After(100*time.Millisecond), nil) {
 				t.Fatal("said to be gone while processes that ignore SIGTERM live")
 			}
-			if len(p.Left()) < len(leavers) {
-				t.Errorf("what is left is not listed: %v of %v", p.Left(), pids)
-			}
-			c.end(t, p)
-			if !p.AwaitGone(time.After(waitLimit), nil) {
-				t.Fatal("something is left")
+			c.end(t, h, p)
+			isGone(t, p)
+			if c.all {
+				isGone(t, beside)
+				pids, besides = append(pids, besides...), nil
 			}
 			for _, pid := range pids {
 				if !gone(pid) {
@@ -104,8 +102,8 @@ func TestWholeTreeIsEnded(t *testing.T) {
 					t.Errorf("process %d of another command was killed", pid)
 				}
 			}
-			if beside.HasExited() || closed(beside.gone) {
-				t.Error("another command has ended, or its helper")
+			if !c.all && (beside.HasExited() || closed(beside.gone)) {
+				t.Error("another command has ended")
 			}
 		})
 	}
@@ -131,40 +129,44 @@ func outOfFiles(t *testing.T) (giveBack func()) {
 
 // Nothing is started without a helper.
 func TestStartWithoutAHelper(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "started")
-	giveBack := outOfFiles(t)
-	_, err := Start(Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "touch " + file}, Env: os.Environ()}, Now().Add(time.Hour))
-	giveBack()
-	if !errors.Is(err, ErrStart) || !errors.Is(err, syscall.EMFILE) {
-		t.Errorf("Start: %v", err)
+	h, err := NewHelper()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); err == nil {
-		t.Error("the command was started")
+	giveBack := outOfFiles(t)
+	err = h.Begin(Setup{Path: "/bin/true", Argv: []string{"true"}})
+	giveBack()
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("Begin: %v", err)
 	}
 }
 
-// What a killed helper has left is reaped, too. What the killed helpers of two commands have left ends
-// with the first of them that ends: it can't be told whose it is, and neither may live.
-func TestKilledHelpersOfTwoCommands(t *testing.T) {
-	Adopt()
-	a, as := everyWay(t, "sleep 60")
-	b, bs := everyWay(t, "sleep 60")
+// A helper that was killed takes all its commands with it. What they leave is killed, and reaped, before the
+// next one starts.
+func TestKilledHelper(t *testing.T) {
+	h := newHelper(t)
+	a, as := everyWay(t, h, "sleep 60")
+	b, bs := everyWay(t, h, "sleep 60")
+	syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL)
 	for _, p := range []*Process{a, b} {
-		syscall.Kill(p.tree.root, syscall.SIGKILL)
-		<-p.gone
-		if !killed(p.Status()) || !p.HelperKilled() || p.KilledByHelper() {
+		<-p.Exited()
+		if p.Status() != syscall.WaitStatus(syscall.SIGKILL) || !p.HelperKilled() || p.KilledByHelper() {
 			t.Errorf("the command ended with %v, want killed with its helper", p.Status())
 		}
 	}
-	if !a.Kill(time.After(waitLimit)) || !b.AwaitGone(time.After(waitLimit), nil) {
-		t.Fatal("not gone after SIGKILL")
-	}
+	next, _ := h.run(t, 0, "exit 7")
 	for _, pid := range append(as, bs...) {
+		if !gone(pid) {
+			t.Errorf("process %d lives beside the next helper", pid)
+		}
 		await(t, "the end of an orphan, which is reaped", func() bool { reapAdopted(); return reaped(pid) })
+	}
+	if isGone(t, next); next.Status().ExitStatus() != 7 {
+		t.Errorf("the next helper's command ended with %v", next.Status())
 	}
 }
 
-// A tree that grows while it is killed ends all the same: each process starts two, in
+// A tree that grows while it is killed ends all the same, also beside other commands: each process starts two, in
 // sessions of their own, and ends.
 func TestGrowingTree(t *testing.T) {
 	grow := filepath.Join(t.TempDir(), "grow.sh")
@@ -172,9 +174,57 @@ func TestGrowingTree(t *testing.T) {
 	if err := os.WriteFile(grow, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := start(t, 10, "sh "+grow+"; sleep 60")
-	if !p.Kill(time.After(waitLimit)) {
-		t.Fatal("not gone after SIGKILL")
+	h := newHelper(t)
+	for range 2 {
+		p, _ := h.run(t, 10, "sh "+grow+"; sleep 60")
+		kill(t, p)
+		h.run(t, 1, "echo $$ >>$PIDS; sleep 60") // beside the next one
+	}
+}
+
+// A process whose main thread has ended, and others have not, looks like a zombie, and works: it is killed, and
+// waited for, as the command itself, below it, and as an orphan; alone, and beside another command.
+func TestMainThreadHasEnded(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("THREADS", self)
+	h := newHelper(t)
+	for range 2 {
+		for name, script := range map[string]string{
+			"the command": `exec -a threads "$THREADS"`,
+			"a child":     `(exec -a threads "$THREADS") & sleep 60`,
+			"an orphan":   `(setsid bash -c 'exec -a threads "$THREADS"' & exit); sleep 60`,
+			"left behind": `(setsid bash -c 'exec -a threads "$THREADS"' & exit); until [ -s $PIDS ]; do sleep 0.01; done; exit 0`,
+		} {
+			p, pids := h.run(t, 1, "exec bash -c '"+strings.ReplaceAll(script, "'", `'\''`)+"'")
+			await(t, "the end of the main thread", func() bool {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pids[0]))
+				return strings.Contains(string(stat), ") Z ")
+			})
+			if p.AwaitGone(time.After(50*time.Millisecond), nil) {
+				t.Errorf("%s: said to be gone while its threads work", name)
+			}
+			kill(t, p)
+			if !reaped(pids[0]) {
+				t.Errorf("%s: the process works on", name)
+			}
+		}
+		h.run(t, 1, "echo $$ >>$PIDS; sleep 60") // beside the others
+	}
+}
+
+// Without enough file descriptors a scan fails, and does not take processes for gone.
+func TestScanWithoutFiles(t *testing.T) {
+	all, err := processes()
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%d processes, %v", len(all), err)
+	}
+	giveBack := outOfFiles(t)
+	defer giveBack()
+	if all, err := processes(); err == nil {
+		t.Errorf("%d processes, and no error", len(all))
 	}
 }
 
@@ -206,7 +256,7 @@ func TestBelow(t *testing.T) {
 	// 6 is a child of the root, so that it can be spared; 5 is none.
 	all := []process{{pid: 2, parent: 1}, {pid: 3, parent: 2}, {pid: 4, parent: 3, dead: true}, {pid: 5, parent: 4}, {pid: 6, parent: 2}, {pid: 7, parent: 6}, {pid: 8, parent: 1}}
 	got := map[int]bool{}
-	for _, p := range below(all, 2, map[int]bool{5: true, 6: true}) {
+	for _, p := range below(all, 2, func(child int) bool { return child != 5 && child != 6 }) {
 		got[p.pid] = true
 	}
 	if len(got) != 2 || !got[3] || !got[5] {

@@ -1,10 +1,8 @@
 package supervise
 
 import (
-	"cmp"
+	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,84 +10,64 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
 // fdTerms is the worker's only file other than the standard ones: the pipe on which it reports its
 // terms.
 const fdTerms = 3
 
-// Worker is a child of this process that campaigns itself, with all its descendants. This process
-// adopts and reaps all orphans, as process 1 of a container must.
+// Worker is a program that campaigns itself, with all its descendants. This process is its helper: it
+// adopts and reaps all orphans, as process 1 of a container must. When the worker has ended, what it
+// has left is killed.
 type Worker struct {
-	PID int
-	r   *os.File
+	*Process
+	Terms supervisor.Terms // that the worker has reported, and not released
 
+	k       *keeper
+	reports lines
 	signals chan os.Signal // received by this process
-	stopped chan syscall.Signal
-	exited  chan struct{} // closed when the worker itself has ended
-	status  syscall.WaitStatus
-	gone    chan struct{} // closed when this process has no child left
+	over    chan struct{}  // closed when run has ended
 }
 
-// ReportPipe makes the pipe on which electors report their terms. Writes to it never block: what
-// does not fit is lost. name names w, as a process that has it as file descriptor fd, or if that is 0
-// as this process has it.
-func ReportPipe(fd int) (r, w *os.File, name string, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, "", os.NewSyscallError("pipe2", err)
+// StartWorker starts the worker, with env beside the environment of this process, and the pipe for
+// its reports in it as supervisor.Variable. From then on signals no longer act on this process: they
+// are queued for PassSignals.
+func StartWorker(path string, argv []string) (*Worker, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, errors.Join(ErrStart, os.NewSyscallError("pipe2", err))
 	}
-	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, 1<<20) // if this fails, the pipe has the default size
-	var st unix.Stat_t
-	if err := errors.Join(unix.SetNonblock(fds[1], true), unix.Fstat(fds[1], &st)); err != nil {
-		_, _ = unix.Close(fds[0]), unix.Close(fds[1])
-		return nil, nil, "", err
-	}
-	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), fmt.Sprintf("%d:%d", cmp.Or(fd, fds[1]), st.Ino), nil
-}
-
-// ReadNow returns what was written to a pipe so far.
-func ReadNow(r *os.File) (all []byte) {
-	_ = unix.SetNonblock(int(r.Fd()), true) // it does not fail for an open pipe
-	for part := make([]byte, 1<<16); ; {
-		n, err := unix.Read(int(r.Fd()), part)
-		if n <= 0 && !errors.Is(err, unix.EINTR) {
-			return all
-		}
-		all = append(all, part[:max(n, 0)]...)
-	}
-}
-
-// StartWorker starts the worker, with the pipe in its environment as variable. From then on signals
-// no longer act on this process: they are queued for PassSignals.
-func StartWorker(c Command, variable string) (*Worker, error) {
-	if err := adoptOrphans(); err != nil {
+	defer func() { _ = unix.Close(pipe[1]) }() // the pipe ends with the last process that has inherited it
+	growPipe(pipe[1])
+	name, err := nameOf(pipe[1], fdTerms)
+	p := newProcess(nil, forever)
+	w := &Worker{Process: p, reports: lines{fd: pipe[0]}, signals: make(chan os.Signal, 32), over: make(chan struct{})}
+	k, kerr := newKeeper(func(line string) {
+		what, _, value := parseReport(line)
+		p.note(what, value)
+	})
+	if err := errors.Join(err, kerr, unix.SetNonblock(pipe[0], true)); err != nil {
 		return nil, errors.Join(ErrStart, err)
 	}
-	r, w, name, err := ReportPipe(fdTerms)
-	if err != nil {
-		return nil, errors.Join(ErrStart, err)
-	}
-	defer func() { _ = w.Close() }() // the pipe ends with the last process that has inherited it
+	w.k = k
 	// Catch signals before the worker runs: otherwise a Ctrl-Z or a SIGTERM right after its start
 	// would stop or end only this process.
-	sigs := make(chan os.Signal, 32)
-	signal.Notify(sigs, notIgnored()...)
-	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{
-		Env: append(c.Env, variable+"="+name), Files: []uintptr{0, 1, 2, w.Fd()},
+	signal.Notify(w.signals, notIgnored()...)
+	c := &command{id: 1, until: forever}
+	if err := k.start(c, path, argv, &syscall.ProcAttr{
+		Env: append(os.Environ(), supervisor.Variable+"="+name), Files: []uintptr{0, 1, 2, uintptr(pipe[1])},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
-		signal.Stop(sigs)
-		_ = r.Close()
+	}); err != nil {
+		signal.Stop(w.signals)
+		_ = unix.Close(pipe[0])
 		return nil, err
 	}
-	signal.Notify(sigs) // all signals, also SIGHUP under nohup: the worker may reload on it
-	wk := &Worker{
-		PID: pid, r: r, signals: sigs, stopped: make(chan syscall.Signal, 1), exited: make(chan struct{}), gone: make(chan struct{}),
-	}
-	go wk.reap()
-	return wk, nil
+	signal.Notify(w.signals) // all signals, also SIGHUP under nohup: the worker may reload on it
+	p.pid = c.pid
+	go w.run()
+	return w, nil
 }
 
 // notIgnored returns the signals that nohup or a shell's & have not set to be ignored. The others
@@ -104,27 +82,47 @@ func notIgnored() (sigs []os.Signal) {
 	return sigs
 }
 
-// reap waits for all children. When there is none left, every process that the worker has started
-// is dead: this process adopts the worker's orphans.
-func (w *Worker) reap() {
-	reap(w.PID, func(ws syscall.WaitStatus) {
-		w.status = ws
-		close(w.exited)
-	}, func(sig syscall.Signal) { noteStop(w.stopped, sig) })
-	close(w.gone)
+// run follows the worker to its end, and then kills what it has left.
+func (w *Worker) run() {
+	defer close(w.over)
+	for !closed(w.exited) {
+		w.step(forever)
+	}
+	w.k.killing = true
+	limit := Now().Add(max(w.Terms.MaxLease(), time.Second)) // later all leases have lapsed and there is nothing to release
+	for !w.k.childless && Until(limit) > 0 {
+		w.step(limit)
+	}
+	limit = Now().Add(time.Second)
+	for w.k.childless && !w.reports.ended && Until(limit) > 0 {
+		w.step(limit)
+	}
 }
 
-// Follow calls read, which reads the pipe to its end: then no process holds it any more.
-func (w *Worker) Follow(read func(io.Reader) error) error { return read(w.r) }
+func (w *Worker) step(limit Instant) {
+	fd := w.reports.fd
+	if w.reports.ended {
+		fd = -1
+	}
+	w.k.await(fd, limit)
+	_ = w.Terms.Follow(bytes.NewReader(w.reports.read())) // it fails only if it can't read
+	w.k.reap()
+	w.k.act(Now())
+}
 
-// Exited is closed when the worker itself has ended; Status is valid then.
-func (w *Worker) Exited() <-chan struct{} { return w.exited }
+// Await blocks until every process that the worker has started is known to be dead: no descendant is
+// left, and no other process holds the pipe; or for as long as its longest lease, at least a second.
+// gone is false if a descendant is left, closed if a process holds the pipe.
+func (w *Worker) Await() (gone, closed bool) {
+	<-w.over
+	return w.k.childless, w.reports.ended
+}
 
-// Stopped receives the signal with which the terminal has stopped the worker.
-func (w *Worker) Stopped() <-chan syscall.Signal { return w.stopped }
-
-// Status returns the status of the worker, once it has ended.
-func (w *Worker) Status() syscall.WaitStatus { return w.status }
+// Left returns the living descendants of this process, for people.
+func (w *Worker) Left() string {
+	all, _ := processes()
+	return tree{found: descendants(all)}.living()
+}
 
 // PassSignals passes all signals on to the worker, except those that concern only this process.
 // Once the worker has ended, a signal that ends programs calls after.
@@ -153,7 +151,7 @@ func (w *Worker) pass(sig syscall.Signal, after func()) {
 	ends := slices.Contains([]syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP}, sig)
 	switch {
 	case !closed(w.exited):
-		_ = syscall.Kill(w.PID, sig)
+		_ = syscall.Kill(w.pid, sig)
 	case ends: // the worker's pid may belong to another process by now
 		after()
 		return
@@ -162,39 +160,6 @@ func (w *Worker) pass(sig syscall.Signal, after func()) {
 	case sig == unix.SIGTSTP: // Ctrl-Z: a shell waits until this process stops, and fg sends SIGCONT to it alone
 		_ = syscall.Kill(os.Getpid(), unix.SIGSTOP)
 	case ends && sig != unix.SIGHUP && !closed(w.exited): // a worker that is stopped, by Ctrl-Z or by the terminal, would not handle the signal
-		_ = syscall.Kill(w.PID, unix.SIGCONT)
+		_ = syscall.Kill(w.pid, unix.SIGCONT)
 	}
-}
-
-// KillRest kills what the worker has left, repeatedly: a single scan of a tree that grows misses
-// new processes. It returns false when the limit has passed and a process is still alive.
-func (w *Worker) KillRest(limit time.Duration) bool {
-	t := tree{root: os.Getpid(), group: w.PID}
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	select { // mostly nothing is left, and this check is faster than a scan
-	case <-w.gone:
-	case <-time.After(time.Millisecond):
-	}
-	for p := (pauses{}); ; {
-		select {
-		case <-w.gone:
-			return true
-		default:
-		}
-		t.signal(unix.SIGKILL)
-		pause := time.NewTimer(p.next())
-		select {
-		case <-w.gone:
-		case <-pause.C:
-		case <-deadline.C:
-			return false
-		}
-		pause.Stop()
-	}
-}
-
-// Left returns the living descendants of this process.
-func (w *Worker) Left() []Living {
-	return tree{root: os.Getpid(), group: w.PID}.living()
 }

@@ -3,6 +3,7 @@ package supervise
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"syscall"
@@ -19,8 +20,7 @@ type process struct {
 }
 
 // processes reads all processes of this machine. Processes that begin, end or get another parent
-// meanwhile may be missing, so a single scan proves nothing: that a tree is gone is known when its
-// helper has no child left.
+// meanwhile may be missing, but no child of this process that it has not reaped.
 func processes() ([]process, error) {
 	// In a PID namespace with the /proc of another namespace, the numbers there belong to other
 	// processes.
@@ -38,10 +38,14 @@ func processes() ([]process, error) {
 	}
 	var all []process
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := readProcess(pid); ok {
-				all = append(all, p)
-			}
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if p, ok := parseStat(stat); ok {
+			all = append(all, p)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			return nil, err // such as too many open files
 		}
 	}
 	return all, nil
@@ -77,79 +81,6 @@ func parseStat(stat []byte) (p process, ok bool) {
 	errs[4] = err
 	p.dead = (f[0][0] == 'Z' || f[0][0] == 'X') && threads <= 1 // a main thread that has ended may leave others
 	return p, errors.Join(errs[:]...) == nil
-}
-
-// below returns the living descendants of root, except those children of root that are spared, and
-// their descendants.
-func below(all []process, root int, spare map[int]bool) (tree []process) {
-	children := map[int][]process{}
-	for _, p := range all {
-		children[p.parent] = append(children[p.parent], p)
-	}
-	todo := []int{root}
-	for len(todo) > 0 {
-		pid := todo[0]
-		todo = todo[1:]
-		for _, p := range children[pid] {
-			if p.pid == root || pid == root && spare[p.pid] {
-				continue
-			}
-			todo = append(todo, p.pid)
-			if !p.dead {
-				tree = append(tree, p)
-			}
-		}
-	}
-	return tree
-}
-
-// processes returns the living processes of the tree.
-func (t tree) processes() ([]process, error) {
-	var spare map[int]bool
-	if t.spareHelpers {
-		helpers.Lock() // none is being started meanwhile
-		defer helpers.Unlock()
-		spare = helpers.pids
-	}
-	all, err := processes()
-	return below(all, t.root, spare), err
-}
-
-// signal sends a signal to every process of the tree, once to each. It returns how many there are and
-// how many of them may not be signalled. A process group whose leader is among
-// them is signalled as a whole: the kernel does that in one step, so no process of it can escape by
-// forking.
-func (t tree) signal(sig syscall.Signal) (living, denied int) {
-	found, err := t.processes()
-	if err != nil { // without /proc only the process group is known
-		return t.signalGroup(sig)
-	}
-	groups := map[int]bool{}
-	for _, p := range found {
-		if p.group == p.pid {
-			groups[p.pid] = syscall.Kill(-p.pid, sig) == nil
-		}
-	}
-	for _, p := range found {
-		// A process group counts as signalled when at least one process of it was. Do not signal
-		// its processes again: a script would run its trap twice.
-		if groups[p.group] && sig != syscall.SIGKILL && !errors.Is(syscall.Kill(p.pid, 0), syscall.EPERM) {
-			continue
-		}
-		if errors.Is(signalOne(p, sig), syscall.EPERM) {
-			denied++
-		}
-	}
-	return len(found), denied
-}
-
-// living returns the living processes of the tree.
-func (t tree) living() (found []Living) {
-	all, _ := t.processes()
-	for _, p := range all {
-		found = append(found, Living{p.pid, p.name})
-	}
-	return found
 }
 
 // signalOne signals exactly the process p, and not another one that has got its pid since.
