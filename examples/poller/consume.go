@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/examples/internal/cli"
+	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -82,7 +83,7 @@ func (c *consumer) handle(ctx context.Context, entries []redis.XMessage) error {
 	// Finish what was taken even during a shutdown, so that no other consumer has to claim it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	err := c.db.inTx(ctx, func(tx *sql.Tx) error {
+	err := sqlite.InTx(ctx, c.db.DB, func(tx *sql.Tx) error {
 		for _, e := range entries {
 			if err := c.record(ctx, tx, e); err != nil {
 				return err

@@ -57,7 +57,7 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 }
 
 func (db *database) createTables(ctx context.Context) error {
-	return db.inTx(ctx, func(tx *sql.Tx) error {
+	return sqlite.InTx(ctx, db.DB, func(tx *sql.Tx) error {
 		if !db.sqlite {
 			// IF NOT EXISTS alone fails when two processes start at the same time.
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
@@ -71,18 +71,6 @@ func (db *database) createTables(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // read reads late rows in the gaps, and then new rows: at most batch rows in all.

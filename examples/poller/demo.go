@@ -82,20 +82,19 @@ func (c *crew) worker(id string, more ...string) error {
 
 // leaderAfter waits for a leader with a newer token, for a minute.
 func (c *crew) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	e, err := c.quorum.Election(election)
 	if err != nil {
 		return elector.Leader{}, err
 	}
-	for ; ctx.Err() == nil; cli.Pause(ctx, 10*time.Millisecond) {
-		st, err := e.Status(ctx)
-		if err == nil && st.Leader != nil && st.Leader.Token > token {
-			c.Printf("%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
-			return *st.Leader, nil
-		}
+	var leader elector.Leader
+	err = cli.Await(ctx, func() bool {
+		leader, err = e.Leader(ctx)
+		return err == nil && leader.Token > token
+	})
+	if err == nil {
+		c.Printf("%s leads with token %d", leader.Candidate, leader.Token)
 	}
-	return elector.Leader{}, errors.New("no new leader in time")
+	return leader, err
 }
 
 // verify ends the legacy application, and checks what was handled.

@@ -7,39 +7,21 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "poller:", err)
-		os.Exit(1)
-	}
-}
+func main() { cli.Main("poller", run) }
 
 const usage = "poller [FLAGS] [work | produce | verify]: one elected worker feeds the queue from a table; all workers consume it.\nWithout a command: all of it in one go, on an embedded Redis and SQLite"
 
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	var w worker
-	var redis []string
-	f := flag.NewFlagSet(usage, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5; the first holds the queue\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)", func(url string) error {
-		redis = append(redis, url)
-		return nil
-	})
+	f := cli.New(usage, stderr)
 	path := f.String("db", cmp.Or(os.Getenv("POLLER_DB"), "poller.db"), "the legacy database: an SQLite file, or postgres://... (env POLLER_DB)")
 	f.StringVar(&w.id, "id", "", "work: this worker's name (default: host name and process id)")
 	f.StringVar(&w.http, "http", "127.0.0.1:0", "work: where to serve /live and /ready (port 0: a free one)")
@@ -47,35 +29,25 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	f.DurationVar(&w.late, "late", 30*time.Second, "work: how late a row with a lower id may commit and still be fed")
 	f.DurationVar(&w.hangAfter, "hang-after", 0, "work: hang when leading for so long, to see the takeover (0: don't)")
 	rate := f.Int("rate", 50, "produce: events per second")
-	child := f.Bool("exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	log, err := cli.Logger(stderr, "info")
+	ctx, err := f.Parse(ctx, args, stdin)
 	if err != nil {
 		return err
 	}
-	if *child {
-		ctx = cli.WhileOpen(ctx, stdin)
-	}
 	if f.NArg() == 0 {
 		return demo(ctx, stdout)
-	}
-	if f.NArg() > 1 {
-		return errors.New(usage)
 	}
 	db, err := openDatabase(ctx, *path)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	urls := cli.RedisURLs(redis)
+	urls := f.RedisURLs()
 	switch f.Arg(0) {
 	case "work":
-		w.db, w.log = db, log
+		w.db, w.log = db, f.Log
 		return w.run(ctx, urls)
 	case "produce":
-		return db.produce(ctx, log, *rate)
+		return db.produce(ctx, f.Log, *rate)
 	case "verify":
 		return verify(ctx, db, urls[0], stdout)
 	default:

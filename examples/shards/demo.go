@@ -16,6 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/examples/internal/children"
 	"github.com/mandate-dev/mandate/examples/internal/cli"
+	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
 // demo runs everything on one machine without any server: members as processes, an embedded Redis,
@@ -97,7 +98,7 @@ func (c *crew) member(id string, more ...string) error {
 // suspend stops a process while it is not writing: SQLite has one writer at a time, so a process
 // suspended in a transaction would block all others.
 func (c *crew) suspend(ctx context.Context, name string) error {
-	return c.db.inTx(ctx, func(*sql.Tx) error { return c.Signal(name, syscall.SIGSTOP) })
+	return sqlite.InTx(ctx, c.db.DB, func(*sql.Tx) error { return c.Signal(name, syscall.SIGSTOP) })
 }
 
 // fails waits until a member has failed at a shard.
@@ -131,12 +132,12 @@ func (c *crew) even(ctx context.Context, ids ...string) (string, error) {
 
 // await reads the status of the group until it is ok, for a minute.
 func (c *crew) await(ctx context.Context, ok func(shard.Status) bool) (st shard.Status, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
-		if st, err = shard.Read(ctx, c.quorum, group); err == nil && ok(st) {
-			return st, nil
-		}
+	err = cli.Await(ctx, func() bool {
+		st, err = shard.Read(ctx, c.quorum, group)
+		return err == nil && ok(st)
+	})
+	if err != nil {
+		err = fmt.Errorf("the shards do not come to rest: %w: %+v", err, st)
 	}
-	return st, errors.Join(fmt.Errorf("the shards do not come to rest: %+v", st), err)
+	return st, err
 }

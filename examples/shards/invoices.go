@@ -50,25 +50,13 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 }
 
 func (db *database) createTables(ctx context.Context) error {
-	return db.inTx(ctx, func(tx *sql.Tx) error {
+	return sqlite.InTx(ctx, db.DB, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, db.marks.Schema()+`;
 			CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered INTEGER NOT NULL, invoiced INTEGER NOT NULL);
 			CREATE TABLE IF NOT EXISTS invoices (id INTEGER PRIMARY KEY AUTOINCREMENT,
 				tenant TEXT NOT NULL, number INTEGER NOT NULL, shard INTEGER NOT NULL, token INTEGER NOT NULL, member TEXT NOT NULL)`)
 		return err
 	})
-}
-
-func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // open returns the tenants with open invoices.
@@ -91,7 +79,7 @@ func (db *database) open(ctx context.Context) (tenants []string, err error) {
 // write writes the open invoices of a tenant, or returns fence.ErrStale if a later owner has written
 // for the tenant.
 func (db *database) write(ctx context.Context, tenant string, by invoice) error {
-	return db.inTx(ctx, func(tx *sql.Tx) error {
+	return sqlite.InTx(ctx, db.DB, func(tx *sql.Tx) error {
 		// Guard must come first: it locks the tenant's mark. After that no former owner can write,
 		// so what is read below is final.
 		if err := db.marks.Guard(ctx, tx, group+" "+tenant, by.token); err != nil {

@@ -4,49 +4,98 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// Logger returns a logger that writes to w from the given level on. It also silences the logger of
-// go-redis, which prints every failed dial: the electors and the loops of the examples report what
-// matters.
-func Logger(w io.Writer, level string) (*slog.Logger, error) {
-	var from slog.Level
-	if err := from.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", level)
+// Main is the main function of a program: run is the program without its process. The first SIGINT
+// or SIGTERM ends ctx.
+func Main(name string, run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
 	}
-	logging.Disable()
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: from})), nil
 }
 
-// WhileOpen returns a context that also ends when stdin does. Otherwise a child would outlive a
-// parent that was killed.
-func WhileOpen(ctx context.Context, stdin io.Reader) context.Context {
+// Flags are the flags of a program, with those that all programs have.
+type Flags struct {
+	*flag.FlagSet
+
+	Log   *slog.Logger
+	redis []string
+	child *bool
+}
+
+// New returns the flags that all programs have. Log writes to stderr. It also silences the logger of
+// go-redis, which prints every failed dial: the electors and the loops of the examples report what
+// matters.
+func New(usage string, stderr io.Writer) *Flags {
+	logging.Disable()
+	f := &Flags{FlagSet: flag.NewFlagSet(usage, flag.ContinueOnError), Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	f.SetOutput(stderr)
+	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5; the first one holds what is no election\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)", func(url string) error {
+		f.redis = append(f.redis, url)
+		return nil
+	})
+	f.child = f.Bool("exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
+	return f
+}
+
+// Parse parses args, of which at most one is a command. The context that it returns also ends when
+// stdin does if that was requested.
+func (f *Flags) Parse(ctx context.Context, args []string, stdin io.Reader) (context.Context, error) {
+	if err := f.FlagSet.Parse(args); err != nil {
+		return ctx, err
+	}
+	if f.NArg() > 1 {
+		return ctx, errors.New(f.Name())
+	}
+	if !*f.child {
+		return ctx, nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
 		cancel(errors.New("the parent has ended"))
 	}()
-	return ctx
+	return ctx, nil
 }
 
 // RedisURLs returns the URLs of --redis, or else of MANDATE_REDIS, or else that of a Redis on this
 // machine.
-func RedisURLs(given []string) []string {
-	if len(given) > 0 {
-		return given
+func (f *Flags) RedisURLs() []string {
+	if len(f.redis) > 0 {
+		return f.redis
 	}
 	if env := os.Getenv("MANDATE_REDIS"); env != "" {
 		return strings.Split(env, ",")
 	}
 	return []string{"redis://127.0.0.1:6379"}
+}
+
+// Await calls ok every 10 ms until it returns true, for a minute or until ctx ends, and then returns an
+// error.
+func Await(ctx context.Context, ok func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("it did not happen within a minute"))
+	defer cancel()
+	for ; ctx.Err() == nil; Pause(ctx, 10*time.Millisecond) {
+		if ok() {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // Pause sleeps for d, or until ctx ends.

@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/url"
 	"path/filepath"
@@ -42,4 +43,17 @@ func Open(ctx context.Context, open func(context.Context) error) error {
 func busy(err error) bool {
 	var coded interface{ Code() int }
 	return errors.As(err, &coded) && coded.Code()&0xff == 5
+}
+
+// InTx calls f in a transaction, which is committed if f returns nil.
+func InTx(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
