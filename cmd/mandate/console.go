@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os/signal"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -74,9 +72,8 @@ func (a *app) consoleCommand() *cobra.Command {
 		if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && token == "" {
 			a.log.Warn("page is readable by anyone who can reach this address", "address", l.Addr().String())
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		context.AfterFunc(ctx, stop) // a second signal ends the process at once
 		return a.serveConsole(ctx, l, console.Config{Hosts: hosts, Token: token, Logger: a.log}, names)
 	}
 	return cmd

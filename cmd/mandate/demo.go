@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +30,7 @@ Exit codes: 0 all steps happened, 1 one did not, 130 ended by SIGINT.`,
 			if a.logLevel == "debug" {
 				log = a.log
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			err := demo.Play(ctx, output.New(a.stdout), log)
 			if ctx.Err() != nil {

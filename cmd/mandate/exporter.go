@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +51,8 @@ func (a *app) exporterCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			return electorhttp.Serve(ctx, electorhttp.NewServer(exporterHandler(exporter.New(a.quorum), l, hosts)), l)
 		},
 	}

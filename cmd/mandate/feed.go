@@ -138,7 +138,7 @@ func (f *feed) read(ctx context.Context, r report) report {
 	if el, err := f.quorum.Election(name); err != nil { // anyone who may write to Redis can make a key with an invalid name
 		r.StatusErr = err
 	} else {
-		r.Report = doctor.Read(ctx, el)
+		r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	}
 	r.Election = name
 	return r

@@ -210,7 +210,7 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 		r := &all[i]
 		el, err := q.Election(names[i])
 		if err == nil {
-			r.Report = doctor.Read(ctx, el)
+			r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 			r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
 			err = r.StatusErr
 		}

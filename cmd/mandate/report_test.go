@@ -1,13 +1,27 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // The next command acts on the same elections, and shows no password.
@@ -89,4 +103,215 @@ func TestLsCountsNoObservers(t *testing.T) {
 func reportOf(st elector.Status, roll ...elector.CandidateStatus) (r report) {
 	r.Status, r.Candidates, r.At = st, roll, time.Now()
 	return r
+}
+
+// A name that is not known has the exit code of every other command, unless Redis does not work.
+func TestDoctorVerdict(t *testing.T) {
+	warn, fail := doctor.Finding{Check: "persistence", Level: doctor.LevelWarn}, doctor.Finding{Check: "majority", Level: doctor.LevelFail}
+	trace := doctor.Finding{Check: "trace", Level: doctor.LevelWarn}
+	for _, c := range []struct {
+		findings []doctor.Finding
+		want     int
+	}{
+		{[]doctor.Finding{{Check: "reach", Level: doctor.LevelOK}}, 0},
+		{[]doctor.Finding{warn}, exitWarnings},
+		{[]doctor.Finding{warn, trace}, exitNoLeader},
+		{[]doctor.Finding{warn, trace, fail}, exitFailures},
+	} {
+		var exit *exitError
+		got := 0
+		if errors.As(verdict(c.findings), &exit) {
+			got = exit.code
+		}
+		if got != c.want {
+			t.Errorf("%+v: exit code %d, want %d", c.findings, got, c.want)
+		}
+	}
+}
+
+// A list of elections waits once for all candidates that never answer, such as somebody who
+// subscribes to channels that look like ours; and when time is up, it reports what is missing.
+func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		const foreign = 100
+		var channels []string
+		for i := range foreign {
+			channels = append(channels, fmt.Sprintf("mandate:{foreign-%d}:roll", i))
+		}
+		sub := r.Client("x").Subscribe(t.Context(), channels...)
+		t.Cleanup(func() { _ = sub.Close() })
+		for range channels {
+			if _, err := sub.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := r.Quorum("operator")
+		names, err := q.Elections(t.Context())
+		if err != nil || len(names) != foreign {
+			t.Fatalf("%d names, %v", len(names), err)
+		}
+		began := time.Now()
+		all, err := reports(t.Context(), q, names)
+		if took := time.Since(began); err != nil || took > 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if text := strings.Join((&output.Printer{}).Table(electionTable(all, false)), "\n"); strings.Contains(text, "?") {
+			t.Errorf("something is not known:\n%.300s", text)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := reports(ctx, q, names[:1]); err == nil || !strings.HasSuffix(err.Error(), "they did not all answer within 10s") {
+			t.Errorf("cut off: %v", err)
+		}
+	})
+}
+
+// Regression: a query that the end of --timeout cut off counted as nodes that do not answer.
+func TestWaitEndsInTheMiddleOfAQuery(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		}()
+		r.Lead(e)
+		el, err := r.Quorum("operator").Election("orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			since := time.Since(e.Term().Since())
+			time.AfterFunc(1200*time.Millisecond, func() {
+				heal := r.CutOff("operator")
+				time.AfterFunc(time.Second, heal)
+			})
+			// It queries again when the leader has led for long enough: half a second before the end.
+			_, err = awaitLeader(ctx, el, waitFlags{led: since + 1500*time.Millisecond, timeout: 2 * time.Second})
+			if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != exitNoLeader {
+				t.Fatalf("%v", err)
+			}
+			electortest.Advance(5 * time.Second)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever the commands print as JSON has its keys in docs/json.md, and no bare nanoseconds.
+func TestJSONKeysAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "json.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{
+		&elector.Status{}, &elector.CandidateStatus{}, &elector.TermRecord{}, &elector.Event{}, &doctor.Finding{}, &handoverJSON{}, &pauseJSON{}, &report{}, &reportMore{}, &history{}, &shard.Status{},
+	} {
+		fill(reflect.ValueOf(v).Elem())
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(string(b), -1)
+		if len(keys) < 4 {
+			t.Errorf("%T has only the keys %q", v, keys)
+		}
+		for _, key := range keys {
+			if strings.HasSuffix(key[1], "_ns") || !strings.Contains(string(page), "`"+key[1]+"`") {
+				t.Errorf("%T: the key %q is not in docs/json.md", v, key[1])
+			}
+		}
+	}
+}
+
+// fill sets every field, so that none is left out.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Interface: // an error
+		v.Set(reflect.ValueOf(io.EOF))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(time.Second))
+	case reflect.Uint64:
+		v.SetUint(1)
+	}
+}
+
+// What --json prints is what was meant, and holds nothing that a terminal obeys.
+func TestJSONIsFitForTerminals(t *testing.T) {
+	hostile := "a\u009b2J\u202eb\u2066c\u200bd\x7fe\x1bfg\U000e0001h\u0085i\u2028j é 漢 🙂"
+	var st elector.Status
+	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
+	out := map[string]func(a *app) error{
+		"status": func(a *app) error {
+			r := reportOf(st, elector.CandidateStatus{ID: hostile})
+			return a.printStatus(&r, format{json: true})
+		},
+		"history": func(a *app) error {
+			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, true, "", nil)
+		},
+		"ls":     func(a *app) error { return a.printElections([]report{reportOf(st)}, format{json: true}) },
+		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
+		"watch": func(a *app) error {
+			return output.JSONLine(a.stdout, elector.Event{Candidate: hostile})
+		},
+		"transfer": func(a *app) error {
+			return a.printHandover(elector.Handover{From: *st.Leader}, errors.New("x"), true)
+		},
+		"pause": func(a *app) error { return a.printPause(nil, pauseJSON{Reason: hostile}, true) },
+	}
+	for name, print := range out {
+		var b bytes.Buffer
+		if err := print(&app{stdout: &b, stderr: &b}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%s prints %U: %q", name, r, b.String())
+				break
+			}
+		}
+		var back any
+		if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+			t.Errorf("%s: %v: %s", name, err, b.String())
+		}
+		var again bytes.Buffer
+		enc := json.NewEncoder(&again)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(back)
+		want, _ := json.Marshal(hostile)
+		if !strings.Contains(again.String(), string(want)) {
+			t.Errorf("%s: %s does not hold %s", name, again.String(), want)
+		}
+		if !strings.Contains(b.String(), "é 漢 🙂") {
+			t.Errorf("%s escapes what is harmless: %s", name, b.String())
+		}
+	}
 }

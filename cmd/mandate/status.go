@@ -63,7 +63,7 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	var writes []doctor.Finding
 	var trying sync.WaitGroup
 	trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
-	r.Report = doctor.Read(ctx, el)
+	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
 	r.ofGroup = r.StatusErr == nil && r.unknown() && namesGroup(ctx, a.quorum, el.Name())

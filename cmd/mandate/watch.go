@@ -37,9 +37,8 @@ of shards.`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			if err := a.refuseGroup(ctx); err != nil {
 				return err
 			}
@@ -180,6 +179,13 @@ func eventText(ev elector.Event) (who, what string) {
 	default: // a kind of a later version
 		return ev.Candidate, ev.Detail
 	}
+}
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends. A second one ends the process.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // sleep waits for d, or until ctx ends.

@@ -150,7 +150,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	var seen Report
 	var reading sync.WaitGroup
 	if cfg.Election != "" {
-		reading.Go(func() { seen = Read(ctx, el) })
+		reading.Go(func() { seen = Read(ctx, el, RecentTerms) })
 	}
 	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()), nil, nodes.Majority(), cfg.Command)
 	e.facts = registry.Inspect(ctx, nodes, e.keys, timeout)

@@ -25,19 +25,19 @@ type Report struct {
 	Writes        []Finding // of [Writable]; nil: not tried
 }
 
-// recentTerms is how many of the newest terms a Report has: enough to see that an election is flapping.
-const recentTerms = 20
+// RecentTerms is how many of the newest terms it takes to see that an election is flapping.
+const RecentTerms = 20
 
-// Read reads an election: its status, its candidates and its newest terms, all at the same time. It
-// blocks for at most 3.3 s, or until ctx ends. What could not be read has its error in the Report.
+// Read reads an election: its status, its candidates and so many of its newest terms, all at the same
+// time. It blocks for at most 3.3 s, or until ctx ends. What could not be read has its error in the Report.
 //
 // If the leader is missing from the roll, the status is read once more: the leader is Unresponsive
 // when it has then neither renewed its lease nor been replaced. It may also be alive, and not receive
 // roll calls.
-func Read(ctx context.Context, el *elector.Election) (r Report) {
+func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	var reading sync.WaitGroup
 	reading.Go(func() { r.Candidates, r.CandidatesErr = el.Candidates(ctx) })
-	reading.Go(func() { r.Terms, r.TermsErr = el.History(ctx, recentTerms) })
+	reading.Go(func() { r.Terms, r.TermsErr = el.History(ctx, terms) })
 	r.Status, r.StatusErr = el.Status(ctx)
 	r.At = time.Now()
 	reading.Wait()

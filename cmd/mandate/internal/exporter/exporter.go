@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -26,7 +27,9 @@ const (
 	readWithin   = 8 * time.Second // Prometheus waits for 10 s
 	statusWithin = 2 * time.Second // longer than a Status takes when a node hangs
 	groupWithin  = 4 * time.Second // two time-outs of a node that hangs, one after the other
-	atATime      = 16              // elections, and groups, that are read concurrently
+
+	electionsAtATime = 128 // so many that candidates that do not answer delay few others
+	groupsAtATime    = 16
 )
 
 // Exporter serves /metrics. Make one with New.
@@ -86,8 +89,8 @@ func (e *Exporter) readMetrics() []prometheus.Metric {
 	all := e.readElections(ctx, names)
 	groups := e.readGroups(ctx, shards)
 	took := time.Since(began)
-	missing := err != nil || slices.ContainsFunc(all, func(r reading) bool {
-		return r.err != nil || r.rollErr != nil && !errors.Is(r.rollErr, elector.ErrDenied)
+	missing := err != nil || slices.ContainsFunc(all, func(r doctor.Report) bool {
+		return r.StatusErr != nil || r.CandidatesErr != nil && !errors.Is(r.CandidatesErr, elector.ErrDenied)
 	}) ||
 		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
 	s := &samples{prefix: e.quorum.Prefix()}
@@ -128,54 +131,24 @@ func (e *Exporter) readNodes(ctx context.Context) []elector.NodeStatus {
 	return st.Nodes
 }
 
-// reading is what was read of one election.
-type reading struct {
-	name    string
-	status  elector.Status
-	err     error               // of the status; if set, nothing is known
-	last    *elector.TermRecord // the newest term, if there is no leader
-	never   bool                // the history has no term
-	roll    []elector.CandidateStatus
-	rollErr error
-}
-
-func (e *Exporter) readElections(ctx context.Context, names []string) []reading {
-	all := make([]reading, len(names))
-	var rolls sync.WaitGroup
-	concurrently(len(names), func(i int) {
-		all[i].name = names[i]
-		all[i].read(ctx, e.quorum, &rolls)
+func (e *Exporter) readElections(ctx context.Context, names []string) []doctor.Report {
+	all := make([]doctor.Report, len(names))
+	concurrently(electionsAtATime, len(names), func(i int) {
+		r := &all[i]
+		el, err := e.quorum.Election(names[i])
+		if err == nil {
+			*r = doctor.Read(ctx, el, 1)
+			r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing from a roll that was cut off
+			err = r.StatusErr
+		}
+		r.Election, r.StatusErr = names[i], err
 	})
-	rolls.Wait()
 	return all
 }
 
-// read reads the status, and starts the roll call without waiting for it: candidates may never
-// answer, which must not delay the other elections.
-func (r *reading) read(ctx context.Context, q *elector.Quorum, rolls *sync.WaitGroup) {
-	el, err := q.Election(r.name)
-	if err != nil {
-		r.err, r.rollErr = err, err
-		return
-	}
-	rolls.Go(func() {
-		if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
-			r.rollErr = ctx.Err() // candidates may be missing from a roll that was cut off
-		}
-	})
-	bounded, cancel := context.WithTimeout(ctx, statusWithin)
-	defer cancel()
-	if r.status, r.err = el.Status(bounded); r.err == nil && r.status.Leader == nil {
-		terms, err := el.History(bounded, 1)
-		if r.never = err == nil && len(terms) == 0; len(terms) == 1 && !terms[0].Current {
-			r.last = &terms[0]
-		}
-	}
-}
-
-// concurrently calls f with 0 to n-1, at most atATime at a time, and waits for all.
-func concurrently(n int, f func(i int)) {
-	places := make(chan struct{}, atATime)
+// concurrently calls f with 0 to n-1, at most limit at a time, and waits for all.
+func concurrently(limit, n int, f func(i int)) {
+	places := make(chan struct{}, limit)
 	var wg sync.WaitGroup
 	for i := range n {
 		places <- struct{}{}
@@ -191,28 +164,28 @@ func concurrently(n int, f func(i int)) {
 // the last term, or else since that was first seen. A term whose end was never reported may have
 // lasted until a moment ago, and too short is the safe side: an election that has been vacant for a
 // day and has no candidates no longer raises an alarm. +Inf: no leader was ever seen.
-func (e *Exporter) leaderless(r *reading, now time.Time) float64 {
-	v := e.vacant[r.name]
+func (e *Exporter) leaderless(r *doctor.Report, now time.Time) float64 {
+	v := e.vacant[r.Election]
+	var last elector.TermRecord // zero: unknown, or there is none
+	if len(r.Terms) > 0 && !r.Terms[0].Current {
+		last = r.Terms[0]
+	}
 	switch {
-	case r.err != nil:
+	case r.StatusErr != nil:
 		return 0
-	case r.status.Leader != nil:
-		e.vacant[r.name] = vacancy{led: now}
+	case r.Leader != nil:
+		e.vacant[r.Election] = vacancy{led: now}
 		return 0
-	case v.since.IsZero():
-		v.since = now
-	case r.last != nil && r.last.From.After(v.since) && !r.last.From.Equal(v.term): // a leader was elected and vanished between two readings
+	case v.since.IsZero(), last.From.After(v.since) && !last.From.Equal(v.term): // in the latter case a leader was elected and vanished between two readings
 		v.since = now
 	}
-	if r.last != nil {
-		v.term = r.last.From
-	}
-	e.vacant[r.name] = v
+	v.term = cmp.Or(last.From, v.term)
+	e.vacant[r.Election] = v
 	switch {
-	case r.never && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
+	case r.TermsErr == nil && len(r.Terms) == 0 && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
 		return math.Inf(1)
-	case r.last != nil && r.last.Until.After(v.led): // otherwise it is the end of an earlier term
-		return lasting(r.last.Until, now)
+	case last.Until.After(v.led): // otherwise it is the end of an earlier term
+		return lasting(last.Until, now)
 	default:
 		return lasting(v.since, now)
 	}
@@ -235,7 +208,7 @@ func (e *Exporter) readGroups(ctx context.Context, listed map[string]shard.Set) 
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		all = append(all, groupReading{name: name})
 	}
-	concurrently(len(all), func(i int) {
+	concurrently(groupsAtATime, len(all), func(i int) {
 		ctx, cancel := context.WithTimeout(ctx, groupWithin)
 		defer cancel()
 		g := &all[i]

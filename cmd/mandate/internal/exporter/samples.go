@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -30,22 +31,22 @@ func (s *samples) gauge(name, help string, value float64, labels ...string) {
 	}
 }
 
-func (s *samples) election(r *reading, leaderless float64) {
-	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.name) }
-	if r.err == nil {
-		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", flag(r.status.Leader != nil))
+func (s *samples) election(r *doctor.Report, leaderless float64) {
+	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.Election) }
+	if r.StatusErr == nil {
+		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", flag(r.Leader != nil))
 		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", leaderless)
-		gauge("paused", "1 while an operator wants no new leader.", flag(r.status.Paused))
+		gauge("paused", "1 while an operator wants no new leader.", flag(r.Paused))
 	}
-	if r.rollErr != nil {
+	if r.CandidatesErr != nil {
 		return
 	}
 	able, observers := 0.0, 0.0
-	for _, c := range r.roll {
+	for _, c := range r.Candidates {
 		able += flag(c.Able())
 		observers += flag(c.Observes())
 	}
-	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(len(r.roll))-observers)
+	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(len(r.Candidates))-observers)
 	gauge("observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.", observers)
 	gauge("candidates_able", "Candidates that lead or could be elected.", able)
 }

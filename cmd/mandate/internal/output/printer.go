@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -184,14 +183,6 @@ func CutMiddle(s string, most int) string {
 	}
 	keep := max(0, most-len(ellipsis))
 	return string(runes[:keep-keep/2]) + ellipsis + string(runes[len(runes)-keep/2:])
-}
-
-// List joins the first names, at most limit, and counts the others.
-func List(names []string, limit int) string {
-	if more := len(names) - limit; more > 0 {
-		names = append(slices.Clone(names[:limit]), fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Brief formats a duration in at most seven characters.
