@@ -23,7 +23,7 @@ type assigner struct {
 func (r *reconciler) campaignAsAssigner() {
 	m := r.m
 	cfg := m.cfg.candidate(ElectionOfAssigner(m.cfg.Group), m.cfg.assignerLease())
-	cfg.Probe, cfg.ProbeSettings = m.verdict(m.cannotAssign)
+	cfg.Probe, cfg.ProbeSettings = m.verdict(func() error { return m.state.Load().unfit })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
 		err = e.Run(r.ctx, func(ctx context.Context, term *elector.Term) error {
@@ -42,7 +42,7 @@ func (r *reconciler) campaignAsAssigner() {
 func (r *reconciler) assign(term *elector.Term) {
 	r.assigner = nil
 	if term != nil {
-		r.assigner = &assigner{term: term, first: min(r.m.cfg.Lease/10, time.Second/2), last: r.plan.Plan}
+		r.assigner = &assigner{term: term, last: r.plan.Plan}
 	}
 	r.publish()
 }
@@ -55,16 +55,16 @@ func (a *assigner) made() *group.Plan {
 	return a.last
 }
 
-// plan has a plan made soon, with the changes that arrive until then.
-func (a *assigner) plan() {
-	switch {
-	case a.due != nil:
-	case a.last == nil:
+// decideSoon has a plan made soon, with the changes that arrive until then.
+func (r *reconciler) decideSoon() {
+	a, delay := r.assigner, 10*time.Millisecond
+	if a.last.Shards == 0 {
 		// For members that start together. Else the first one would be given all shards, and
 		// then hand most of them over.
-		a.due = time.After(a.first)
-	default:
-		a.due = time.After(10 * time.Millisecond)
+		delay = min(r.m.cfg.Lease/10, time.Second/2)
+	}
+	if a.due == nil {
+		a.due = time.After(delay)
 	}
 }
 

@@ -30,11 +30,11 @@ type Member struct {
 	probe       *health.Runner // of Config.Probe; nil: always healthy
 	incarnation string
 	running     atomic.Bool
-	unfit       atomic.Pointer[error] // why this member must not assign; nil: it may
+	state       atomic.Pointer[state]
 
 	mu      sync.Mutex // guards all below
 	owned   map[int]*Term
-	plan    *inForce      // nil: none was received yet
+	plan    *inForce
 	changed chan struct{} // closed by the next change of an owner
 }
 
@@ -52,7 +52,11 @@ type Term struct {
 // Has reports whether a key belongs to the shard.
 func (t *Term) Has(key string) bool { return Of(key, t.Shards) == t.Shard }
 
-// inForce is the plan in force. It is never changed.
+// state is why this member wants no shards, and why it must not be the assigner: its claims would only get in
+// the way of members that are able to do the assigner's work. Nil: it may.
+type state struct{ closed, unfit error }
+
+// inForce is the plan in force; it has no shards before the first one was received. It is never changed.
 type inForce struct {
 	*group.Plan
 
@@ -87,6 +91,8 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: e.Incarnation(), owned: map[int]*Term{}, changed: make(chan struct{}),
 		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
 	}
+	m.state.Store(&state{})
+	m.follow(&group.Plan{})
 	if cfg.Probe != nil {
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("shard: Probe: %w", err)
@@ -127,15 +133,6 @@ func (m *Member) unhealthy() error {
 
 var errNotProbed = errors.New("the probe has not answered yet")
 
-// cannotAssign returns why this member must not campaign as the assigner; nil: it may. Its claims would
-// only get in the way of members that are able to do the assigner's work.
-func (m *Member) cannotAssign() error {
-	if why := m.unfit.Load(); why != nil {
-		return *why
-	}
-	return nil
-}
-
 // ID returns the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
 
@@ -154,15 +151,12 @@ func (m *Member) Check() error {
 	if !m.running.Load() {
 		return errors.New("shard: Run is not running")
 	}
-	if errors.Is(m.cannotAssign(), errSilence) {
-		return errSilence
-	}
-	if err := m.unhealthy(); err != nil {
-		return err
+	if why := m.state.Load().closed; why != nil {
+		return why
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.plan == nil {
+	if m.plan.Shards == 0 {
 		return errors.New("shard: no plan has been received yet: no assigner leads, or it does not count this member yet")
 	}
 	return nil
@@ -204,7 +198,7 @@ func (m *Member) Owner(shard int) (Owner, bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.plan == nil || shard < 0 || shard >= m.plan.Shards {
+	if shard < 0 || shard >= m.plan.Shards {
 		return Owner{}, false
 	}
 	i := m.plan.owner[shard]
@@ -257,6 +251,13 @@ func (m *Member) Observe(ctx context.Context) iter.Seq[Change] {
 			}
 		}
 	}
+}
+
+// follow puts another plan in force.
+func (m *Member) follow(p *group.Plan) *inForce {
+	f := &inForce{Plan: p, me: p.Index(m.incarnation), next: p.Assignees(), owner: p.Owners()}
+	m.change(func() { m.plan = f })
+	return f
 }
 
 // change changes what Owner returns, and wakes the observers.

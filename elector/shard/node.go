@@ -137,7 +137,7 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, t
 	r.judge()
 	if r.assigner != nil && r.assigner.term == out.term && a.Accepted {
 		n.members, n.listed = a.Members, time.Now()
-		r.assigner.plan()
+		r.decideSoon()
 	}
 	if a.Plan == nil {
 		return
@@ -147,8 +147,8 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, t
 	for i := range r.nodes {
 		plans = append(plans, r.nodes[i].plan)
 	}
-	if p := newest(plans, r.m.nodes.Majority()); r.plan.Plan == nil || p.Version != r.plan.Version {
-		r.follow(p)
+	if p := newest(plans, r.m.nodes.Majority()); p.Version != r.plan.Version && p.Shards == r.m.cfg.Shards { // a forged plan may have others
+		r.plan = r.m.follow(p)
 	}
 }
 

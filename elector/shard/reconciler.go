@@ -34,7 +34,7 @@ type reconciler struct {
 
 	nodes    []node
 	self     group.Member // what the beats report
-	plan     *inForce     // its Plan is nil: none was received yet
+	plan     *inForce
 	running  map[int]*candidacy
 	unable   map[int]inability
 	assigner *assigner // nil: this member is not the assigner
@@ -61,7 +61,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	clock := cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil))
 	r := &reconciler{
 		m: m, ctx: lease.WithBegin(ctx, clock.Now()), work: work, clock: clock, inbox: make(chan func(), 64+4*m.cfg.Shards),
-		running: map[int]*candidacy{}, unable: map[int]inability{}, plan: &inForce{me: group.NoMember}, nodes: make([]node, m.nodes.Len()),
+		running: map[int]*candidacy{}, unable: map[int]inability{}, plan: m.follow(&group.Plan{}), nodes: make([]node, m.nodes.Len()),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: host, PID: os.Getpid(), Weight: m.cfg.Weight,
@@ -184,7 +184,7 @@ const pollEvery = 10 * time.Millisecond
 // over, or the plan that counts this member as closed assigns the others to no member, or the nodes
 // don't answer, and without them no member can take over anything.
 func (r *reconciler) drained() bool {
-	if len(r.running) == 0 || r.plan.Plan == nil || r.cutOff() {
+	if len(r.running) == 0 || r.plan.Shards == 0 || r.cutOff() {
 		return true
 	}
 	if r.plan.me != group.NoMember && r.plan.Members[r.plan.me].Closed == "" {
@@ -221,16 +221,6 @@ func (r *reconciler) apply(f func()) {
 			f = nil
 		}
 	}
-}
-
-// follow puts another plan in force, unless it is for another number of shards.
-func (r *reconciler) follow(p *group.Plan) {
-	if p.Shards != r.m.cfg.Shards {
-		r.m.log().Warn("ignoring a plan for another number of shards", "shards", p.Shards)
-		return
-	}
-	r.plan = &inForce{Plan: p, me: p.Index(r.m.incarnation), next: p.Assignees(), owner: p.Owners()}
-	r.m.change(func() { r.m.plan = r.plan })
 }
 
 // act brings the candidacies in line with the plan.
@@ -349,12 +339,11 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	next.Closed = ""
-	if err := r.whyClosed(); err != nil {
-		next.Closed = err.Error()
+	st := state{r.whyClosed(), r.whyUnfit()}
+	r.m.state.Store(&st)
+	if next.Closed = ""; st.closed != nil {
+		next.Closed = st.closed.Error()
 	}
-	unfit := r.whyUnfit()
-	r.m.unfit.Store(&unfit)
 	if reflect.DeepEqual(next, r.self) {
 		return
 	}

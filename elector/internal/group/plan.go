@@ -9,7 +9,7 @@ import (
 const NoMember = -1
 
 // NewPlan computes which member should own which shard. It is pure: the same input gives the same plan
-// on every machine, so that two assigners at one time agree. last is the plan in force; nil: none.
+// on every machine, so that two assigners at one time agree. last is the plan in force; without shards: none.
 //
 // A shard stays with the member that it is planned for, or else with its owner, if that member
 // can serve it. The other shards go to the members with the fewest, by weight. Then single shards
@@ -38,12 +38,9 @@ type planner struct {
 
 func newPlanner(members []Member, shards int, last *Plan) *planner {
 	p := &planner{
-		members: members, first: last == nil, shards: make([][]int, len(members)),
+		members: members, first: last.Shards == 0, shards: make([][]int, len(members)),
 		owner:  Owners(shards, members),
 		target: none(shards), planned: none(shards), wasGuest: make([]bool, shards),
-	}
-	if last == nil {
-		last = &Plan{}
 	}
 	for i, m := range byShard(shards, last.Members, func(m Assigned) Set { return m.Planned }) {
 		if m != NoMember {

@@ -43,7 +43,7 @@ func TestEven(t *testing.T) {
 				m.Owned = append(m.Owned, s)
 			}
 		}
-		p := NewPlan(all, shards, nil, free)
+		p := NewPlan(all, shards, &Plan{}, free)
 		c := counts(p.Assignees(), n)
 		if slices.Max(c)-slices.Min(c) > 1 || slices.Contains(p.Assignees(), NoMember) {
 			t.Fatalf("%d shards over %d members: %v", shards, n, c)
@@ -72,7 +72,7 @@ func TestEven(t *testing.T) {
 func TestWeights(t *testing.T) {
 	m := members(4)
 	m[0].Weight, m[1].Weight = 4, 2
-	got := counts(NewPlan(m, 80, nil, free).Assignees(), 4)
+	got := counts(NewPlan(m, 80, &Plan{}, free).Assignees(), 4)
 	if want := []int{40, 20, 10, 10}; !slices.Equal(got, want) {
 		t.Errorf("weights 4, 2, 1, 1 of 80 shards: %v, want %v", got, want)
 	}
@@ -115,7 +115,7 @@ func TestUnable(t *testing.T) {
 	m[0].Unable = Set{0, 1, 2, 3}
 	m[1].Unable = Set{0}
 	m[2].Unable = Set{0}
-	got := NewPlan(m, 9, nil, free).Assignees()
+	got := NewPlan(m, 9, &Plan{}, free).Assignees()
 	if got[0] != NoMember {
 		t.Errorf("shard 0, which no member can serve, is planned for %d", got[0])
 	}
@@ -133,7 +133,7 @@ func TestUnable(t *testing.T) {
 // else moves any.
 func TestGuestsMoveFirst(t *testing.T) {
 	all := members(4)
-	before := NewPlan(all, 40, nil, free)
+	before := NewPlan(all, 40, &Plan{}, free)
 	owned := func(p *Plan) {
 		for i := range all {
 			all[i].Owned = p.Members[i].Planned
