@@ -12,11 +12,9 @@ import (
 
 // assigner is one term of this member as the assigner. Its fields belong to the reconciler's goroutine.
 type assigner struct {
-	term  *elector.Term
-	first time.Duration    // how long to wait for members before the first plan of the group
-	last  *group.Plan      // in force; nil: none
-	seq   uint64           // of last, if this term has made it; 0: it has made none
-	due   <-chan time.Time // when to make a plan; nil: no news
+	term *elector.Term
+	last *group.Plan      // in force; without shards: none
+	due  <-chan time.Time // when to make a plan; nil: no news
 }
 
 // campaignAsAssigner campaigns in the election of the assigner until Run ends.
@@ -47,13 +45,8 @@ func (r *reconciler) assign(term *elector.Term) {
 	r.publish()
 }
 
-// made returns the last plan of this term; nil: there is none.
-func (a *assigner) made() *group.Plan {
-	if a.seq == 0 {
-		return nil
-	}
-	return a.last
-}
+// decided reports whether last is of this term.
+func (a *assigner) decided() bool { return a.last.Version.Token == a.term.Token() }
 
 // decideSoon has a plan made soon, with the changes that arrive until then.
 func (r *reconciler) decideSoon() {
@@ -111,11 +104,10 @@ func (r *reconciler) decide() {
 		return
 	}
 	p := group.NewPlan(members, r.m.cfg.Shards, a.last, r.m.cfg.Moves)
-	if a.seq > 0 && a.last.Equal(p) {
+	if a.decided() && a.last.Equal(p) {
 		return
 	}
-	a.seq++
-	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
+	p.Version = group.Version{Token: a.term.Token(), Seq: a.last.Version.Seq + 1}
 	a.last = p
 	r.publish()
 }

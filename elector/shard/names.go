@@ -3,8 +3,8 @@ package shard
 import (
 	"hash/fnv"
 	"io"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -45,18 +45,15 @@ func (s Set) String() string { return group.Set(s).String() }
 // A name counts as a group if the list has its assigner's election and at least one of its shards'.
 // The group may have no members any more: Read returns ErrNoGroup then.
 func Split(elections []string) (others []string, shards map[string]Set) {
-	assigned := map[string]bool{}
+	shards, assigned := map[string]Set{}, map[string]bool{}
 	for _, name := range elections {
-		if group, is := strings.CutSuffix(name, ElectionOfAssigner("")); is && group != "" {
+		if group, n, is := OfElection(name); is {
+			shards[group] = append(shards[group], n)
+		} else if group, is := protocol.GroupOf(name); is {
 			assigned[group] = true
 		}
 	}
-	shards = map[string]Set{}
-	for _, name := range elections {
-		if group, n, is := OfElection(name); is && assigned[group] {
-			shards[group] = append(shards[group], n)
-		}
-	}
+	maps.DeleteFunc(shards, func(group string, _ Set) bool { return !assigned[group] })
 	for _, all := range shards {
 		slices.Sort(all)
 	}

@@ -51,8 +51,10 @@ func (r *reconciler) publish() {
 	if r.joins {
 		out.settings = r.m.cfg.settings()
 	}
-	if r.assigner != nil {
-		out.term, out.plan = r.assigner.term, r.assigner.made()
+	if a := r.assigner; a != nil {
+		if out.term = a.term; a.decided() {
+			out.plan = a.last
+		}
 	}
 	r.out.Store(out)
 	for i := range r.nodes {
