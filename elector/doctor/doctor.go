@@ -152,7 +152,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	if cfg.Election != "" {
 		reading.Go(func() { seen = Read(ctx, el, RecentTerms) })
 	}
-	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()), nil, nodes.Majority(), cfg.Command)
+	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()), nodes.Majority(), cfg.Command)
 	e.facts = registry.Inspect(ctx, nodes, e.keys, timeout)
 	reading.Wait()
 	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(e.facts))}.WithDefaults()
@@ -197,13 +197,13 @@ type examination struct {
 	findings []Finding
 }
 
-func newExamination(keys protocol.Keys, facts []registry.Facts, majority int, command func(string, ...string) string) *examination {
+func newExamination(keys protocol.Keys, majority int, command func(string, ...string) string) *examination {
 	if command == nil {
 		command = func(verb string, args ...string) string {
 			return strings.Join(append([]string{"mandate", verb}, args...), " ")
 		}
 	}
-	return &examination{keys: keys, facts: facts, majority: majority, command: command}
+	return &examination{keys: keys, majority: majority, command: command}
 }
 
 func (e *examination) add(node, check string, level Level, advice, found string, args ...any) {

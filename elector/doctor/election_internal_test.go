@@ -99,7 +99,7 @@ func TestProblemsAreOrdered(t *testing.T) {
 }
 
 func examined(do func(e *examination)) []Finding {
-	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, nil)
+	e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
 	do(e)
 	return e.findings
 }
@@ -122,7 +122,8 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 	} {
 		f := goodFacts(c.node)
 		f.View.ID, f.View.Newcomer = c.identity, c.left
-		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{f}, 1, nil)
+		e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
+		e.facts = []registry.Facts{f}
 		e.sameHere([]elector.CandidateStatus{voter("a", "old")})
 		if got := find(e.findings, "nodes"); got.Level != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)

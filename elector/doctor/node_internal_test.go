@@ -29,7 +29,8 @@ func goodFacts(name string) registry.Facts {
 }
 
 func judge(facts ...registry.Facts) []Finding {
-	e := newExamination(protocol.KeysOf("mandate", "e"), facts, len(facts)/2+1, nil)
+	e := newExamination(protocol.KeysOf("mandate", "e"), len(facts)/2+1, nil)
+	e.facts = facts
 	e.timing = lease.Timing{Lease: 10 * time.Second}.WithDefaults()
 	e.nodes()
 	return e.findings
@@ -217,7 +218,8 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		"the only one is full": {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
 		"only messages":        {[]registry.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
 	} {
-		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, nil)
+		e := newExamination(protocol.KeysOf("mandate", "e"), len(c.facts)/2+1, nil)
+		e.facts = c.facts
 		e.together()
 		if got := find(e.findings, "majority"); got.Level != c.level || got.Found != c.want || got.Advice != c.advice {
 			t.Errorf("%s: %+v", name, got)

@@ -120,7 +120,7 @@ func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now 
 // Findings judges a report without any I/O, the most serious findings first. They are those of Examine
 // that need no look at the nodes themselves. command is that of a Config; nil: its default.
 func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
-	e := newExamination(protocol.Keys{}, nil, 0, command)
+	e := newExamination(protocol.Keys{}, 0, command)
 	e.reachable(r)
 	e.election(r)
 	return sortFindings(e.findings)
