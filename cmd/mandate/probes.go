@@ -25,16 +25,17 @@ type probeFlags struct {
 // probeTargets are what the probes of the candidate, or of its work, look at.
 type probeTargets []probeTarget
 
-type probeTarget struct{ kind, target string } // kind: exec, http, tcp or file
+// probeTarget was given with a flag. Its kind is exec, http, tcp or file.
+type probeTarget struct{ flag, kind, target string }
 
 // targetFlag adds targets of one kind.
 type targetFlag struct {
-	kind string
-	to   *probeTargets
+	flag, kind string
+	to         *probeTargets
 }
 
 func (v targetFlag) Set(target string) error {
-	*v.to = append(*v.to, probeTarget{v.kind, target})
+	*v.to = append(*v.to, probeTarget{v.flag, v.kind, target})
 	return nil
 }
 func (targetFlag) String() string { return "" }
@@ -45,11 +46,11 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 		prefix, whom string
 		to           *probeTargets
 	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
-		f.Var(targetFlag{"exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
-		f.Var(targetFlag{"http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
+		f.Var(targetFlag{"probe-exec", "exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
+		f.Var(targetFlag{"probe-http", "http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
 		if p.to == &o.work {
-			f.Var(targetFlag{"tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
-			f.Var(targetFlag{"file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")
+			f.Var(targetFlag{"probe-tcp", "tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
+			f.Var(targetFlag{"probe-file", "file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")
 			a.duration(f, &o.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 		}
 	}
@@ -65,7 +66,7 @@ const shardPlace = "{shard}"
 // of returns the targets of one shard.
 func (p probeTargets) of(shard int) (all probeTargets) {
 	for _, t := range p {
-		all = append(all, probeTarget{t.kind, strings.ReplaceAll(t.target, shardPlace, strconv.Itoa(shard))})
+		all = append(all, probeTarget{t.flag, t.kind, strings.ReplaceAll(t.target, shardPlace, strconv.Itoa(shard))})
 	}
 	return all
 }
@@ -146,13 +147,6 @@ func (a *app) probeSettings(o *probeFlags) health.Settings {
 	return s
 }
 
-// targetProblem describes what is wrong with the URL or the address of a probe, without the names of
-// the package and the function.
-func targetProblem(err error) string {
-	_, problem, _ := strings.Cut(err.Error(), " probe: ")
-	return problem
-}
-
 // all combines the probes into one, and records what is wrong with them.
 func (a *app) all(prefix string, p probeTargets, fileAge time.Duration) health.Probe {
 	probe, problems := p.all(fileAge)
@@ -167,7 +161,6 @@ func (a *app) all(prefix string, p probeTargets, fileAge time.Duration) health.P
 func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	for _, t := range p {
-		flag := "probe-" + t.kind
 		var one health.Probe
 		var err error
 		switch {
@@ -176,7 +169,7 @@ func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems [
 		case t.kind == "tcp":
 			one, err = health.TCP(t.target)
 		case t.target == "":
-			problems = append(problems, flag+" is empty: give the shell command, or the file")
+			problems = append(problems, t.flag+" is empty: give the shell command, or the file")
 			continue
 		case t.kind == "exec":
 			one = health.Command("sh", "-c", t.target)
@@ -184,10 +177,12 @@ func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems [
 			one = health.FileAge(t.target, fileAge)
 		}
 		if err != nil {
-			problems = append(problems, flag+": "+targetProblem(err))
+			// the error begins with the package and the function
+			_, problem, _ := strings.Cut(err.Error(), " probe: ")
+			problems = append(problems, t.flag+": "+problem)
 			continue
 		}
-		probes = append(probes, health.Named(flag, one))
+		probes = append(probes, health.Named(t.flag, one))
 	}
 	if len(probes) == 0 {
 		return nil, problems

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/health"
 )
 
 const serveHelp = `Campaign on behalf of another process, in any language, and report over HTTP
@@ -42,14 +41,8 @@ Exit codes
 
 const defaultHTTP = "127.0.0.1:7480"
 
-type serveFlags struct {
-	campaignFlags // serve uses only some of them
-
-	healthURL []string
-}
-
 func (a *app) serveCommand() *cobra.Command {
-	var o serveFlags
+	var o campaignFlags // serve uses only some of them
 	cmd := &cobra.Command{
 		Use:   "serve --election NAME --health-url URL",
 		Short: "Campaign on behalf of another process, report over HTTP",
@@ -61,7 +54,7 @@ func (a *app) serveCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
-	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
+	f.Var(targetFlag{"health-url", "http", &o.candidate}, "health-url", "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
@@ -107,7 +100,7 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 }
 
 // sidecar turns the flags into a sidecar.
-func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
+func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
 	f := cmd.Flags()
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
@@ -115,40 +108,22 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	if o.http.addr == "" {
 		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
 	}
-	grace, kill := a.stopTimes(&o.campaignFlags, f.Changed("grace"))
+	grace, kill := a.stopTimes(o, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
 		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
-	if len(o.healthURL) == 0 && !o.succession.noLead {
+	if len(o.candidate) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
-	cfg.Probe = a.healthURLs(o.healthURL)
+	cfg.Probe = a.all("", o.candidate, 0)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg); err != nil {
 		return nil, err
 	}
 	return &sidecar{grace: grace, httpToken: token, log: a.log.With("election", o.election)}, nil
-}
-
-// healthURLs combines the URLs into one probe, or returns nil if there are none. It records what is
-// wrong with them.
-func (a *app) healthURLs(urls []string) health.Probe {
-	var probes []health.Probe
-	for _, url := range urls {
-		p, err := health.HTTP(url)
-		if err != nil {
-			a.problem("--health-url: %s", targetProblem(err))
-			continue
-		}
-		probes = append(probes, health.Named("health-url", p))
-	}
-	if len(probes) == 0 {
-		return nil
-	}
-	return health.All(probes...)
 }
 
 // sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
