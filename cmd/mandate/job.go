@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -75,28 +77,28 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
-	log = log.With("token", term.Token(), "pid", p.PID())
+	log = log.With("token", term.Token(), "pid", p.PID)
 	log.Info("command started")
 	began := time.Now()
 
 	exited := j.attend(ctx, term, p, log)
 	j.end(p, log)
 	switch {
-	case p.KilledByHelper():
+	case p.Late:
 		log.Warn("helper killed the command; mandate was suspended or too slow for its lease")
-	case p.HelperKilled():
+	case p.Orphan:
 		log.Warn("helper process was killed, and the command with it")
 	}
 	if !exited {
-		log.Info("command stopped", "status", statusOf(p.Status()), "ran_for", time.Since(began).Round(time.Millisecond))
+		log.Info("command stopped", "status", statusOf(p.Status), "ran_for", time.Since(began).Round(time.Millisecond))
 		return nil
 	}
-	code := exitCode(p.Status())
+	code := exitCode(p.Status)
 	level := slog.LevelInfo
 	if code != 0 {
 		level = slog.LevelWarn // a command that fails repeatedly must not look like one that has finished
 	}
-	log.Log(ctx, level, "command exited", "status", statusOf(p.Status()), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
+	log.Log(ctx, level, "command exited", "status", statusOf(p.Status), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
 		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; only then may the program exit
@@ -104,9 +106,9 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
 	case code != 0 && j.group.name != "": // the work may succeed on another member
-		return errors.New("command: " + statusOf(p.Status()))
+		return errors.New("command: " + statusOf(p.Status))
 	case code != 0: // so that the history does not report the term as finished
-		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status()))}
+		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status))}
 	default:
 		return nil
 	}
@@ -117,14 +119,14 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
-	stopped := p.Stopped()
+	stopped := p.Stopped
 	for {
 		select {
 		case sig := <-stopped:
 			noteStopped(log, sig)
 			stopped = nil // report this only once
-		case <-p.Exited():
-			return term.Valid() && !p.KilledByHelper()
+		case <-p.Exited:
+			return term.Valid() && !p.Late
 		case <-ctx.Done():
 			return false
 		case <-tick.C:
@@ -169,19 +171,21 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 		return
 	}
 	polite := max(0, min(j.grace, supervise.Until(p.Until())-j.kill/4))
-	if p.HelperKilled() { // nothing is left that could end politely
+	if p.HasExited() && p.Orphan { // nothing is left that could end politely
 		polite = 0
 	}
 	began := !p.HasExited()
-	p.Stop(supervise.Now().Add(polite))
+	killed := supervise.Now().Add(polite)
+	p.Stop(killed)
 	if polite > 0 && began {
 		log.Info("stopping the command", "grace", polite.Round(time.Millisecond))
 	}
-	if p.AwaitGone(time.After(polite), j.force) {
-		return
-	}
-	if polite > 0 {
+	gone := p.AwaitGone(time.After(polite), j.force)
+	if polite > 0 && (!gone || supervise.Until(killed) <= 0) {
 		log.Warn("command did not stop in time; killing it and its descendants")
+	}
+	if gone {
+		return
 	}
 	p.Stop(supervise.Now())
 	if p.AwaitGone(time.After(j.kill), nil) {
@@ -190,7 +194,7 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", p.Left())
 	if !p.AwaitGone(time.After(j.lease), nil) {
 		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", p.Left())
-		<-p.Exited()
+		<-p.Exited
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -127,9 +129,6 @@ func (a *app) runCommand() *cobra.Command {
 	a.probeFlags(f, &o.probeFlags)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := supervise.Supported(); err != nil {
-			return err
-		}
 		helper, forget, err := a.helper()
 		if err != nil {
 			return err

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -76,17 +78,17 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	if err != nil {
 		return notStarted(args[0], err)
 	}
-	a.log.Debug("worker started", "pid", w.PID())
+	a.log.Debug("worker started", "pid", w.PID)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer w.PassSignals(cancel)()
+	w.PassSignals(cancel)
 	select {
-	case sig := <-w.Stopped():
-		noteStopped(a.log.With("pid", w.PID()), sig)
-		<-w.Exited()
-	case <-w.Exited():
+	case sig := <-w.Stopped:
+		noteStopped(a.log.With("pid", w.PID), sig)
+		<-w.Exited
+	case <-w.Exited:
 	}
-	status := statusOf(w.Status())
+	status := statusOf(w.Status)
 	switch gone, closed := w.Await(); {
 	case !gone:
 		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", w.Left())
@@ -95,7 +97,7 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	default:
 		a.releaseTerms(ctx, &w.Terms, status)
 	}
-	if code := exitCode(w.Status()); code != 0 {
+	if code := exitCode(w.Status); code != 0 {
 		return &exitError{code: code, err: errors.New("the worker ended: " + status), quiet: true}
 	}
 	return nil

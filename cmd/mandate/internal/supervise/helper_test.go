@@ -15,11 +15,11 @@ import (
 // A machine that was suspended stops no timer: the deadline of a command is read again soon, however far off it is.
 func TestSuspendedMachine(t *testing.T) {
 	k := &keeper{commands: map[int]*command{1: {until: Now().Add(time.Hour)}}}
-	if ms := k.pause(forever); ms < 0 || ms > 1000 {
+	if ms := k.wait(forever); ms < 0 || ms > 1000 {
 		t.Errorf("the deadline is checked after %d ms", ms)
 	}
 	k.commands[1].until = forever
-	if ms := k.pause(forever); ms >= 0 {
+	if ms := k.wait(forever); ms >= 0 {
 		t.Errorf("without a deadline it wakes after %d ms", ms)
 	}
 }
@@ -40,7 +40,7 @@ func TestExtendedWhileTheHelperWasStopped(t *testing.T) {
 	h.wake()
 	time.Sleep(100 * time.Millisecond)
 	if p.HasExited() {
-		t.Errorf("killed although it was extended: %v", p.Status())
+		t.Errorf("killed although it was extended: %v", p.Status)
 	}
 	kill(t, p)
 }
@@ -58,8 +58,8 @@ func TestStaleOrders(t *testing.T) {
 	_ = h.cmd.Process.Kill()
 	<-h.ended
 	p, _ := h.run(t, 0, "exit 7")
-	if isGone(t, p); p.Status().ExitStatus() != 7 {
-		t.Errorf("the command of the next helper ended with %v", p.Status())
+	if isGone(t, p); p.Status.ExitStatus() != 7 {
+		t.Errorf("the command of the next helper ended with %v", p.Status)
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the next helper has obeyed an order for the one before")

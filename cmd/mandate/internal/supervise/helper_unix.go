@@ -26,7 +26,7 @@ import (
 // These are the helper's files other than the standard ones.
 const (
 	fdOrders  = 3 // read: lines; its end means that mandate is dead
-	fdReports = 4 // written: started ID PID, failed ID ERRNO, stopped ID SIGNAL, late ID, left ID NAMES, ended ID STATUS, gone ID
+	fdReports = 4 // written: started ID PID, failed ID ERRNO, stopped ID SIGNAL, ended ID STATUS, gone ID 0
 	fdSetup   = 5 // read: the Setup
 )
 
@@ -74,7 +74,9 @@ func helperMain() {
 		syscall.CloseOnExec(fd)
 		_ = unix.SetNonblock(fd, fd != fdSetup)
 	}
-	k, err := newKeeper(func(line string) { _, _ = unix.Write(fdReports, []byte(line+"\n")) })
+	k, err := newKeeper(func(what string, id, value int) {
+		_, _ = unix.Write(fdReports, fmt.Appendf(nil, "%s %d %d\n", what, id, value))
+	})
 	h := &helper{keeper: k, orders: lines{fd: fdOrders}}
 	if err != nil || gob.NewDecoder(os.NewFile(fdSetup, "setup")).Decode(&h.Setup) != nil {
 		os.Exit(1) // mandate has ended already
@@ -88,15 +90,16 @@ func helperMain() {
 
 // run obeys mandate until it is done or dead, and then kills what is left of the commands.
 func (h *helper) run() {
-	for !h.killing || !h.childless || len(h.commands) > 0 {
-		fd := h.orders.fd
-		if h.killing {
-			fd = -1
-		}
+	for fd := h.orders.fd; fd >= 0 || len(h.commands) > 0; {
 		h.await(fd, forever)
 		now := Now()
 		h.obey()
 		h.reap()
+		if fd >= 0 && (h.orders.ended || h.done) {
+			fd = -1
+			detachStreams()
+			h.killAll()
+		}
 		h.act(now)
 	}
 }
@@ -112,10 +115,6 @@ func (h *helper) obey() {
 			_ = h.terms.Follow(bytes.NewReader(line)) // it fails only if it can't read
 		}
 	}
-	if h.orders.ended || h.done {
-		h.killing = true
-		detachStreams()
-	}
 }
 
 func (h *helper) follow(o order) {
@@ -128,7 +127,7 @@ func (h *helper) follow(o order) {
 	case c == nil: // nothing is left of it
 	case o.Stop:
 		h.stop(c, o.Until)
-	case !c.stopping && !c.killing:
+	case !c.stopping && c.pause == 0:
 		c.until = o.Until
 	}
 }
@@ -142,13 +141,13 @@ func (h *helper) launch(o order) {
 	if Until(o.Until) > 0 && !h.orders.ended {
 		err = h.start(c, h.Path, h.Argv, &syscall.ProcAttr{Env: append(os.Environ(), o.Start...), Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
-	if err != nil {
-		errno := syscall.EIO
-		_ = errors.As(err, &errno)
-		h.tell(fmt.Sprintf("failed %d %d", o.ID, errno))
+	if err == nil {
+		h.tell("started", o.ID, c.pid)
 		return
 	}
-	h.tell(fmt.Sprintf("started %d %d", o.ID, c.pid))
+	errno := syscall.EIO
+	_ = errors.As(err, &errno)
+	h.tell("failed", o.ID, int(errno))
 }
 
 // release releases the terms of a dead mandate. The end of the pipe does not prove its death: the
@@ -158,11 +157,10 @@ func (h *helper) release() {
 		return
 	}
 	deadline := Now().Add(deathLimit)
-	for s := (schedule{}); os.Getppid() == h.Mandate; time.Sleep(s.pause) {
+	for ; os.Getppid() == h.Mandate; time.Sleep(time.Millisecond) {
 		if Until(deadline) <= 0 {
 			return // it has closed the pipe, and lives
 		}
-		s.next(0, false)
 	}
 	q, err := elector.Open(h.Nodes...)
 	if err != nil {

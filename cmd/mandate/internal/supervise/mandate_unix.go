@@ -4,31 +4,18 @@ package supervise
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// Supported returns an error if this system lacks what is needed to run a command safely.
-func Supported() error { return nil }
-
-// nanoseconds reads the clock of Now.
-func nanoseconds() int64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(clock, &ts) // it fails on no system that Go supports
-	return ts.Nano()
-}
 
 // Helper is the helper process as mandate sees it. If it is killed, the next Start starts another
 // one. Safe for concurrent use.
@@ -47,19 +34,7 @@ type Helper struct {
 // NewHelper makes the pipe to the helper.
 func NewHelper() (*Helper, error) {
 	r, w, err := os.Pipe() // close-on-exec: no command inherits it
-	if err != nil {
-		return nil, err
-	}
-	h := &Helper{r: r, w: w, running: map[int]*Process{}}
-	control(w, func(fd int) { growPipe(fd) })
-	return h, nil
-}
-
-// control calls f with the descriptor. File.Fd would make the file block.
-func control(file *os.File, f func(fd int)) {
-	if raw, err := file.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { f(int(fd)) })
-	}
+	return &Helper{r: r, w: w, running: map[int]*Process{}}, err
 }
 
 // Pipe names the pipe, as this process has it, for the electors of this process: they report their
@@ -67,6 +42,13 @@ func control(file *os.File, f func(fd int)) {
 func (h *Helper) Pipe() (name string, err error) {
 	control(h.w, func(fd int) { name, err = nameOf(fd, fd) })
 	return name, err
+}
+
+// control calls f with the descriptor. File.Fd would make the file block.
+func control(file *os.File, f func(fd int)) {
+	if raw, err := file.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) })
+	}
 }
 
 // nameOf names a pipe that is fd here, and will be the descriptor as in the process that reports.
@@ -93,22 +75,21 @@ func (h *Helper) begin() error {
 	if err != nil {
 		return err
 	}
-	var files [4]*os.File
-	defer func() { // those that the helper has now
-		_, _ = files[1].Close(), files[2].Close()
-	}()
-	if files[0], files[1], err = os.Pipe(); err != nil {
+	reports, outW, err := os.Pipe()
+	if err != nil {
 		return err
 	}
-	if files[2], files[3], err = os.Pipe(); err != nil {
-		_ = files[0].Close()
+	defer func() { _ = outW.Close() }()
+	inR, setup, err := os.Pipe()
+	if err != nil {
+		_ = reports.Close()
 		return err
 	}
-	reports, setup := files[0], files[3]
+	defer func() { _ = inR.Close() }()
 	cmd := exec.Command(self) //nolint:noctx // it ends with this process
 	cmd.Args = []string{HelperName}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // for the commands
-	cmd.ExtraFiles = []*os.File{h.r, files[1], files[2]}               // fdOrders, fdReports, fdSetup
+	cmd.ExtraFiles = []*os.File{h.r, outW, inR}                        // fdOrders, fdReports, fdSetup
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}              // it receives no Ctrl-C and no Ctrl-Z
 	if err := cmd.Start(); err != nil {
 		_, _ = reports.Close(), setup.Close()
@@ -164,7 +145,7 @@ func (h *Helper) start(p *Process, env []string) error {
 }
 
 // send makes one attempt to write to the helper, and never blocks. The attempt fails only when the
-// helper was stopped and has not read thousands of lines, or is dead.
+// helper was stopped and has not read a thousand lines, or is dead.
 func (h *Helper) send(o order) (sent bool) {
 	line, err := json.Marshal(o)
 	if err != nil || len(line) >= 4096 { // a longer line would mix with those of the electors
@@ -200,7 +181,10 @@ func (h *Helper) follow(cmd *exec.Cmd, from *os.File, ended chan struct{}) {
 		for _, p := range left {
 			p.orphan()
 		}
-		killDescendants()
+		for all := descendants(); adopts && len(all) > 0; all = descendants() { // also what probes have started
+			signalAll(all, syscall.SIGKILL)
+			time.Sleep(5 * time.Millisecond)
+		}
 	}
 	for _, p := range left {
 		close(p.gone)
@@ -208,24 +192,16 @@ func (h *Helper) follow(cmd *exec.Cmd, from *os.File, ended chan struct{}) {
 	close(ended)
 }
 
-// parseReport parses "WHAT ID VALUE".
-func parseReport(line string) (what string, id int, value string) {
-	what, rest, _ := strings.Cut(line, " ")
-	number, value, _ := strings.Cut(rest, " ")
-	id, _ = strconv.Atoi(number)
-	return what, id, value
-}
-
 // note notes one report.
 func (h *Helper) note(line string) {
-	what, id, value := parseReport(line)
+	var what string
+	var id, value int
+	_, _ = fmt.Sscan(line, &what, &id, &value)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.running[id]
-	if p == nil {
-		return
+	if p := h.running[id]; p != nil {
+		p.note(what, value)
 	}
-	p.note(what, value)
 	if what == "gone" || what == "failed" {
 		delete(h.running, id)
 	}
@@ -245,69 +221,72 @@ func (h *Helper) Close() {
 // Process is a running command with everything that it has started. Its methods must be called from
 // one goroutine.
 type Process struct {
-	h     *Helper
-	id    int
+	PID     int
+	Exited  chan struct{}       // closed when the command itself has ended
+	Status  syscall.WaitStatus  // of the command, once it has ended
+	Late    bool                // once it has ended: the helper has killed it because its deadline had passed
+	Orphan  bool                // once it has ended: the helper was killed, and the command with it
+	Stopped chan syscall.Signal // receives the signal with which the terminal has stopped the command
+
+	h             *Helper
+	id            int
+	started, gone chan struct{}
+	failed        error // set before started is closed
+
 	until Instant // the deadline that was last sent to the helper
-	stop  bool
+	stop  bool    // it was sent with Stop
 
-	started, exited, gone chan struct{}
-	stopped               chan syscall.Signal
-
-	// Guarded by the mutex of h, or by the channel that is closed afterwards.
-	failed   error              // started
-	pid      int                // started
-	status   syscall.WaitStatus // exited
-	late     bool               // exited: the helper has begun to kill the tree
-	orphaned bool               // exited: the helper was killed
-	left     string             // the processes that a SIGKILL has not ended yet
+	mu  sync.Mutex
+	due Instant // when the helper kills the command unless this process is in time; forever: it was
 }
 
 func newProcess(h *Helper, until Instant) *Process {
 	return &Process{
-		h: h, until: until,
-		started: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}), stopped: make(chan syscall.Signal, 1),
+		Exited: make(chan struct{}), Stopped: make(chan syscall.Signal, 1),
+		h: h, started: make(chan struct{}), gone: make(chan struct{}), until: until, due: until,
 	}
 }
 
 // note notes what the helper has reported.
-func (p *Process) note(what, value string) {
-	n, _ := strconv.Atoi(value)
+func (p *Process) note(what string, value int) {
 	switch what {
 	case "started":
-		p.pid = n
+		p.PID = value
 		close(p.started)
 	case "failed":
-		if p.failed = syscall.Errno(n); p.failed == syscall.ETIME {
+		if p.failed = syscall.Errno(value); p.failed == syscall.ETIME { //nolint:errorlint // it was made here
 			p.failed = fmt.Errorf("%w: the lease has ended", ErrStart)
 		}
 		close(p.started)
 	case "stopped":
 		select {
-		case p.stopped <- syscall.Signal(n):
+		case p.Stopped <- syscall.Signal(value):
 		default:
 		}
-	case "late":
-		p.late = !closed(p.exited)
-	case "left":
-		p.left = value
 	case "ended":
-		p.status = syscall.WaitStatus(n)
-		close(p.exited)
+		p.exit(syscall.WaitStatus(value))
 	case "gone":
 		close(p.gone)
 	}
 }
 
+func (p *Process) exit(status syscall.WaitStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Status = status
+	p.Late = !p.Orphan && status.Signaled() && status.Signal() == syscall.SIGKILL && Until(p.due) <= 0
+	close(p.Exited)
+}
+
 // orphan notes that the helper was killed.
 func (p *Process) orphan() {
-	p.orphaned = true
 	if !closed(p.started) {
 		p.failed = fmt.Errorf("%w: %s has ended", ErrStart, HelperName)
 		close(p.started)
 	}
-	if !closed(p.exited) {
-		p.status = syscall.WaitStatus(syscall.SIGKILL)
-		close(p.exited)
+	if !closed(p.Exited) {
+		p.Orphan = true
+		p.exit(syscall.WaitStatus(syscall.SIGKILL))
 	}
 }
 
@@ -320,36 +299,36 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// PID returns the process id of the command.
-func (p *Process) PID() int { return p.pid }
-
-// Exited is closed when the command itself has ended; Status is valid then.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
-// Status returns the status of the command, once it has ended.
-func (p *Process) Status() syscall.WaitStatus { return p.status }
-
-// Stopped receives the signal with which the terminal has stopped the command.
-func (p *Process) Stopped() <-chan syscall.Signal { return p.stopped }
-
 // HasExited reports whether the command itself has ended.
-func (p *Process) HasExited() bool { return closed(p.exited) }
+func (p *Process) HasExited() bool { return closed(p.Exited) }
+
+// Until returns the deadline that was sent last.
+func (p *Process) Until() Instant { return p.until }
 
 // Extend sets the deadline until which the command may run. It is a point in time and not a
 // duration, because this process may be stopped between computing and sending it.
 func (p *Process) Extend(until Instant) {
-	p.until = until
-	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
+	p.mu.Lock()
+	p.due = until
+	p.mu.Unlock()
+	p.order(until)
 }
-
-// Until returns the deadline that Extend set last.
-func (p *Process) Until() Instant { return p.until }
 
 // Stop has all processes of the command end: with SIGTERM now, and with SIGKILL at until.
 func (p *Process) Stop(until Instant) {
+	p.mu.Lock()
+	if Until(p.due) > 0 {
+		p.due = forever
+	}
+	p.mu.Unlock()
 	p.stop = true
-	p.Extend(until)
+	p.order(until)
 	p.h.wake()
+}
+
+func (p *Process) order(until Instant) {
+	p.until = until
+	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
 }
 
 // stopAgain is how often Stop is repeated while its effect is awaited: the helper may have been
@@ -377,32 +356,16 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) boo
 	}
 }
 
-// KilledByHelper reports whether the helper has killed the command, because its deadline had
-// passed.
-func (p *Process) KilledByHelper() bool {
-	return p.HasExited() && p.late && p.status.Signaled() && p.status.Signal() == syscall.SIGKILL
-}
-
-// HelperKilled reports whether the helper was killed, and with it the command.
-func (p *Process) HelperKilled() bool { return p.HasExited() && p.orphaned }
-
-// Left returns the processes of the command that SIGKILL has not ended yet, for people.
+// Left returns the living processes of the command, for people.
 func (p *Process) Left() string {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
-	return cmp.Or(p.left, "unknown")
-}
-
-// killDescendants kills everything below this process until nothing is left: that is what a killed
-// helper has left, and programs that probes have started.
-func killDescendants() {
-	for s := (schedule{}); ; time.Sleep(s.pause) {
-		all, err := processes()
-		left := descendants(all)
-		if err == nil && len(left) == 0 || !adopts {
-			return
+	all, _ := processes()
+	var left []process
+	for _, q := range all {
+		if !q.dead && markOf(q.pid) == mark(p.h.cmd.Process.Pid, p.id) {
+			left = append(left, q)
 		}
-		living, denied := signalTree(tree{found: left}, syscall.SIGKILL)
-		s.next(0, living > 0 && living == denied)
 	}
+	return listed(left)
 }

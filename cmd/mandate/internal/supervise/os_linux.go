@@ -30,15 +30,10 @@ func selfPath() (string, error) { return "/proc/self/exe", nil }
 // other descendants.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// growPipe makes room for some thousand lines. If this fails, the pipe has the default size.
-func growPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 1<<20) }
-
-// Every command has a mark that all its descendants inherit, whatever they do to their session, their
-// environment or their files: the soft limit of the number of file locks, which the kernel has not
-// used since 2.4.25. It shows which command has left an orphan.
-
-// newMark returns a mark that differs from those of all other keepers in its upper half.
-func newMark() uint64 { return 1<<60 | uint64(os.Getpid())<<32 } //nolint:gosec // no pid is negative
+// mark returns the mark of a command: all its descendants inherit it, whatever they do to their session,
+// their environment or their files, so it shows which command has left an orphan. It is the soft limit
+// of the number of file locks, which the kernel has not used since 2.4.25.
+func mark(keeper, id int) uint64 { return 1<<60 | uint64(keeper)<<32 + uint64(id) } //nolint:gosec // neither is negative
 
 // setMark marks the processes that this one starts from now on.
 func setMark(mark uint64) {
@@ -62,46 +57,40 @@ const reapEvery = 10 * time.Second
 
 var adopting sync.Once
 
-// adopt makes this process adopt what a killed helper leaves behind, and starts a goroutine that
-// reaps the processes it adopts: also the orphans of a probe's command, and as process 1 of a
-// container all orphans in it. All other children must be awaited by the code that started them.
-func adopt() { adopting.Do(startAdopting) }
-
-func startAdopting() {
-	_ = adoptOrphans() // it fails on no Linux that Go supports
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGCHLD)
-	go func() {
-		for range ended {
-			reapAdopted()
-			time.Sleep(reapEvery)
-		}
-	}()
+// adopt makes this process adopt what a killed helper leaves behind, and reap the processes it adopts:
+// also the orphans of a probe's command, and as process 1 of a container all orphans in it.
+func adopt() {
+	adopting.Do(func() {
+		_ = adoptOrphans() // it fails on no Linux that Go supports
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGCHLD)
+		go func() {
+			for range ended {
+				reapAdopted()
+				time.Sleep(reapEvery)
+			}
+		}()
+	})
 }
 
 // reapAdopted reaps adopted zombies. Other children are reaped by the code that has started them
 // and waits for them, so a child that is still a zombie after a second was adopted.
 func reapAdopted() {
-	was := zombies()
-	if len(was) == 0 {
-		return
-	}
-	time.Sleep(time.Second)
-	for pid, start := range zombies() {
-		if was[pid] == start {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	was := map[int]uint64{} // the start of each
+	for range 2 {
+		all, _ := processes()
+		for _, p := range all {
+			if p.parent != os.Getpid() || !p.dead {
+				continue
+			}
+			if was[p.pid] == p.start {
+				_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
+			}
+			was[p.pid] = p.start
 		}
-	}
-}
-
-// zombies returns the dead children of this process, with their start times.
-func zombies() map[int]uint64 {
-	all, _ := processes()
-	found := map[int]uint64{}
-	for _, p := range all {
-		if p.parent == os.Getpid() && p.dead {
-			found[p.pid] = p.start
+		if len(was) == 0 {
+			return
 		}
+		time.Sleep(time.Second)
 	}
-	return found
 }

@@ -25,9 +25,7 @@ func selfPath() (string, error) { return os.Executable() }
 // dieWithParent does nothing: only Linux has this.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-func growPipe(int) {}
-
-func newMark() uint64 { return 0 }
+func mark(int, int) uint64 { return 0 }
 
 func setMark(uint64) {}
 

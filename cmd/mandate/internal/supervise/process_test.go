@@ -24,7 +24,7 @@ func TestPoliteCommandIsSignaledOnce(t *testing.T) {
 	p.Stop(Now().Add(time.Hour))
 	p.Stop(Now().Add(time.Hour)) // as it is repeated
 	isGone(t, p)
-	if ws := p.Status(); ws.ExitStatus() != 5 {
+	if ws := p.Status; ws.ExitStatus() != 5 {
 		t.Errorf("the command ended with %v, want 5", ws)
 	}
 	noneLeft(t, pids)
@@ -37,8 +37,8 @@ func TestExitStatus(t *testing.T) {
 	h := newHelper(t)
 	for script, want := range map[string]syscall.WaitStatus{"exit 7": 7 << 8, "kill -TERM $$": 15, "exit 0": 0} {
 		p, _ := h.run(t, 0, script)
-		<-p.Exited()
-		if got := p.Status(); got != want {
+		<-p.Exited
+		if got := p.Status; got != want {
 			t.Errorf("%s: %v, want %v", script, got, want)
 		}
 		isGone(t, p)
@@ -75,7 +75,7 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-p.Exited()
+	<-p.Exited
 	if got, _ := os.ReadFile(file); string(got) != "a\xffb\n|"+long+"|\xfe|name|\"é\n" {
 		t.Errorf("got %.40q", got)
 	}
@@ -86,21 +86,21 @@ func TestKilledByHelper(t *testing.T) {
 	h := newHelper(t)
 	p, pids := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	p.Extend(Now().Add(50 * time.Millisecond))
-	<-p.Exited()
-	if !p.KilledByHelper() {
+	<-p.Exited
+	if !p.Late {
 		t.Error("killed by the helper: not seen")
 	}
 	isGone(t, p)
 	noneLeft(t, pids)
 
 	p, _ = h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
-	syscall.Kill(p.PID(), syscall.SIGKILL)
-	<-p.Exited()
-	if p.KilledByHelper() || p.HelperKilled() {
+	syscall.Kill(p.PID, syscall.SIGKILL)
+	<-p.Exited
+	if p.Late || p.Orphan {
 		t.Error("killed by another process: taken for the helper's")
 	}
 	p, _ = h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
-	if kill(t, p); p.KilledByHelper() {
+	if kill(t, p); p.Late {
 		t.Error("killed by mandate: taken for the helper's")
 	}
 }
@@ -110,7 +110,7 @@ func TestKilledByHelper(t *testing.T) {
 func TestOutOfReachOfTheTerminal(t *testing.T) {
 	h := newHelper(t)
 	p, _ := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
-	for name, pid := range map[string]int{"command": p.PID(), "helper": h.cmd.Process.Pid} {
+	for name, pid := range map[string]int{"command": p.PID, "helper": h.cmd.Process.Pid} {
 		if group, err := syscall.Getpgid(pid); err != nil || group != pid {
 			t.Errorf("the %s (%d) is in the process group %d, %v", name, pid, group, err)
 		}

@@ -17,7 +17,7 @@ func TestCommandInheritsNoSignals(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "status")
 	p, _ := newHelper(t).run(t, 0, show+" >"+file)
-	<-p.Exited()
+	<-p.Exited
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
 		t.Errorf("the command ignores or blocks %q, want %q (%v)", got, want, err)
 	}

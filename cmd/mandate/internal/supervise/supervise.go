@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package supervise runs commands, and kills all processes that they have started.
 //
 //	mandate ── mandate-helper ─┬─ COMMAND ── ...   whatever COMMAND starts
@@ -7,21 +9,15 @@
 // their own, and the parent of a daemon is process 1. Therefore the commands' parent is the helper,
 // which adopts every orphan below it (as a Linux subreaper), and starts before mandate campaigns.
 //
-// These kill the processes of a term:
+// The helper kills the processes of a term at its end (SIGTERM, the grace, SIGKILL), when mandate has
+// not extended the deadline (SIGSTOP), and when mandate is dead (the pipe between them ends): then it
+// releases the locks when no child is left, so that no candidate waits for a lease. When the helper
+// was killed, the kernel kills the commands; mandate, which is a subreaper as well, kills the other
+// descendants. So any one of the processes may be killed or stopped. If mandate and the helper are,
+// descendants may outlive the lease: then only the fencing token protects.
 //
-//   - the helper, at the end of the term: SIGTERM, the grace, SIGKILL, as mandate has ordered; when
-//     mandate has not extended the deadline of the term (SIGSTOP); and when mandate is dead (the
-//     pipe between them ends). When mandate is dead and no child is left, the helper releases the
-//     locks, so that no candidate waits for a lease;
-//   - mandate, when the helper was killed. The kernel kills the commands themselves then; mandate,
-//     which is a subreaper as well, adopts the other descendants, kills them, and ends the terms.
-//
-// So any one of the processes may be killed or stopped. If mandate and the helper are killed or
-// stopped together, descendants may outlive the lease: then only the fencing token protects.
-//
-// `mandate supervise` is the helper itself, with a program that campaigns on its own below it.
-//
-// The remaining limits are in the help of `mandate run`. Unix systems other than Linux have no
+// `mandate supervise` is the helper itself, with a program that campaigns on its own below it. The
+// remaining limits are in the help of `mandate run`. Unix systems other than Linux have no
 // subreapers: there the processes of a command are its process group, and the lease of a dead mandate
 // lapses.
 package supervise
@@ -29,6 +25,8 @@ package supervise
 import (
 	"errors"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // HelperName is the name under which this program is started as the helper. It doesn't contain
@@ -57,7 +55,11 @@ type Setup struct {
 type Instant int64
 
 // Now reads the clock.
-func Now() Instant { return Instant(nanoseconds()) }
+func Now() Instant {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(clock, &ts) // it fails on no system that Go supports
+	return Instant(ts.Nano())
+}
 
 // Add returns the instant that is d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }

@@ -78,9 +78,9 @@ func TestWholeTreeIsEnded(t *testing.T) {
 			beside, besides := everyWay(t, h, "sleep 60")
 			p, pids := everyWay(t, h, c.last)
 			if c.last != "sleep 60" {
-				<-p.Exited()
-				if p.Status().ExitStatus() != 3 {
-					t.Errorf("the command ended with %v, want 3", p.Status())
+				<-p.Exited
+				if p.Status.ExitStatus() != 3 {
+					t.Errorf("the command ended with %v, want 3", p.Status)
 				}
 			}
 			if p.Stop(Now().Add(time.Hour)); p.AwaitGone(time.After(100*time.Millisecond), nil) {
@@ -149,9 +149,9 @@ func TestKilledHelper(t *testing.T) {
 	b, bs := everyWay(t, h, "sleep 60")
 	syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL)
 	for _, p := range []*Process{a, b} {
-		<-p.Exited()
-		if p.Status() != syscall.WaitStatus(syscall.SIGKILL) || !p.HelperKilled() || p.KilledByHelper() {
-			t.Errorf("the command ended with %v, want killed with its helper", p.Status())
+		<-p.Exited
+		if p.Status != syscall.WaitStatus(syscall.SIGKILL) || !p.Orphan || p.Late {
+			t.Errorf("the command ended with %v, want killed with its helper", p.Status)
 		}
 	}
 	next, _ := h.run(t, 0, "exit 7")
@@ -161,8 +161,8 @@ func TestKilledHelper(t *testing.T) {
 		}
 		await(t, "the end of an orphan, which is reaped", func() bool { reapAdopted(); return reaped(pid) })
 	}
-	if isGone(t, next); next.Status().ExitStatus() != 7 {
-		t.Errorf("the next helper's command ended with %v", next.Status())
+	if isGone(t, next); next.Status.ExitStatus() != 7 {
+		t.Errorf("the next helper's command ended with %v", next.Status)
 	}
 }
 

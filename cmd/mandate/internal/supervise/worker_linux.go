@@ -39,14 +39,15 @@ func StartWorker(path string, argv []string) (*Worker, error) {
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, errors.Join(ErrStart, os.NewSyscallError("pipe2", err))
 	}
-	defer func() { _ = unix.Close(pipe[1]) }() // the pipe ends with the last process that has inherited it
-	growPipe(pipe[1])
+	defer func() { _ = unix.Close(pipe[1]) }()                       // the pipe ends with the last process that has inherited it
+	_, _ = unix.FcntlInt(uintptr(pipe[1]), unix.F_SETPIPE_SZ, 1<<20) // if this fails, the pipe has the default size
 	name, err := nameOf(pipe[1], fdTerms)
 	p := newProcess(nil, forever)
 	w := &Worker{Process: p, reports: lines{fd: pipe[0]}, signals: make(chan os.Signal, 32), over: make(chan struct{})}
-	k, kerr := newKeeper(func(line string) {
-		what, _, value := parseReport(line)
-		p.note(what, value)
+	k, kerr := newKeeper(func(what string, id, value int) {
+		if id != everything {
+			p.note(what, value)
+		}
 	})
 	if err := errors.Join(err, kerr, unix.SetNonblock(pipe[0], true)); err != nil {
 		return nil, errors.Join(ErrStart, err)
@@ -65,7 +66,7 @@ func StartWorker(path string, argv []string) (*Worker, error) {
 		return nil, err
 	}
 	signal.Notify(w.signals) // all signals, also SIGHUP under nohup: the worker may reload on it
-	p.pid = c.pid
+	p.PID = c.pid
 	go w.run()
 	return w, nil
 }
@@ -85,10 +86,10 @@ func notIgnored() (sigs []os.Signal) {
 // run follows the worker to its end, and then kills what it has left.
 func (w *Worker) run() {
 	defer close(w.over)
-	for !closed(w.exited) {
+	for !w.HasExited() {
 		w.step(forever)
 	}
-	w.k.killing = true
+	w.k.killAll()
 	limit := Now().Add(max(w.Terms.MaxLease(), time.Second)) // later all leases have lapsed and there is nothing to release
 	for !w.k.childless && Until(limit) > 0 {
 		w.step(limit)
@@ -119,47 +120,34 @@ func (w *Worker) Await() (gone, closed bool) {
 }
 
 // Left returns the living descendants of this process, for people.
-func (w *Worker) Left() string {
-	all, _ := processes()
-	return tree{found: descendants(all)}.living()
-}
+func (w *Worker) Left() string { return listed(descendants()) }
 
-// PassSignals passes all signals on to the worker, except those that concern only this process.
-// Once the worker has ended, a signal that ends programs calls after.
-func (w *Worker) PassSignals(after func()) (end func()) {
+// PassSignals passes all signals on to the worker from now on, except those that concern only this
+// process. Once the worker has ended, a signal that ends programs calls after.
+func (w *Worker) PassSignals(after func()) {
 	ours := []os.Signal{unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE, unix.SIGTTIN, unix.SIGTTOU}
-	done := make(chan struct{})
 	go func() {
-		for {
-			select {
-			case s := <-w.signals:
-				if sig, ok := s.(syscall.Signal); ok && !slices.Contains(ours, s) {
-					w.pass(sig, after)
-				}
-			case <-done:
-				return
+		for s := range w.signals {
+			if sig, ok := s.(syscall.Signal); ok && !slices.Contains(ours, s) {
+				w.pass(sig, after)
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(w.signals)
-		close(done)
-	}
 }
 
 func (w *Worker) pass(sig syscall.Signal, after func()) {
 	ends := slices.Contains([]syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP}, sig)
-	switch {
-	case !closed(w.exited):
-		_ = syscall.Kill(w.pid, sig)
-	case ends: // the worker's pid may belong to another process by now
-		after()
+	if w.HasExited() { // the worker's pid may belong to another process by now
+		if ends {
+			after()
+		}
 		return
 	}
+	_ = syscall.Kill(w.PID, sig)
 	switch {
 	case sig == unix.SIGTSTP: // Ctrl-Z: a shell waits until this process stops, and fg sends SIGCONT to it alone
 		_ = syscall.Kill(os.Getpid(), unix.SIGSTOP)
-	case ends && sig != unix.SIGHUP && !closed(w.exited): // a worker that is stopped, by Ctrl-Z or by the terminal, would not handle the signal
-		_ = syscall.Kill(w.pid, unix.SIGCONT)
+	case ends && sig != unix.SIGHUP: // a worker that is stopped, by Ctrl-Z or by the terminal, would not handle the signal
+		_ = syscall.Kill(w.PID, unix.SIGCONT)
 	}
 }

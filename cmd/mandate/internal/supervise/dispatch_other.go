@@ -1,0 +1,6 @@
+//go:build !unix
+
+package supervise
+
+// Dispatch returns false: this system has no helper.
+func Dispatch() (was bool) { return false }
