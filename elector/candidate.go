@@ -25,8 +25,6 @@ type candidate struct {
 	timing      lease.Timing
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
-	guards      *guards       // of the terms of all candidates on the Quorum
-	renewals    *schedule     // of all leaders on the Quorum
 	received    *lastEvent    // the newest event that any candidate on the Quorum received
 	claimWanted chan struct{} // signaled by ClaimNow
 	keys        *protocol.Keys

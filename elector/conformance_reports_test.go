@@ -134,7 +134,7 @@ func conformLeader(t *testing.T, w *world) {
 	if l, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 		t.Fatalf("leader %+v, %v", l, err)
 	}
-	began := time.Now()
+	began := time.Now().Truncate(time.Millisecond)
 	a.Begin(nil)
 	term := a.Elected(w.first())
 	time.Sleep(w.lease / 2) // the history is written behind the election, the minority's lock by a renewal at the latest

@@ -11,18 +11,17 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// However many terms there are: each that is not renewed ends at its own deadline, to the moment, and one that is
-// renewed does not.
+// Each term that is not renewed ends at its own deadline, to the moment, and one that is renewed does not.
 func TestEachTermEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
-		clock, g := lease.NewClock(nil), &guards{}
-		const renewed = 2*maxWatched + 7
+		clock := lease.NewClock(nil)
+		const renewed = 7
 		var all []*Term
-		at := make([]atomic.Int64, 3*maxWatched)
-		for i := range 3 * maxWatched {
+		var at [20]atomic.Int64
+		for i := range at {
 			term := newTerm(context.Background(), clock, uint64(i)+1, lease.NewGrant(clock, timing, clock.Now()))
-			g.add(term, timing.RetryEvery())
+			term.guard(timing.RetryEvery())
 			all = append(all, term)
 			context.AfterFunc(term.ctx, func() { at[i].Store(time.Now().UnixNano()) })
 			time.Sleep(time.Millisecond)
@@ -42,42 +41,9 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if all[renewed].Err() == nil || len(g.watches) > 0 {
-			t.Errorf("%d watches look after terms that have ended: %v", len(g.watches), all[renewed].Err())
+		if all[renewed].Err() == nil {
+			t.Error("a term that is renewed no longer has not ended")
 		}
-	})
-}
-
-// A look that comes late, behind other terms or on a busy machine, ends no term late, also not one that had a moment
-// more than the time between two looks left at the look before.
-func TestLateLookEndsNoTermLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
-		every := timing.RetryEvery()
-		var late atomic.Int64
-		slow := lease.NewClock(&lease.Warp{Gate: func() { time.Sleep(time.Duration(late.Load())) }})
-		clock, g := lease.NewClock(nil), &guards{}
-		before := newTerm(context.Background(), slow, 1, lease.NewGrant(slow, timing, slow.Now()))
-		g.add(before, every)
-		const moment = 10 * time.Millisecond
-		last := timing.Deadline().Truncate(every) + every // the look at which the term would end
-		time.Sleep(last + moment - timing.Deadline())
-		term := newTerm(context.Background(), clock, 2, lease.NewGrant(clock, timing, clock.Now()))
-		g.add(term, every)
-		deadline := time.Now().Add(timing.Deadline())
-		time.Sleep(timing.Deadline() / 2)
-		before.grant.Renew(slow.Anchor())
-		time.Sleep(time.Until(deadline) - every/2) // the looks up to here were in time
-		late.Store(int64(every / 4))
-		<-term.ctx.Done()
-		if after := time.Since(deadline); after != 0 {
-			t.Errorf("ended %v after its deadline", after)
-		}
-		late.Store(0)
-		before.end(ReasonResigned, nil)
-		time.Sleep(2 * every) // the watch ends
 	})
 }
 
@@ -93,9 +59,8 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
 				w := new(lease.Warp)
 				clock := lease.NewClock(w)
-				g := &guards{clock: *clock}
 				term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
-				g.add(term, timing.RetryEvery())
+				term.guard(timing.RetryEvery())
 				for range 8 {
 					time.Sleep(timing.RenewEvery())
 					term.grant.Renew(clock.Anchor())
@@ -111,7 +76,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				if off := away - time.Hour; name != "no clock shows that" && (err != nil || off > timing.RetryEvery() || off < -2*timing.RetryEvery()) {
 					t.Errorf("ended with %v", term.Err())
 				}
-				time.Sleep(2 * timing.RetryEvery()) // the watch ends
+				time.Sleep(2 * timing.RetryEvery()) // the guard ends
 			})
 		})
 	}

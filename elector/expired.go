@@ -3,7 +3,6 @@ package elector
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,7 @@ type expiryRecord struct {
 	// unconfirmed is the newest renewal that no majority confirmed; nil while they succeed.
 	unconfirmed atomic.Pointer[unconfirmedRenewal]
 
-	mu    sync.Mutex  // of timer
-	timer *time.Timer // for the deadline, when it is near
+	timer *time.Timer // of the guard
 }
 
 // unconfirmedRenewal is the newest of a series of unconfirmed renewals.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // timingOf is the schedule of a lease by default.
@@ -18,50 +19,62 @@ func timingOf(l time.Duration) lease.Timing {
 func far(c *cluster, trip time.Duration) { c.Each(fault{Delay: trip / 2, Far: true}) }
 
 // A candidate is elected, renews for many leases, keeps its term through the loss of all
-// connections at any moment, and hands over, up to the round trip that doctor names.
+// connections at any moment, and hands over: up to the round trip that doctor names if they are reset,
+// and up to L/11 if they are swallowed without a reset.
 func TestDistanceThatTermsSurvive(t *testing.T) {
-	for _, l := range []time.Duration{time.Second, 10 * time.Second} {
-		t.Run(l.String(), func(t *testing.T) {
-			timing := timingOf(l)
-			trip := timing.MaxRoundTrip() - 2*time.Millisecond
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				far(c, trip)
-				with := func(cfg *elector.Config) { cfg.Lease = l }
-				began := time.Now()
-				a := c.Start("a", with)
-				term := a.Elected(6 * time.Second) // connections first, whatever the lease
-				t.Logf("elected after %v with a round trip of %v", time.Since(began), trip)
-				holds := func(what string) {
-					t.Helper()
-					if !term.Valid() {
-						t.Fatalf("%s cost the term: %v", what, term.Err())
-					}
-				}
-				for range 100 {
-					time.Sleep(l / 5)
-					holds("time")
-				}
-				const phases = 8
-				for i := range phases {
-					time.Sleep(3*l + timing.RenewEvery()*time.Duration(i)/phases)
-					for _, nd := range c.Nodes {
-						nd.Reset("")
-					}
-					for range 100 {
-						time.Sleep(2 * l / 100)
-						holds(fmt.Sprintf("the loss of all connections, %d", i))
-					}
-				}
-				b := c.Start("b", with)
-				time.Sleep(2*l + 6*time.Second)
-				began = time.Now()
-				a.Stop()
-				b.Elected(l)
-				t.Logf("handed over in %v", time.Since(began))
+	for name, lose := range map[string]struct {
+		trip func(t lease.Timing) time.Duration
+		all  func(*testredis.Node)
+	}{
+		"reset":     {lease.Timing.MaxRoundTrip, func(n *testredis.Node) { n.Reset("") }},
+		"swallowed": {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow},
+	} {
+		for _, l := range []time.Duration{time.Second, 10 * time.Second} {
+			t.Run(fmt.Sprint(name, "/", l), func(t *testing.T) {
+				survivesTheLossOfConnections(t, l, lose.trip(timingOf(l))-2*time.Millisecond, lose.all)
 			})
-		})
+		}
 	}
+}
+
+func survivesTheLossOfConnections(t *testing.T, l, trip time.Duration, lose func(*testredis.Node)) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		timing := timingOf(l)
+		c.Seed()
+		far(c, trip)
+		with := func(cfg *elector.Config) { cfg.Lease = l }
+		began := time.Now()
+		a := c.Start("a", with)
+		term := a.Elected(6 * time.Second) // connections first, whatever the lease
+		t.Logf("elected after %v with a round trip of %v", time.Since(began), trip)
+		holds := func(what string) {
+			t.Helper()
+			if !term.Valid() {
+				t.Fatalf("%s cost the term: %v", what, term.Err())
+			}
+		}
+		for range 100 {
+			time.Sleep(l / 5)
+			holds("time")
+		}
+		const phases = 8
+		for i := range phases {
+			time.Sleep(3*l + timing.RenewEvery()*time.Duration(i)/phases)
+			for _, nd := range c.Nodes {
+				lose(nd)
+			}
+			for range 100 {
+				time.Sleep(2 * l / 100)
+				holds(fmt.Sprintf("the loss of all connections, %d", i))
+			}
+		}
+		b := c.Start("b", with)
+		time.Sleep(2*l + 6*time.Second)
+		began = time.Now()
+		a.Stop()
+		b.Elected(l)
+		t.Logf("handed over in %v", time.Since(began))
+	})
 }
 
 // Farther away a term is lost with its connections, and beyond the time of a call nobody

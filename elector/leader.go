@@ -43,7 +43,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	if m.cfg.MaxTerm > 0 {
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
-	m.guards.add(term, m.timing.RetryEvery())
+	term.guard(m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(roleLeading, &elected, slog.Uint64("token", term.token))
@@ -97,7 +97,6 @@ func (l *leadership) stop() *Ended {
 
 // hold renews the lease until the term ends, for whichever reason comes first.
 func (l *leadership) hold() {
-	l.lease.begin()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // before the status is read, so that no change is missed
 		if err := l.m.probes.failing(); err != nil {
@@ -116,10 +115,10 @@ func (l *leadership) hold() {
 			l.takeTry(err)
 		case <-changed.work:
 		case <-changed.candidate:
-		case <-l.lease.due:
-			l.lease.renewNow()
-		case r := <-l.lease.ended:
-			l.lease.countNow(r)
+		case <-l.lease.timer.C:
+			l.lease.due()
+		case a := <-l.m.voter.Answers():
+			l.lease.take(l.m.voter.Count(a))
 		}
 	}
 }
@@ -160,19 +159,15 @@ func (l *leadership) drain() {
 	defer lapse.Stop()
 	l.lease.wanted.Store(l.ended().Reason.voluntary())
 	for l.outcome == nil {
-		var next <-chan struct{}
-		if l.lease.wanted.Load() {
-			next = l.lease.due
-		}
 		select {
 		case out := <-l.run.done:
 			l.returned(out)
 		case <-stopKeeping.C:
 			l.lease.wanted.Store(false)
-		case <-next:
-			l.lease.renewNow() // checks health first
-		case r := <-l.lease.ended:
-			l.lease.countNow(r)
+		case <-l.lease.timer.C:
+			l.lease.due() // checks health first
+		case a := <-l.m.voter.Answers():
+			l.lease.take(l.m.voter.Count(a))
 		case <-lapse.C:
 			if _, left := l.term.grant.Left(); left > 0 {
 				lapse.Reset(left) // the lease was renewed
@@ -195,7 +190,7 @@ func (l *leadership) release(ended *Ended) {
 	heir := m.heir(l.term)
 	ev := m.termEvent(EventReleased, l.term, ended)
 	ev.Next = heir.Incarnation
-	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.lastSent, releasing: m.voter.Releasing(l.term.token, heir)}
+	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.sent, releasing: m.voter.Releasing(l.term.token, heir)}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
 	if l.term.unreleased == nil {

@@ -251,11 +251,11 @@ func TestHealthIsCheckedLast(t *testing.T) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
 		})
 		term := a.Elected(3 * shortLease)
-		time.Sleep(shortLease/4 - 100*time.Millisecond) // shortly before its renewal
+		time.Sleep(shortLease/4 - shortLease/64 - 50*time.Millisecond) // shortly before its renewal
 		g := make(chan struct{})
 		<-gate
-		gate <- g // SIGSTOP, as far as the clock shows it
-		time.Sleep(200 * time.Millisecond)
+		gate <- g                          // SIGSTOP, as far as the clock shows it
+		time.Sleep(300 * time.Millisecond) // it is due by then
 		unhealthy.set(errors.New("disk full"))
 		time.Sleep(time.Second)
 		for _, nd := range c.Nodes {

@@ -21,13 +21,11 @@ import (
 // failures). One Quorum serves any number of Electors and Elections; it keeps a
 // few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
-	nodes    *quorum.Nodes
-	bus      *pubsub.Bus
-	guards   *guards                 // end the terms of all candidates at their deadlines
-	renewals *schedule               // of all leaders
-	last     *lastEvent              // the last message that one of the candidates received
-	owned    []redis.UniversalClient // made by Open for their options alone; Close closes them
-	prefix   string                  // of every key; "": the default one
+	nodes  *quorum.Nodes
+	bus    *pubsub.Bus
+	last   *lastEvent              // the last message that one of the candidates received
+	owned  []redis.UniversalClient // made by Open for their options alone; Close closes them
+	prefix string                  // of every key; "": the default one
 }
 
 const defaultPrefix = "mandate"
@@ -43,7 +41,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, last: &lastEvent{}}, nil
+	return &Quorum{nodes: nodes, bus: bus, last: &lastEvent{}}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -94,7 +92,7 @@ func (q *Quorum) Parts(module.Only) (*quorum.Nodes, *pubsub.Bus) {
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix returns the first part of the keys of all elections that are made on this Quorum.

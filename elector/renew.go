@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,171 +14,136 @@ import (
 
 var errGone = errors.New("a majority of the nodes no longer holds the lock for this term")
 
-// renewer keeps the lease of one term. While the term lasts, a renewal that only extends the lease
-// does not involve the state machine: waking its goroutine twice takes longer than the rest of the
-// renewal. The state machine handles a renewal with any other outcome, and all renewals after the
-// end of the term.
+// renewer keeps the lease of one term. It belongs to the state machine's goroutine, which passes it what
+// its timer and the nodes' answers bring. One renewal is under way at a time.
 type renewer struct {
 	m      *machine
 	term   *Term
-	wanted atomic.Bool        // the lease is to be kept: otherwise no renewal is sent
-	due    chan struct{}      // signaled when the state machine has to renew
-	ended  chan *endedRenewal // gets the outcome of a renewal that the state machine has to count
-	task   task               // fires when the next renewal is due
+	wanted atomic.Bool // the lease is to be kept: otherwise no renewal is sent
+	timer  *time.Timer // fires when the next renewal is due, or the one under way is overdue
 
-	// fire and take never wait for mu: the state machine holds it while it renews or counts, and a log
-	// handler may block it. They then leave the work to the state machine, through due and ended.
-	mu       sync.Mutex   // of all below
-	inFlight bool         // a renewal is under way
-	repeats  bool         // that renewal repeats the one before, to regain a node
+	underWay bool         // a renewal is
+	reported bool         // it was reported that no majority has confirmed it
+	repeats  bool         // it repeats the one before, to regain a node
 	retries  bool         // no renewal was confirmed since one whose connection was lost
-	lastSent *lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
-}
-
-// endedRenewal is the outcome of one renewal.
-type endedRenewal struct {
-	sent  *lease.Stamp // may be shared by many renewals
-	tally quorum.Tally
-	took  time.Duration
+	sent     *lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
-	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *endedRenewal, 1), lastSent: m.clock.Anchor()}
-	r.task.fire = r.fire
+	r := &renewer{m: m, term: term, timer: time.NewTimer(0), sent: m.clock.Anchor()}
 	r.wanted.Store(true)
+	age, _ := term.grant.Age() // counted from when the claim was sent, which may be long ago
+	r.timer.Reset(r.dueIn(age))
 	return r
 }
 
-// begin schedules the first renewal, counted from when the claim was sent. That may be long ago if
-// the claim waited for a connection: counted from the begin of the term, the renewal could come too
-// late for the lease.
-func (r *renewer) begin() {
-	m := r.m
-	age, _ := r.term.grant.Age()
-	r.dueIn(m.nodes.AlignToMoment(max(0, m.timing.RenewEvery()-age), m.timing.RenewEvery()))
+// dueIn returns the time to the next renewal, counted from when the last one was sent. Renewals of elections
+// with the same lease are due at common moments, 16 in each interval, so that they share calls.
+func (r *renewer) dueIn(elapsed time.Duration) time.Duration {
+	every := r.m.timing.RenewEvery()
+	return shared(every-elapsed, every/16)
 }
 
-func (r *renewer) dueIn(d time.Duration) { r.m.renewals.add(&r.task, d, oneMoment, oneMoment) }
-
-// fire sends a due renewal, on a goroutine that does so for many elections. at was read a moment
-// before, from this host's clock.
-func (r *renewer) fire(at *lease.Stamp) {
-	if r.mu.TryLock() {
-		defer r.mu.Unlock()
-		if !r.term.ended.Load() {
-			if m := r.m; !m.clock.SameAs(&m.renewals.clock) {
-				at = m.clock.Anchor()
-			}
-			r.renew(at)
-			return
-		}
+// due handles the timer. A renewal that is overdue at half of its time-out is sent again, on another
+// connection: otherwise a connection that was lost in silence would cost the whole time-out. It is not given
+// up before the deadline, but reported after two time-outs.
+func (r *renewer) due() {
+	switch {
+	case !r.underWay:
+		r.renew()
+		return
+	case !r.m.voter.RenewAgain(): // a majority has answered, but not the same: the others have had their time
+		r.count(r.m.voter.EndRenewal())
+		return
 	}
-	select {
-	case r.due <- struct{}{}:
-	default:
+	limit := r.m.timing.CallTimeout()
+	if age, _ := r.m.clock.Since(*r.sent); age >= 2*limit {
+		r.undecided(r.m.voter.Renewal())
 	}
-}
-
-// take handles the outcome of a renewal. It runs on the goroutine of the call that carried the
-// renewal, which serves other elections too, so it must not block.
-func (r *renewer) take(of endedRenewal) {
-	if r.mu.TryLock() {
-		defer r.mu.Unlock()
-		if !r.term.ended.Load() && r.quiet(&of) {
-			r.count(&of)
-			return
-		}
-	}
-	late := of // a copy, so that nothing is allocated in the case above
-	late.tally = of.tally.Clone()
-	r.ended <- &late
-}
-
-// quiet reports whether a renewal only extends the lease: count then logs and publishes nothing, and
-// does not end the term.
-func (r *renewer) quiet(of *endedRenewal) bool {
-	for _, a := range of.tally.Answers {
-		if a.Status != protocol.Unknown && (a.Status != protocol.Renewed || a.Note != "" || a.Holder != "") {
-			return false
-		}
-	}
-	m := r.m
-	return of.tally.Majority(protocol.Renewed) && r.term.grant.Valid() && !r.repeats && m.calm() &&
-		m.voter.Advertised() == m.advertised && !m.voter.Regainable() && len(m.voter.Rivals()) == 0
-}
-
-// renewNow renews on the state machine's goroutine.
-func (r *renewer) renewNow() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.renew(r.m.clock.Anchor())
-}
-
-// countNow counts a renewal on the state machine's goroutine.
-func (r *renewer) countNow(of *endedRenewal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count(of)
+	r.timer.Reset(limit / 2)
 }
 
 // renew sends one renewal; no other function sends any. It reads the time to the deadline first, and
 // checks health last: a process that is suspended in between loses that time, instead of
-// renewing on an outdated probe result. The requests run in the background, so that the state
-// machine can end the term at any time. Only one renewal is under way at a time: count schedules the
-// next one. The caller holds mu.
-func (r *renewer) renew(sent *lease.Stamp) {
+// renewing on an outdated probe result.
+func (r *renewer) renew() {
 	m := r.m
-	left, _ := r.term.grant.Left()
-	if left <= 0 {
+	if left, _ := r.term.grant.Left(); left <= 0 || !r.wanted.Load() {
 		return // nothing is sent after the deadline: fit would prevent it too, for each node
 	}
+	r.sent = m.clock.Anchor()
 	if err := m.probes.failing(); err != nil {
 		r.term.end(ReasonUnhealthy, err)
 		return
 	}
-	r.inFlight, r.lastSent = true, sent
-	heir := m.heir(r.term)
-	// fit is called again just before the request to a node is sent. left runs on the monotonic clock,
-	// which stands still while the host is suspended, so fit reads the lease's clock too.
+	r.underWay, r.reported = true, false
+	// fit is called again just before the call to a node leaves, on another goroutine.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
-	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
-		took, _ := m.clock.PeekSince(*sent)
-		r.take(endedRenewal{sent: sent, tally: tally, took: took})
-	})
+	m.voter.Renew(r.term.token, m.heir(r.term), fit)
+	r.timer.Reset(m.timing.CallTimeout() / 2)
 }
 
-// count evaluates the outcome of a renewal. The caller holds mu.
-func (r *renewer) count(of *endedRenewal) {
-	r.inFlight = false
+// take handles what a node's answer has shown.
+func (r *renewer) take(tally quorum.Tally, over bool) {
+	if over && r.underWay {
+		r.count(tally)
+	}
+}
+
+// count evaluates the outcome of a renewal, and schedules the next one.
+func (r *renewer) count(tally quorum.Tally) {
+	r.underWay = false
 	m := r.m
+	took, _ := m.clock.Since(*r.sent)
 	switch {
-	case of.tally.Majority(protocol.Renewed):
-		if r.term.grant.Renew(of.sent) {
-			m.counters.confirmed(of.took)
-			m.memory.learn(of.tally)
+	case tally.Majority(protocol.Renewed):
+		if r.term.grant.Renew(r.sent) {
+			m.counters.confirmed(took)
+			m.memory.learn(tally)
 			r.term.expiry.unconfirmed.Store(nil)
 			m.setCondition(condition{})
-			m.notePauseOfRenewal(of.tally)
-			if of.tally.Written() {
+			m.notePauseOfRenewal(tally)
+			if tally.Written() {
 				r.placed(m.voter.Advertised())
 			}
 		}
 		r.retries = false
-		r.dueIn(r.next(of.sent))
-	case of.tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
+		r.timer.Reset(r.next(took))
+	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
-		r.term.dataLost.Store(majorityLostData(of.tally))
+		r.term.dataLost.Store(majorityLostData(tally))
 		r.term.end(ReasonLost, errGone)
 	default: // not decided: try again until the deadline
-		m.counters.unconfirmed()
-		r.term.unconfirmed(of.tally)
-		m.setCondition(whyUnconfirmed(of.tally))
-		r.dueIn(r.retryIn(of.tally))
+		r.undecided(tally)
+		r.timer.Reset(r.retryIn(tally))
 	}
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
 	}
+}
+
+// undecided reports, once, that no majority has confirmed the renewal.
+func (r *renewer) undecided(tally quorum.Tally) {
+	if !r.reported {
+		r.reported = true
+		r.m.counters.unconfirmed()
+		r.term.unconfirmed(tally)
+		r.m.setCondition(whyUnconfirmed(tally))
+	}
+}
+
+// next returns the time to the next renewal after one that a majority has confirmed.
+//
+// The renewal is repeated at once if a node was free, but refused it because its counter is beyond
+// this term's. A candidate that reaches only that node claims it and gives it back every few
+// seconds, and each time the counter rises: the node would refuse every renewal for the same
+// reason, and the term would end when the next node fails.
+func (r *renewer) next(elapsed time.Duration) time.Duration {
+	if r.repeats = !r.repeats && r.m.voter.Regainable(); r.repeats {
+		return 0
+	}
+	return r.dueIn(elapsed)
 }
 
 // retryIn returns the time to the next renewal after one that was not decided. When connections were
@@ -190,6 +154,13 @@ func (r *renewer) retryIn(tally quorum.Tally) time.Duration {
 		return 0
 	}
 	return r.m.timing.RetryEvery()
+}
+
+// finish stops renewing. A renewal that is still under way finds the lock released, if it comes after the
+// release.
+func (r *renewer) finish() {
+	r.wanted.Store(false)
+	r.timer.Stop()
 }
 
 // placed records the address that this renewal has brought to a majority of the nodes, and
@@ -205,33 +176,6 @@ func (r *renewer) placed(address string) {
 	m.log.Info("advertised address changed", "token", r.term.token, "advertise", address)
 	m.subscribers.publish(ev)
 	m.voter.Go(func() { m.nodes.Publish(context.Background(), m.keys.Events, ev.encode(), m.timing.CallTimeout()) })
-}
-
-// next returns the time to the next renewal after one that a majority has confirmed.
-//
-// The renewal is repeated at once if a node was free, but refused it because its counter is beyond
-// this term's. A candidate that reaches only that node claims it and gives it back every few
-// seconds, and each time the counter rises: the node would refuse every renewal for the same
-// reason, and the term would end when the next node fails.
-func (r *renewer) next(sent *lease.Stamp) time.Duration {
-	if r.repeats = !r.repeats && r.m.voter.Regainable(); r.repeats {
-		return 0
-	}
-	elapsed, _ := r.m.clock.Since(*sent)
-	return r.m.nodes.AlignToMoment(r.m.timing.RenewEvery()-elapsed, r.m.timing.RenewEvery())
-}
-
-// finish stops renewing. It blocks until a renewal that is under way has ended, because the release
-// must follow it.
-func (r *renewer) finish() {
-	r.wanted.Store(false)
-	r.m.renewals.remove(&r.task)
-	r.mu.Lock()
-	inFlight := r.inFlight
-	r.mu.Unlock()
-	if inFlight {
-		<-r.ended
-	}
 }
 
 // majorityLostData reports whether a renewal found that a majority of the nodes had lost all their data of

@@ -41,7 +41,7 @@ var (
 	// ReleaseScript deletes the lock, and notifies the front row.
 	ReleaseScript = newElectionScript(releaseLua, "", 4, 4, 10)
 	// AnnounceScript publishes and records a report.
-	AnnounceScript = newElectionScript(announceLua, "", 0, 1, AnnounceArity)
+	AnnounceScript = newElectionScript(announceLua, "", 0, 1, announceArity)
 
 	scripts = map[Script]ElectionScript{
 		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
@@ -104,10 +104,9 @@ const (
 	RenewIdentity = 8
 	RenewShown    = 9
 	renewArity    = 10
-	MaxArity      = max(claimArity, renewArity)
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: of a failed attempt, whose release notifies no candidate
-	AnnounceArity = 5
+	announceArity = 5
 )
 
 // ClaimArgs returns the arguments of ClaimScript, in its order.
@@ -123,10 +122,9 @@ func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token
 	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, shown}
 }
 
-// AnnounceArgs returns the arguments of AnnounceScript, in its order. Some are pointers to strings,
-// which go-redis sends like strings: Go converts a pointer to an interface without an allocation.
-func AnnounceArgs(event []byte, events *string, k *Keys, front *string) [AnnounceArity]any {
-	return [AnnounceArity]any{event, MaxEntries, events, &k.Wake, front}
+// AnnounceArgs returns the arguments of AnnounceScript, in its order.
+func AnnounceArgs(event []byte, events, wake, front string) []any {
+	return []any{event, MaxEntries, events, wake, front}
 }
 
 // OnlyIfHeld is true for a release that changes nothing on a node that does not hold the lock.

@@ -181,11 +181,28 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 	return b
 }
 
-// Renew is StartRenewal with its end.
-func (v *Voter) Renew(left time.Duration, token uint64, heir protocol.Heir, fit func() bool) Tally {
-	ended := make(chan Tally, 1)
-	v.StartRenewal(left, token, heir, fit, func(t Tally) { ended <- t.Clone() })
-	return <-ended
+// renew sends a renewal, and takes the answers until it is over. Nothing is sent after that time.
+func (v *Voter) renew(left time.Duration, token uint64, heir protocol.Heir, fit func() bool) Tally {
+	until := time.Now().Add(left)
+	v.drain()
+	v.Renew(token, heir, func() bool { return time.Now().Before(until) && fit() })
+	for {
+		if t, over := v.Count(<-v.Answers()); over {
+			return t
+		}
+	}
+}
+
+// drain takes the answers that came since.
+func (v *Voter) drain() {
+	for {
+		select {
+		case a := <-v.Answers():
+			v.Count(a)
+		default:
+			return
+		}
+	}
 }
 
 // troubles are the failed requests since the last call.

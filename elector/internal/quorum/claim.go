@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -11,67 +13,83 @@ import (
 // the call time-out. hint is the lowest token that the caller wants. markers are the
 // notes of nodes that abstained, by node, if the caller has decided to start a new
 // election on them; else nil. won is the token, or 0 if the claim was lost. What a
-// lost attempt was granted is given back in the background.
+// lost attempt was granted is given back in the background. After the end of ctx
+// nothing is sent.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
-	seq, value := v.newAttempt()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer {
+	v.newAttempt()
+	value, r, ended := v.lock.String(), v.newRound(protocol.Won, true), make(chan *request, v.nodes.Len())
+	for i := range r.ignored {
+		r.ignored[i] = v.state[i].unresponsive
+	}
+	requests := make([]*request, v.nodes.Len())
+	for node := range requests {
 		marker := ""
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		return v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(), v.whileAlive(seq,
-			protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity())))
+		requests[node] = v.request(r, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(),
+			protocol.ClaimArgs(value, v.cfg.Incarnation, v.seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity()), v.whileAlive(ctx), ended)
+	}
+	granted := v.decide(ctx, value, r, requests, ended)
+	t = v.tally(r)
+	for i, a := range t.Answers {
+		if errors.Is(a.Err, errOverruled) { // out of time: no round waits for it until it answers again
+			v.state[i].unresponsive = true
+		}
+	}
+	if granted {
+		won, granted = v.agree(ctx, t)
+	}
+	if !granted {
+		v.giveBack(t, false)
+		won = 0
+	}
+	v.lateClaims(r, ended, granted)
+	v.lock.Token, v.claimed = won, t
+	return won, t
+}
+
+// decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by
+// way of redsync. The vote of a single node is the decision.
+func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*request, ended <-chan *request) bool {
+	if len(requests) == 1 {
+		v.nodes.list[0].send(requests[0])
+		r.await(ended, v.note)
+		return r.agreed == 1
+	}
+	cast := make([]func(), len(requests))
+	for node, n := range v.nodes.list {
+		cast[node] = func() { n.send(requests[node]) }
+	}
+	return newRedlock(v.cfg.Keys.Lock, value, v.cfg.Lease, cast).claim(ctx, func(vote func(node int, won bool)) {
+		r.await(ended, func(a *request) {
+			v.note(a)
+			vote(a.node, a.answer.Status == protocol.Won)
+		})
 	})
-	v.ignoreUnresponsive(r)
-	granted := v.poll(ctx, r, value)
-	r.awaitExpected()
-	return v.decide(ctx, v.tally(r), granted)
 }
 
 // newAttempt begins a new attempt, with a fresh lock value.
-func (v *Voter) newAttempt() (seq uint64, value string) {
+func (v *Voter) newAttempt() {
 	v.seq++
 	v.alive.Store(v.seq)
 	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
-		Identities: v.identities(),
+		Identities: v.Identities(),
 	}
-	v.named, v.term = nil, renewed{}
-	for _, q := range v.queues {
-		q.forget()
+	v.renewal.named, v.renewal.args = nil, nil
+	for i := range v.state {
+		v.state[i].forget()
 	}
-	return v.seq, v.lock.String()
 }
 
-// decide ends a claim by its votes: it returns the agreed token, or 0 after it has given back what
-// the nodes granted.
-func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
-	for i, a := range t.Answers {
-		if a.Status == protocol.Unknown && a.Err == nil { // out of time: no round waits for it until it answers again
-			v.queues[i].markUnresponsive()
-		}
-	}
-	if !granted {
-		v.GiveBack(t)
-		return 0, t
-	}
-	token, agreed := v.agree(ctx, t)
-	if !agreed {
-		v.Abandon()
-		return 0, t
-	}
-	v.lock.Token = token
-	return token, t
-}
-
-// poll makes all nodes vote, and reports whether a majority granted the claim. The vote of a single
-// node is the decision; redsync would only add a goroutine whose stack grows with each claim.
-func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
-	if v.nodes.Len() == 1 {
-		return r.vote(0).Status == protocol.Won
-	}
-	return newRedlock(v.nodes.Len(), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
+// whileAlive returns a function that reports whether a request of the newest attempt is still wanted.
+// Requests to a hung node would otherwise pile up, and be sent one after the other, each for a whole
+// call time-out, although their attempts are over.
+func (v *Voter) whileAlive(ctx context.Context) func() bool {
+	attempt := v.seq
+	return func() bool { return v.alive.Load() == attempt && ctx.Err() == nil }
 }
 
 // agree returns the highest token that a node granted, once a majority has it. If too
@@ -91,25 +109,81 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	if votes >= v.nodes.Majority() {
 		return token, true
 	}
-	seq := v.seq
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Raised, func(node int) protocol.Answer {
-		if a := t.Answers[node]; a.Status == protocol.Won && a.Fence == token {
-			return protocol.Answer{Status: protocol.Raised, Fence: token}
+	r, ended := v.newRound(protocol.Raised, true), make(chan *request, v.nodes.Len())
+	for node, a := range t.Answers {
+		if a.Status == protocol.Won && a.Fence == token {
+			r.sent[node]++
+			r.record(node, protocol.Answer{Status: protocol.Raised, Fence: token})
+			continue
 		}
-		return v.callLate(ctx, node, protocol.RaiseScript, v.cfg.Keys.RaiseKeys(), v.whileAlive(seq, protocol.RaiseArgs(v.cfg.Incarnation, seq, token)))
-	})
-	r.poll()
-	r.awaitExpected() // the more nodes have the token, the more of them may fail
+		v.ask(r, node, protocol.RaiseScript, v.cfg.Keys.RaiseKeys(), protocol.RaiseArgs(v.cfg.Incarnation, v.seq, token), v.whileAlive(ctx), ended)
+	}
+	r.await(ended, v.note) // for all: the more nodes have the token, the more of them may fail
+	v.late(r, ended)
 	return token, v.tally(r).Majority(protocol.Raised)
 }
 
-// GiveBack is Abandon for only those nodes that granted a failed claim, or may have:
-// a node that refused it holds nothing of it, and needs no request.
-func (v *Voter) GiveBack(t Tally) {
+// Abandon gives back what the last attempt was granted, in the background and without notifying any
+// candidate.
+func (v *Voter) Abandon() { v.giveBack(v.claimed, true) }
+
+// giveBack ends an attempt, and gives back what nodes granted, or may have. A node that refused holds
+// nothing, and needs no request. overruled includes the nodes whose answers came too late.
+func (v *Voter) giveBack(t Tally, overruled bool) {
 	v.alive.Store(0)
-	for i, a := range t.Answers {
-		if a.Status == protocol.Won || a.Status == protocol.Unknown {
-			v.release(i, v.seq)
+	for node, a := range t.Answers {
+		if mayHold(a) && (overruled || !errors.Is(a.Err, errOverruled)) {
+			v.background.begin()
+			done := v.release(node, v.seq)
+			go func() {
+				<-done
+				v.background.end()
+			}()
 		}
 	}
+}
+
+// mayHold reports whether a node may hold the lock for a claim with that answer.
+func mayHold(a protocol.Answer) bool {
+	return a.Status == protocol.Won || a.Status == protocol.Unknown && !errors.Is(a.Err, errUnwanted)
+}
+
+// release gives back what a node granted to an attempt. It takes no context: a cancelled one must not
+// leave a lock behind.
+func (v *Voter) release(node int, attempt uint64) (done <-chan *request) {
+	k, ended, lapses := v.cfg.Keys, make(chan *request, 1), time.Now().Add(v.cfg.Lease)
+	v.nodes.list[node].send(&request{
+		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(),
+		args: protocol.ReleaseArgs(v.cfg.Incarnation, attempt, v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false),
+		node: node, wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
+	})
+	return ended
+}
+
+// lateClaims takes the answers to a claim that its round did not wait for. The term that was won gets them
+// with those to its renewals. What is granted to an attempt that is over by then is given back only
+// now: a release that came before its claim would leave the lock behind, for a lease.
+func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
+	n := r.outstanding()
+	if n == 0 {
+		return
+	}
+	if won {
+		for node, k := range r.sent {
+			v.renewal.underWay[node] += k
+		}
+	}
+	v.Go(func() {
+		for range n {
+			a := <-ended
+			if mayHold(a.answer) && v.alive.Load() != a.attempt {
+				<-v.release(a.node, a.attempt)
+			}
+			if won {
+				v.renewal.answers <- a
+			} else {
+				v.noteLate(a)
+			}
+		}
+	})
 }

@@ -13,7 +13,7 @@ type message struct {
 	payload []byte
 }
 
-// publishing returns a function that publishes messages in one pipeline, for transport.Coalescer.
+// publishing returns a function that publishes messages in one pipeline, for a coalescer.
 func publishing(rdb redis.UniversalClient) func(context.Context, []message) ([]struct{}, []error) {
 	return func(ctx context.Context, all []message) ([]struct{}, []error) {
 		p, sent, errs := rdb.Pipeline(), make([]*redis.IntCmd, len(all)), make([]error, len(all))

@@ -22,7 +22,7 @@ func TestNodesHaveIdentities(t *testing.T) {
 		if known := ids.Known(); len(known) != 3 || known[0] == known[1] || known[1] == known[2] || known[2] == known[0] {
 			t.Fatalf("identities %q", ids)
 		}
-		a.Renew(testLease, token, protocol.Heir{}, fit)
+		a.renew(testLease, token, protocol.Heir{}, fit)
 		time.Sleep(time.Second)
 		for i := range p.redis {
 			if lock := p.get(i, p.keys.Lock); !strings.Contains(lock, " ids="+string(ids)+" ") {
@@ -50,8 +50,9 @@ func TestNodeThatForgotHasAnotherIdentity(t *testing.T) {
 				if by == "claim" {
 					b.loses()
 				}
-				a.Renew(testLease, token, protocol.Heir{}, fit)
+				a.renew(testLease, token, protocol.Heir{}, fit)
 				time.Sleep(time.Second)
+				a.drain()
 				after := a.Identities().Known()
 				if after[0] != before[0] || after[1] == before[1] || after[2] != before[2] || after[1] != p.get(1, p.keys.ID) {
 					t.Errorf("before %q, after %q; the node says %q", before, after, p.get(1, p.keys.ID))

@@ -3,18 +3,14 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
-
-// Identities returns the identities of the nodes that have answered lately. It is safe for
-// concurrent use with the other methods.
-func (v *Voter) Identities() protocol.Identities { return v.identities() }
 
 // Meet queries the nodes for their identities if too few are known for the next claim to name a
 // majority of them: at the start of a process, and after a long rest. Two candidates whose claims
@@ -32,32 +28,17 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 		groups = nil
 	}
 	v.met = time.Now()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Identified, func(node int) protocol.Answer {
-		v.background.begin()
-		defer v.background.end()
-		a := protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded}
-		q := v.queues[node]
-		// Long enough to make the first connection of a process, which with Sentinel or a Cluster takes many
-		// round trips: the claim that follows finds it ready.
-		q.run(ctx, max(v.cfg.CallTimeout, stepTimeout/(transport.ConnectLimits+1)), func(ctx context.Context) {
-			sent := time.Now()
-			id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
-			if err != nil && !errors.Is(err, redis.Nil) {
-				a.Err = err
-				return
-			}
-			a = protocol.Answer{Status: protocol.Identified, ID: protocol.ParseIdentity(id), Note: group}
-			q.meet(a.ID, sent, v.cfg.Lease)
-		})
-		return a
-	})
-	r.poll()
-	r.awaitExpected()
+	r, ended := v.newRound(protocol.Identified, true), make(chan *request, v.nodes.Len())
+	for node := range v.nodes.list {
+		r.sent[node]++
+		v.background.Go(func() { ended <- v.introduce(ctx, r, node, groups) })
+	}
+	r.await(ended, func(a *request) { v.identities.meet(a.node, a.answer.ID, a.sent) })
 	if len(groups) == 0 {
 		return ""
 	}
 	met, known := 0, make(map[string]int)
-	for _, a := range r.now() {
+	for _, a := range r.answers {
 		if a.Status != protocol.Identified {
 			continue
 		}
@@ -68,6 +49,22 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 	}
 	v.introduced = met >= v.nodes.Majority()
 	return exists
+}
+
+// introduce reads the identity of a node, and the first of the groups that it knows. It has the time to
+// make the first connection of a process, which with Sentinel or a Cluster takes many round trips: the
+// claim that follows finds it ready.
+func (v *Voter) introduce(ctx context.Context, r *round, node int, groups []string) *request {
+	ctx, cancel := context.WithTimeout(ctx, max(connectLimits*v.cfg.CallTimeout, stepTimeout))
+	defer cancel()
+	a := &request{node: node, round: r, sent: time.Now(), answer: noAnswer}
+	id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		a.answer.Err = err
+		return a
+	}
+	a.answer = protocol.Answer{Status: protocol.Identified, ID: protocol.ParseIdentity(id), Note: group}
+	return a
 }
 
 // introduce reads the identity of a node and the first of the groups that it knows, in one round
@@ -104,34 +101,5 @@ func (v *Voter) acquainted(shard bool) bool {
 
 // knows returns how many nodes' identities are known.
 func (v *Voter) knows() int {
-	n, now := 0, time.Now()
-	for _, q := range v.queues {
-		if q.known(now, v.cfg.Lease) != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// Rival is an attempt of another candidate that holds the lock of a node while this voter
-// serves a term.
-type Rival struct {
-	Node   string
-	Holder string        // the lock value
-	For    time.Duration // from the first to the last time that it was met there
-}
-
-// Rivals returns the attempts of other candidates that held nodes against the newest term
-// at the last answers, including answers that came after their round was over.
-func (v *Voter) Rivals() []Rival {
-	var all []Rival
-	for i, q := range v.queues {
-		q.mu.Lock()
-		r := q.rival
-		q.mu.Unlock()
-		if r != nil {
-			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
-		}
-	}
-	return all
+	return len(slices.DeleteFunc(v.identities.known(), func(id string) bool { return id == "" }))
 }

@@ -5,10 +5,8 @@
 // A request passes these, from top to bottom:
 //
 //	Voter, Release   the rounds of one election, and their arguments (voter.go, release.go)
-//	round            queries all nodes at once; ends with a majority and a short wait for the others
-//	nodeQueue        one request of an election at a time, in order: a release follows its renewal
-//	recorder         one report of an election at a time, beside the queue, to delay no renewal (report.go)
-//	transport        all elections of the process, for one node: requests due together share a call
+//	round            counts the answers of the nodes; ends with a majority and a short wait for the others
+//	Node.send        all elections of the process, for one node: requests that meet share a call (send.go, queue.go)
 //
 // Package protocol defines the scripts, their arguments and answers. Package registry reads and
 // changes what needs no vote.
@@ -21,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +27,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
-	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // Bounds of our own connections. Each call has a tighter time-out, derived from the
@@ -56,12 +54,15 @@ func BySentinel(c *redis.Client) bool { return c.Options().Addr == ofSentinel }
 
 // Node is one voting Redis deployment.
 type Node struct {
-	Name   string
-	rdb    redis.UniversalClient
-	sender *transport.Sender
+	Name string
+	rdb  redis.UniversalClient
 
-	counts   transport.Coalescer[string, int]       // counts the subscribers of channels
-	requests transport.Coalescer[message, struct{}] // publishes requests to candidates (Nodes.Request)
+	counts   *coalescer[string, int]       // counts the subscribers of channels
+	requests *coalescer[message, struct{}] // publishes requests to candidates (Nodes.Request)
+
+	apart  atomic.Bool // it refused keys of several elections in one call
+	mu     sync.Mutex  // guards queues
+	queues map[queueOf]*queue[*request]
 }
 
 // Client returns the client for requests, which uses our own connections. Callers must not close it.
@@ -70,14 +71,10 @@ func (n *Node) Client() redis.UniversalClient { return n.rdb }
 // Nodes is the set of all nodes, shared by any number of elections. It is safe for
 // concurrent use.
 type Nodes struct {
-	list    []*Node
-	senders []*transport.Sender // of the nodes, in their order
-	opened  time.Time
-	once    sync.Once
-	life    context.Context // ends with Close
-	close   context.CancelFunc
-
-	rounds sync.Pool // posted rounds that have ended, for reuse
+	list  []*Node
+	once  sync.Once
+	life  context.Context // ends with Close
+	close context.CancelFunc
 }
 
 // Open derives our own connections from each client, so that neither a slow default
@@ -91,7 +88,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 		problems = append(problems, fmt.Errorf("%d Redis deployments given, an even number: they tolerate no more failures than %d would, "+
 			"and can split the vote: use %d or %d", n, n-1, n-1, n+1))
 	}
-	ns := &Nodes{opened: time.Now()}
+	ns := &Nodes{}
 	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
@@ -100,14 +97,11 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("client %d", i+1), ": %w", err))
 			continue
 		}
-		ns.list, ns.senders = append(ns.list, n), append(ns.senders, n.sender)
+		ns.list = append(ns.list, n)
 		if seen[n.Name] || slices.Contains(clients[:i], c) {
 			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs its own Redis", n.Name))
 		}
 		seen[n.Name] = true
-	}
-	if err := checkRedsync(); err != nil {
-		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
 		ns.Close()
@@ -170,7 +164,7 @@ func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
-	n := &Node{}
+	n := &Node{queues: map[queueOf]*queue[*request]{}}
 	switch c := c.(type) {
 	case *redis.Client:
 		if c == nil {
@@ -193,15 +187,14 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
-		transport.KeepSlotsFresh(rdb)
+		keepSlotsFresh(rdb)
 		n.rdb = rdb
 	case nil:
 		return nil, errors.New("it is nil")
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.sender = transport.NewSender(n.rdb)
-	n.counts.Send, n.requests.Send = counting(n.rdb), publishing(n.rdb)
+	n.counts, n.requests = newCoalescer(counting(n.rdb)), newCoalescer(publishing(n.rdb))
 	return n, nil
 }
 

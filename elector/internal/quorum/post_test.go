@@ -13,14 +13,14 @@ func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
-		a.Renew(testLease, token, protocol.Heir{}, fit) // the nodes know the script
+		a.renew(testLease, token, protocol.Heir{}, fit) // the nodes know the script
 		time.Sleep(time.Second)
 		for _, l := range a.lines {
 			l.trip.Store(int64(trip))
 		}
 		a.lines[2].trip.Store(int64(5 * trip))
 		began := time.Now()
-		if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
+		if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
 			t.Errorf("it took %v: %+v", time.Since(began), tally.Answers)
 		}
 	})

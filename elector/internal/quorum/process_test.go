@@ -85,7 +85,7 @@ func (all *process) renew(left time.Duration, fit func(i int) bool) []Tally {
 			continue
 		}
 		wg.Go(func() {
-			tallies[i] = v.Renew(left, all.tokens[i], protocol.Heir{}, func() bool { return fit == nil || fit(i) })
+			tallies[i] = v.renew(left, all.tokens[i], protocol.Heir{}, func() bool { return fit == nil || fit(i) })
 		})
 	}
 	wg.Wait()
@@ -114,7 +114,7 @@ func (all *process) busy() {
 	all.first.Wait()
 	all.away.Store(true)
 	all.first.Go(func() {
-		all.voters[0].Renew(testLease, all.tokens[0], protocol.Heir{}, fit)
+		all.voters[0].renew(testLease, all.tokens[0], protocol.Heir{}, fit)
 		all.away.Store(false)
 	})
 	time.Sleep(trip / 2)

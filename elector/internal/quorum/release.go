@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"context"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -10,7 +8,8 @@ import (
 
 // Release releases the locks of one term. It can be tried until it is definite: its
 // requests name the attempt that won the term, so a late or repeated one does not
-// touch a newer lock.
+// touch a newer lock. It does not follow the term's last renewal: a renewal that a node executes after it
+// finds the counter closed. It belongs to one goroutine at a time, and may outlive the term.
 type Release struct {
 	v        *Voter
 	seq      uint64
@@ -19,18 +18,23 @@ type Release struct {
 	heir     protocol.Heir
 	counters []uint64 // the highest counters that the term's renewals can name
 
-	mu    sync.Mutex
-	done  map[int]protocol.Answer // the answers of the nodes where it is definite
-	asked map[int]bool            // the nodes that did not answer a request
+	ended    chan *request           // the outcomes
+	underWay []bool                  // by node
+	done     map[int]protocol.Answer // the answers of the nodes where it is definite
+	asked    map[int]bool            // the nodes that did not answer a request
 }
 
 // Releasing ends the attempt that won the term and returns its Release, which Try
 // sends. A later Claim does not change the Release.
 func (v *Voter) Releasing(token uint64, heir protocol.Heir) *Release {
 	v.alive.Store(0)
-	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]protocol.Answer{}, asked: map[int]bool{}}
-	for _, q := range v.queues {
-		r.counters = append(r.counters, q.lastCounter())
+	n := v.nodes.Len()
+	r := &Release{
+		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir,
+		ended: make(chan *request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
+	}
+	for _, s := range v.state {
+		r.counters = append(r.counters, s.counter)
 	}
 	return r
 }
@@ -51,59 +55,64 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 
 // Try releases the lock on the nodes where that is not definite yet, and notifies their front
 // rows. It blocks until it is known whether a majority has released; the requests to the other
-// nodes continue. Each request waits at most limit for its turn, and at most the call time-out for its
-// answer. Try takes no context: a cancelled one must not leave a lock behind. It must not be
-// called concurrently.
+// nodes continue. Each request waits at most limit to be sent, and at most the call time-out for its
+// answer. Try takes no context: a cancelled one must not leave a lock behind.
 func (r *Release) Try(limit time.Duration) Tally {
-	k, v := r.v.cfg.Keys, r.v
-	rd := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Released, func(node int) protocol.Answer {
-		if a, ok := r.definite(node); ok {
-			return a
+	r.take()
+	// Once a majority has released it, a further try waits a moment for the rest.
+	v, rd, lapses := r.v, r.v.newRound(protocol.Released, r.Definite()), time.Now().Add(limit)
+	for node := range v.state {
+		rd.sent[node]++
+		if a, ok := r.done[node]; ok {
+			rd.record(node, a)
+		} else if !r.underWay[node] {
+			r.send(node, func() bool { return time.Now().Before(lapses) })
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		a := v.callLate(ctx, node, protocol.ReleaseScript, k.ReleaseKeys(), func() []any {
-			if _, ok := r.definite(node); ok { // meanwhile, by the request before this one
-				return nil
-			}
-			return protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], r.v.onlyHeld)
-		})
-		r.note(node, a)
-		return a
+	}
+	rd.await(r.ended, func(a *request) {
+		a.round = rd // also the answer to an earlier try
+		r.note(a)
 	})
-	rd.poll()
 	return v.tally(rd)
 }
 
-func (r *Release) definite(node int) (protocol.Answer, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a, ok := r.done[node]
-	return a, ok
+func (r *Release) send(node int, wanted func() bool) {
+	v, k := r.v, r.v.cfg.Keys
+	r.underWay[node] = true
+	v.nodes.list[node].send(&request{
+		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(), node: node, wanted: wanted, ended: r.ended,
+		args: protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], v.onlyHeld),
+	})
 }
 
-func (r *Release) note(node int, a protocol.Answer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a.Status == protocol.Unknown {
-		r.asked[node] = true
+// take counts the outcomes that came since the last try.
+func (r *Release) take() {
+	for {
+		select {
+		case a := <-r.ended:
+			r.note(a)
+		default:
+			return
+		}
+	}
+}
+
+func (r *Release) note(a *request) {
+	r.underWay[a.node] = false
+	r.v.noteLate(a)
+	if a.answer.Status == protocol.Unknown {
+		r.asked[a.node] = r.asked[a.node] || !a.sent.IsZero()
 		return
 	}
-	r.done[node] = a
+	r.done[a.node] = a.answer
 }
 
 // Left returns on how many nodes the lock may still be this term's.
-func (r *Release) Left() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.v.nodes.Len() - len(r.done)
-}
+func (r *Release) Left() int { return r.v.nodes.Len() - len(r.done) }
 
 // Released reports whether a node held the lock for this term and released it, or may have: an
 // answer of the node was lost, and the lock is gone.
 func (r *Release) Released() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for node, a := range r.done {
 		if a.Status == protocol.Released || a.Status == protocol.NoLock && r.asked[node] {
 			return true

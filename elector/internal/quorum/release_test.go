@@ -16,7 +16,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		token := a.wins(1)
 		raised := token + 5 // by claims that others have lost
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(raised, 10))
-		if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
+		if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Fatalf("%+v", tally.Answers)
 		}
 		if err := protocol.ReleaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there

@@ -1,54 +1,120 @@
 package quorum
 
 import (
-	"time"
+	"slices"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// StartRenewal prolongs the term that the last Claim won, in one round trip of at most
-// the call time-out. Nothing is sent after left, the time to the term's deadline; a
-// request that was sent is not cancelled when a majority has answered. fit is called
-// when a request is sent, on many goroutines: a request that had to wait behind others
-// to a hung node must not be sent on an earlier verdict of the probes, or for a term
-// that has ended since.
-//
-// It does not block. ended gets the outcome, once, on a goroutine that serves other elections
-// too: it must neither block nor keep the answers.
-func (v *Voter) StartRenewal(left time.Duration, token uint64, heir protocol.Heir, fit func() bool, ended func(Tally)) {
-	began := time.Now()
-	v.nameNodes(began)
-	if at := v.cfg.Advertise(); at != v.lock.Advertise {
-		v.lock.Advertise, v.term.args = at, nil
-	}
-	if of := &v.term; of.args == nil || of.token != token || of.heir != heir {
-		v.term = renewed{
-			token: token, heir: heir, keys: v.cfg.Keys.RenewKeys(),
-			args: protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", ""),
-		}
-	}
-	v.nodes.start(broadcast{broadcastKind: &renewals, v: v, keys: v.term.keys, same: v.term.args, left: left, fit: fit}, began, ended)
+// maxUnderWay is how many renewals of an election may be under way to a node, if that hangs. There is
+// room for the outcomes of as many.
+const maxUnderWay = 8
+
+// renewal is the renewal of a term that was sent last, and what all renewals of the term share.
+type renewal struct {
+	*round
+
+	answers  chan *request // the outcomes, also of earlier renewals
+	underWay []int         // by node: requests whose outcome was not taken from answers
+	number   uint64
+	wanted   func() bool
+
+	token uint64
+	heir  protocol.Heir
+	named []string // the identities in the lock value, by node; nil: not set yet
+	keys  []string
+	args  []any // except those that differ by node; nil: must be made
 }
 
-// renewals is the kind of the broadcasts of StartRenewal. The counter and the identities differ by node.
-var renewals = broadcastKind{script: protocol.RenewScript, yes: protocol.Renewed, usual: protocol.Renewed, fill: func(p *posted, args []any) {
-	s := p.v.queues[p.node].show()
-	args[protocol.RenewCounter], args[protocol.RenewShown], args[protocol.RenewIdentity] = s.counter, s.identity, s.offer
-}}
-
-// nameNodes sets the identities in the lock value to those that nodes have confirmed lately.
-func (v *Voter) nameNodes(now time.Time) {
-	if v.named == nil {
-		v.named = make([]string, len(v.queues))
-		v.lock.Identities, v.term.args = "", nil
+// Renew sends a renewal of the term that the last Claim won to all nodes. It does not block: Answers
+// gets the outcomes. wanted is called when a request leaves, on another goroutine: a request that
+// had to wait behind others to a hung node must not be sent on an earlier verdict of the probes, or
+// for a term that has ended since. One for which there is a newer renewal is not sent either.
+func (v *Voter) Renew(token uint64, heir protocol.Heir, wanted func() bool) {
+	n := &v.renewal
+	n.round = v.newRound(protocol.Renewed, false)
+	attempt, r := v.seq, v.newest.Add(1)
+	n.number, n.wanted = r, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
+	v.nameNodes()
+	if at := v.cfg.Advertise(); at != v.lock.Advertise {
+		v.lock.Advertise, n.args = at, nil
 	}
-	changed := false
-	for i, q := range v.queues {
-		if id := q.known(now, v.cfg.Lease); id != v.named[i] {
-			v.named[i], changed = id, true
+	if n.args == nil || n.token != token || n.heir != heir {
+		n.token, n.heir, n.keys = token, heir, v.cfg.Keys.RenewKeys()
+		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", "")
+	}
+	for node := range v.state {
+		v.renewOn(node, n.wanted)
+	}
+}
+
+// renewOn sends the renewal to a node, unless too many are under way to it already.
+func (v *Voter) renewOn(node int, wanted func() bool) {
+	n, s := &v.renewal, &v.state[node]
+	if n.underWay[node] >= maxUnderWay {
+		return
+	}
+	n.underWay[node]++
+	args := append([]any(nil), n.args...)
+	args[protocol.RenewCounter], args[protocol.RenewShown], args[protocol.RenewIdentity] = s.counter, v.identities.last(node), s.offers()
+	v.ask(n.round, node, protocol.RenewScript, n.keys, args, wanted, n.answers)
+}
+
+// RenewAgain sends the renewal once more to the nodes that have not answered: their connections may be
+// dead, or were lost. A node that gets both does the same twice. It reports false, and does nothing, if a
+// majority has answered.
+func (v *Voter) RenewAgain() bool {
+	n := &v.renewal
+	if n.answered() {
+		return false
+	}
+	number, first := n.number, n.wanted
+	wanted := func() bool { return v.over.Load() < number && first() }
+	for node, a := range n.round.answers {
+		if a.Status == protocol.Unknown && n.sent[node] < maxCalls { // more would only wait for these
+			v.renewOn(node, wanted)
 		}
 	}
-	if changed {
-		v.lock.Identities, v.term.args = protocol.IdentitiesOf(v.named), nil
+	return true
+}
+
+// Answers gets the outcomes of renewals. Each must be passed to Count.
+func (v *Voter) Answers() <-chan *request { return v.renewal.answers }
+
+// Count takes an outcome. It reports whether that has ended the newest renewal, and its tally.
+func (v *Voter) Count(a *request) (t Tally, over bool) {
+	n := &v.renewal
+	n.underWay[a.node]--
+	if a.attempt != v.seq { // of an earlier term
+		v.noteLate(a)
+		return Tally{}, false
+	}
+	v.note(a)
+	if a.round != n.round || n.ended {
+		return Tally{}, false
+	}
+	n.record(a.node, a.answer)
+	if !n.over() {
+		return Tally{}, false
+	}
+	return v.EndRenewal(), true
+}
+
+// Renewal returns the answers to the newest renewal so far.
+func (v *Voter) Renewal() Tally { return v.tally(v.renewal.round) }
+
+// EndRenewal ends the newest renewal, and returns its tally: answers that come later don't count.
+func (v *Voter) EndRenewal() Tally {
+	v.renewal.end()
+	v.over.Store(v.renewal.number)
+	return v.Renewal()
+}
+
+// nameNodes sets the identities in the lock value to those that nodes have confirmed lately.
+func (v *Voter) nameNodes() {
+	n := &v.renewal
+	if now := v.identities.known(); n.named == nil || !slices.Equal(now, n.named) {
+		n.named, n.args = now, nil
+		v.lock.Identities = protocol.IdentitiesOf(now)
 	}
 }

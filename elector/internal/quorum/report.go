@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // Report is a change of a term that the nodes are to publish and to record.
@@ -31,7 +29,7 @@ const unrecordedWait = time.Minute
 // can record why its term ended. Without that record the history would show the term as vanished,
 // as if the process had been killed.
 type recorder struct {
-	sender     *transport.Sender
+	node       *Node
 	keys       *protocol.Keys
 	limit      time.Duration // of one request
 	refused    func(error)   // gets the error of a report that the node did not record
@@ -41,107 +39,119 @@ type recorder struct {
 	denies atomic.Bool // the node answered the last attempt without recording: no right, or no memory
 
 	mu         sync.Mutex    // guards all below
-	turns      []turn        // the first is under way
-	repeated   []Report      // if that one repeats reports: those that it has yet to record
+	busy       bool          // run is running
+	fresh      []Report      // to be published and recorded, oldest first
 	unrecorded []Report      // oldest first
-	repeating  bool          // one of the turns repeats the unrecorded reports
-	wait       time.Duration // between attempts to repeat them; doubles with each
+	repeating  bool          // run is to record those
+	wait       time.Duration // between attempts to do so; doubles with each
 	next       time.Time     // the earliest time of the next such attempt
 }
 
-// turn is one step of a recorder, after the steps before it: to publish and record a report, or to
-// repeat (record only) those that the node has not recorded.
-type turn struct {
-	report  Report
-	repeats bool
-}
-
 // announce makes the node publish and record a report, after those before it. It does not block.
-func (rec *recorder) announce(r Report) { rec.queue(turn{report: r}) }
+func (rec *recorder) announce(r Report) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.fresh = append(rec.fresh, r)
+	rec.start()
+}
 
 // again is called when the node has answered a request. It repeats the reports that the node has not
 // recorded yet. They are not published again: the candidates know what they report, and must not be
 // woken by it.
 func (rec *recorder) again() {
-	if rec.waits.Load() && rec.begin() {
-		rec.queue(turn{repeats: true})
+	if !rec.waits.Load() {
+		return
 	}
-}
-
-// queue adds a turn after those before it. Each turn lasts as long as its requests may take.
-func (rec *recorder) queue(t turn) {
-	rec.background.begin()
 	rec.mu.Lock()
-	rec.turns = append(rec.turns, t)
-	first := len(rec.turns) == 1
-	rec.mu.Unlock()
-	if first {
+	defer rec.mu.Unlock()
+	if len(rec.unrecorded) > 0 && !rec.repeating && !time.Now().Before(rec.next) {
+		rec.repeating = true
 		rec.start()
 	}
 }
 
-// start begins the first turn.
+// start makes run run. The caller holds mu.
 func (rec *recorder) start() {
+	if !rec.busy {
+		rec.busy = true
+		rec.background.Go(rec.run)
+	}
+}
+
+// run sends one report after the other.
+func (rec *recorder) run() {
+	for r, again, ok := rec.take(); ok; r, again, ok = rec.take() {
+		rec.ended(r, again, rec.send(r, again))
+	}
+}
+
+// take returns the next report, and whether that is repeated. ok is false when there is none.
+func (rec *recorder) take() (r Report, again, ok bool) {
 	rec.mu.Lock()
-	t := rec.turns[0]
-	if t.repeats {
-		rec.repeated = rec.unrecorded
-		rec.set(nil)
-		t.report = rec.repeated[0] // not empty: only a repeating turn empties unrecorded, and there is one at a time
+	defer rec.mu.Unlock()
+	switch {
+	case len(rec.fresh) > 0:
+		r, rec.fresh = rec.fresh[0], rec.fresh[1:]
+		return r, false, true
+	case rec.repeating:
+		return rec.unrecorded[0], true, true
 	}
-	rec.mu.Unlock()
-	rec.send(t)
+	rec.busy, rec.fresh = false, nil // most elections report twice in months
+	return r, false, false
 }
 
-// send sends the turn's report to the node, once, together with reports of other elections. It does
-// not block.
-func (rec *recorder) send(t turn) {
-	now, within := time.Now(), (transport.ConnectLimits+1)*rec.limit
-	a := &recording{rec: rec, turn: t}
-	if rec.sender.CanPost() {
-		a.Init(rec.keys.AnnounceKeys(), a)
-		rec.sender.Post(protocol.AnnounceScript, rec.limit, now, within, &a.Request)
-		return
+// send sends a report to the node, together with those of other elections, and reports whether the node
+// has recorded it.
+func (rec *recorder) send(r Report, again bool) bool {
+	events, front := rec.keys.Events, r.Front
+	if again {
+		events, front = "", ""
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), within)
-		defer cancel()
-		a.Done(rec.sender.Send(protocol.AnnounceScript, rec.limit, transport.NewRequest(ctx, rec.keys.AnnounceKeys(), a.Args)))
-	}()
-}
-
-// recording is one request to record a report.
-type recording struct {
-	transport.Request
-	turn
-
-	rec  *recorder
-	own  [protocol.AnnounceArity]any
-	none string
-}
-
-// Args returns the script's arguments.
-func (a *recording) Args() []any {
-	events, front := &a.rec.keys.Events, &a.report.Front
-	if a.repeats {
-		events, front = &a.none, &a.none
-	}
-	a.own = protocol.AnnounceArgs(a.report.Event, events, a.rec.keys, front)
-	return a.own[:]
-}
-
-// Done takes the outcome.
-func (a *recording) Done(o transport.Outcome) {
-	rec, err := a.rec, a.rec.denial(o.Answer.Err)
+	ended, lapses := make(chan *request, 1), time.Now().Add(connectLimits*rec.limit)
+	rec.node.send(&request{
+		script: protocol.AnnounceScript, limit: rec.limit, keys: rec.keys.AnnounceKeys(),
+		args:   protocol.AnnounceArgs(r.Event, events, rec.keys.Wake, front),
+		wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
+	})
+	a := (<-ended).answer
+	err := rec.denial(a.Err)
 	rec.denies.Store(err != nil)
-	if err == nil {
-		rec.ended(o.Answer.Status == protocol.Recorded)
-		return
-	}
-	go func() { // logging it must not delay the other elections of the call
+	if err != nil {
 		rec.refused(err)
-		rec.ended(false)
-	}()
+	}
+	return a.Status == protocol.Recorded
+}
+
+// ended notes whether a report was recorded.
+func (rec *recorder) ended(r Report, again, recorded bool) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	switch {
+	case !again && !recorded:
+		rec.keep(append(rec.unrecorded, r))
+	case again && recorded:
+		rec.keep(rec.unrecorded[1:])
+		rec.wait, rec.next = 0, time.Time{}
+		rec.repeating = len(rec.unrecorded) > 0
+	case again:
+		rec.repeating = false
+		rec.wait = min(max(2*rec.wait, rec.limit), unrecordedWait)
+		rec.next = time.Now().Add(rec.wait)
+	}
+}
+
+// keep sets the unrecorded reports, of which only the newest are kept. The caller holds mu.
+func (rec *recorder) keep(all []Report) {
+	rec.unrecorded = all[max(0, len(all)-maxUnrecorded):]
+	rec.waits.Store(len(rec.unrecorded) > 0)
+}
+
+// settled reports whether another attempt would be useless now: all is recorded, or the node has
+// refused it, which only an operator can change.
+func (rec *recorder) settled() bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return !rec.busy && (!rec.waits.Load() || rec.denies.Load())
 }
 
 // denial returns why the node refuses to record, so that another attempt would be useless for now;
@@ -158,80 +168,4 @@ func (rec *recorder) denial(err error) error {
 		return err
 	}
 	return rediserr.Needs(err, "~"+rec.keys.History)
-}
-
-// CallEnded does nothing: a recording is not reused.
-func (*recording) CallEnded() {}
-
-// ended ends the request under way, and the turn, unless the turn has more reports to repeat. recorded
-// reports whether the node has recorded the report.
-func (rec *recorder) ended(recorded bool) {
-	rec.mu.Lock()
-	t := rec.turns[0]
-	switch {
-	case t.repeats && recorded && len(rec.repeated) > 1:
-		rec.repeated = rec.repeated[1:]
-		t.report = rec.repeated[0]
-		rec.mu.Unlock()
-		rec.send(t)
-		return
-	case t.repeats && recorded:
-		rec.end(nil)
-	case t.repeats:
-		rec.end(rec.repeated)
-	case !recorded:
-		rec.keep(t.report)
-	}
-	rec.repeated = nil
-	if rec.turns = rec.turns[1:]; len(rec.turns) == 0 {
-		rec.turns = nil // most elections report twice in months
-	}
-	more := len(rec.turns) > 0
-	rec.mu.Unlock()
-	if more {
-		rec.start()
-	}
-	rec.background.end()
-}
-
-// keep adds a report to those that the node has not recorded, of which only the newest maxUnrecorded
-// are kept. The caller holds mu.
-func (rec *recorder) keep(r Report) { rec.set(append(rec.unrecorded, r)) }
-
-// begin reports whether it is time to repeat the unrecorded reports. If so, the caller must queue
-// that turn.
-func (rec *recorder) begin() bool {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if rec.repeating || len(rec.unrecorded) == 0 || time.Now().Before(rec.next) {
-		return false
-	}
-	rec.repeating = true
-	return true
-}
-
-// settled reports whether another attempt would be useless now: all is recorded, or the node has
-// refused it, which only an operator can change.
-func (rec *recorder) settled() bool {
-	rec.mu.Lock()
-	busy := len(rec.turns) > 0
-	rec.mu.Unlock()
-	return !busy && (!rec.waits.Load() || rec.denies.Load())
-}
-
-// end ends a repeating turn and puts back the reports that could not be recorded. The caller holds mu.
-func (rec *recorder) end(left []Report) {
-	rec.repeating = false
-	if len(left) == 0 {
-		rec.wait, rec.next = 0, time.Time{}
-		return
-	}
-	rec.wait = min(max(2*rec.wait, rec.limit), unrecordedWait)
-	rec.next = time.Now().Add(rec.wait)
-	rec.set(append(left, rec.unrecorded...))
-}
-
-func (rec *recorder) set(all []Report) {
-	rec.unrecorded = all[max(0, len(all)-maxUnrecorded):]
-	rec.waits.Store(len(rec.unrecorded) > 0)
 }

@@ -54,7 +54,7 @@ func TestReportIsRecordedLater(t *testing.T) {
 func TestUnrecordedReportsAreBounded(t *testing.T) {
 	rec := &recorder{}
 	for i := range 3 * maxUnrecorded {
-		rec.keep(Report{Front: strconv.Itoa(i)})
+		rec.keep(append(rec.unrecorded, Report{Front: strconv.Itoa(i)}))
 	}
 	if got := rec.unrecorded; len(got) != maxUnrecorded || got[0].Front != strconv.Itoa(2*maxUnrecorded) {
 		t.Errorf("%d reports, from %v on", len(got), got[0].Front)

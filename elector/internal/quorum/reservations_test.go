@@ -119,7 +119,7 @@ func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 		a := p.voter("a")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		a.Renew(testLease, token, protocol.Heir{Incarnation: "incc", Keep: time.Second}, fit)
+		a.renew(testLease, token, protocol.Heir{Incarnation: "incc", Keep: time.Second}, fit)
 		synctest.Wait() // it does not wait for all
 		if p.get(0, p.keys.Lock) == "" {
 			t.Error("no lock was planted")
@@ -155,7 +155,7 @@ func TestRenewalShowsAPause(t *testing.T) {
 			} else {
 				p.redis[0].Del(p.keys.Pause)
 			}
-			if got := a.Renew(testLease, token, protocol.Heir{}, fit).Answers[0]; got.Status != protocol.Renewed || got.Note != note {
+			if got := a.renew(testLease, token, protocol.Heir{}, fit).Answers[0]; got.Status != protocol.Renewed || got.Note != note {
 				t.Errorf("%+v, want the note %q", got, note)
 			}
 		}

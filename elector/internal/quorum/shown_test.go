@@ -37,14 +37,14 @@ func TestShortWayOfARenewal(t *testing.T) {
 				a := p.voter("a")
 				token := a.wins(1)
 				for range 2 {
-					a.Renew(testLease, token, c.heir, fit)
+					a.renew(testLease, token, c.heir, fit)
 				}
 				lock, counter := cmp.Or(c.lock, p.get(0, p.keys.Lock)), p.get(0, p.keys.Fence)
 				time.Sleep(testLease / 2)
 				if c.change != nil {
 					c.change(p)
 				}
-				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) {
+				if got := a.renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) {
 					t.Errorf("%+v", got)
 				}
 				if got := p.get(0, p.keys.Lock); got != lock {

@@ -17,12 +17,6 @@ type Tally struct {
 	nodes   *Nodes
 }
 
-// Clone copies the answers, for callers that keep them: a posted round reuses their memory.
-func (t Tally) Clone() Tally {
-	t.Answers = slices.Clone(t.Answers)
-	return t
-}
-
 // Count returns how many nodes gave one of these answers.
 func (t Tally) Count(statuses ...protocol.Status) int {
 	n := 0
@@ -78,13 +72,19 @@ func (t Tally) Holders() []string {
 	return all
 }
 
+// failed reports whether err is the error of a node: the end of a round, and of the wish for a request,
+// are none.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, errOverruled) && !errors.Is(err, errUnwanted)
+}
+
 // Errors returns the errors of the nodes that gave no answer, each with the node's name.
 func (t Tally) Errors() []error {
 	var all []error
 	for i, a := range t.Answers {
 		if a.Status == protocol.SameServer {
 			all = append(all, t.nodes.NodeError(i, rediserr.ErrSameServer))
-		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
+		} else if failed(a.Err) {
 			all = append(all, t.nodes.NodeError(i, a.Err))
 		}
 	}
@@ -94,7 +94,7 @@ func (t Tally) Errors() []error {
 // Lost reports whether a connection to a node was lost, or could not be made.
 func (t Tally) Lost() bool {
 	return slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
-		return a.Err != nil && !errors.Is(a.Err, errOverruled) && !rediserr.Answered(a.Err) && !rediserr.TimedOut(a.Err)
+		return failed(a.Err) && !rediserr.Answered(a.Err) && !rediserr.TimedOut(a.Err)
 	})
 }
 
@@ -113,7 +113,7 @@ func (t Tally) NotConfirmed() []error {
 	for i, a := range t.Answers {
 		switch {
 		case a.Status == protocol.Renewed:
-		case a.Err != nil && !errors.Is(a.Err, errOverruled):
+		case failed(a.Err):
 			all = append(all, t.nodes.NodeError(i, a.Err))
 		case a.Status == protocol.Unknown:
 			all = append(all, t.nodes.NodeError(i, context.DeadlineExceeded))

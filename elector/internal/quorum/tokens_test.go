@@ -23,6 +23,7 @@ func (p *polls) straggler(t *testing.T) (a *booth, token uint64) {
 		t.Fatalf("token %d, want 3", token)
 	}
 	time.Sleep(2 * time.Second)
+	a.drain()
 	a.lines[2].dial.Store(0)
 	if fence := p.get(2, p.keys.Fence); fence != "11" {
 		t.Fatalf("the counter of the straggler is %s, want 11", fence)
@@ -35,11 +36,11 @@ func (p *polls) straggler(t *testing.T) (a *booth, token uint64) {
 func TestCountersAreNeverLowered(t *testing.T) {
 	for name, f := range map[string]func(p *polls, a *booth, token uint64) Tally{
 		"by a renewal": func(p *polls, a *booth, token uint64) Tally {
-			return a.Renew(testLease, token, protocol.Heir{}, fit)
+			return a.renew(testLease, token, protocol.Heir{}, fit)
 		},
 		"by a plant": func(p *polls, a *booth, token uint64) Tally {
 			p.redis[2].Del(p.keys.Lock)
-			tally := a.Renew(testLease, token, protocol.Heir{}, fit)
+			tally := a.renew(testLease, token, protocol.Heir{}, fit)
 			synctest.Wait()
 			if p.get(2, p.keys.Lock) == "" {
 				p.t.Errorf("not planted, although nothing has come since what this node told the term: %+v", tally.Answers)
@@ -116,7 +117,7 @@ func TestRenewalProlongs(t *testing.T) {
 				p.counters("1")
 				a := p.voter("a")
 				token := a.wins(1)
-				a.Renew(testLease, token, protocol.Heir{}, fit) // from now on the value stays as it is
+				a.renew(testLease, token, protocol.Heir{}, fit) // from now on the value stays as it is
 				time.Sleep(testLease / 2)
 				if strings.HasSuffix(name, "paused") {
 					_ = p.redis[0].Set(p.keys.Pause, "maintenance")
@@ -125,7 +126,7 @@ func TestRenewalProlongs(t *testing.T) {
 					_ = p.redis[0].Set(p.keys.Lock, lock)
 					p.redis[0].SetTTL(p.keys.Lock, testLease/2)
 				}
-				if tally := a.Renew(testLease, token, protocol.Heir{}, fit); tally.Count(protocol.Renewed) != 1 {
+				if tally := a.renew(testLease, token, protocol.Heir{}, fit); tally.Count(protocol.Renewed) != 1 {
 					t.Errorf("%+v", tally.Answers)
 				}
 				if ttl := p.redis[0].TTL(p.keys.Lock); ttl != testLease {

@@ -28,7 +28,7 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 		a.lines[2].cut.Store(false)
 		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
 		for range 2 {
-			if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
+			if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 				t.Fatalf("not renewed: %+v", tally.Answers)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -61,7 +61,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		token := a.wins(1)
 		p.redis[1].FlushAll()
 		a.lines[2].cut.Store(true)
-		tally := a.Renew(testLease, token, protocol.Heir{}, fit)
+		tally := a.renew(testLease, token, protocol.Heir{}, fit)
 		if tally.Count(protocol.Renewed) != 1 || tally.Count(protocol.Planted) != 1 || tally.Majority(protocol.Renewed) {
 			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
 		}
@@ -71,7 +71,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		if fence := p.get(1, p.keys.Fence); fence != fmt.Sprint(token) {
 			t.Errorf("the counter is %q after a plant with token %d", fence, token)
 		}
-		if tally = a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
+		if tally = a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
 		}
 	})
@@ -162,7 +162,7 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 		p.counters("1")
 		a, b, heir := p.voter("a"), p.voter("b"), protocol.Heir{Incarnation: "incghost", Keep: keep}
 		token := a.wins(1)
-		a.Renew(testLease, token, heir, fit)
+		a.renew(testLease, token, heir, fit)
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
 			t.Errorf("after a renewal the reservation is kept for %v", ttl)
 		}

@@ -47,6 +47,7 @@ type pipe struct {
 	subscribed atomic.Bool
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
 	far        bool        // dialling and greeting are delayed
+	swallowed  atomic.Bool // whatever is sent is lost
 	dead       chan struct{}
 	once       sync.Once
 }
@@ -140,7 +141,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 		if up && !greets(c.data) {
 			p.greeted.Store(true)
 		}
-		if !p.far && !p.greeted.Load() || p.admit(c, up) {
+		if !p.swallowed.Load() && (!p.far && !p.greeted.Load() || p.admit(c, up)) {
 			_, _ = to.Write(c.data)
 		}
 	}

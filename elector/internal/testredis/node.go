@@ -108,6 +108,16 @@ func (n *Node) Reset(client string) {
 	}
 }
 
+// Swallow makes all present connections lead nowhere: what is sent on them is lost, and nothing is closed, as
+// behind a firewall that forgot them.
+func (n *Node) Swallow() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p := range n.pipes {
+		p.swallowed.Store(true)
+	}
+}
+
 // dial connects or fails at once, and the commands that make a connection (HELLO, AUTH) take
 // no time, whatever the fault: go-redis' PubSub dials and greets with its mutex held, and a
 // bubble's clock stands still while another goroutine waits for a mutex. (In the Real tests servers

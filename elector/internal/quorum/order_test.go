@@ -28,13 +28,15 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 		}
 		for range 4 {
 			a.lines[2].cut.Store(true) // its connections break ...
-			a.Renew(testLease, token, protocol.Heir{}, fit)
+			a.renew(testLease, token, protocol.Heir{}, fit)
 			time.Sleep(slow)
 			a.lines[2].cut.Store(false) // ... and the new one is slow
+			a.drain()
 			a.troubles()
 			p.redis[2].Del(p.keys.Lock)
-			a.Renew(testLease, token, protocol.Heir{}, fit)
+			a.renew(testLease, token, protocol.Heir{}, fit)
 			time.Sleep(2 * slow)
+			a.drain()
 			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
 				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
 			}
@@ -51,7 +53,7 @@ func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int3
 		renewals.Add(1)
 		time.Sleep(time.Second)
 	})
-	a.Renew(testLease, token, protocol.Heir{}, fit)
+	a.renew(testLease, token, protocol.Heir{}, fit)
 	return a, token, renewals
 }
 
@@ -60,7 +62,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait()                                            // it has reached the third node, too: a round ends with the answers of a majority
-		a.Renew(500*time.Millisecond, token, protocol.Heir{}, fit) // its turn at the third node would come after 1 s
+		a.renew(500*time.Millisecond, token, protocol.Heir{}, fit) // its turn at the third node would come after 1 s
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {
 			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
@@ -75,7 +77,7 @@ func TestQueuedRenewalAsksAgain(t *testing.T) {
 		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
 		var ended atomic.Bool
-		a.Renew(testLease, token, protocol.Heir{}, func() bool { return !ended.Load() })
+		a.renew(testLease, token, protocol.Heir{}, func() bool { return !ended.Load() })
 		ended.Store(true)
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {

@@ -1,4 +1,4 @@
-package transport
+package quorum
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 // promoted.
 type slotMap struct{ c *redis.ClusterClient }
 
-// KeepSlotsFresh makes a Cluster client reload its map of slots when a request shows that the map may
+// keepSlotsFresh makes a Cluster client reload its map of slots when a request shows that the map may
 // be outdated.
-func KeepSlotsFresh(c *redis.ClusterClient) { c.AddHook(slotMap{c}) }
+func keepSlotsFresh(c *redis.ClusterClient) { c.AddHook(slotMap{c}) }
 
 // ProcessHook requests a reload when a request got no answer, or none that a
 // healthy Cluster gives. go-redis reloads the map in the background, one reload at

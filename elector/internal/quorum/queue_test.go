@@ -9,7 +9,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // process has a voter for each of n elections; all have won. Answers take their time from then on, so that
@@ -57,7 +56,7 @@ func TestElectionsTravelTogether(t *testing.T) {
 				time.Sleep(time.Second)
 				calls, sum := all.took(), 0
 				for _, c := range calls {
-					if sum += c; c > transport.MaxBatch {
+					if sum += c; c > maxBatch {
 						t.Errorf("a call for %d elections", c)
 					}
 				}
@@ -85,7 +84,7 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		if all.voters[2].Renew(testLease, all.tokens[2], protocol.Heir{}, fit); time.Since(began) != trip {
+		if all.voters[2].renew(testLease, all.tokens[2], protocol.Heir{}, fit); time.Since(began) != trip {
 			t.Errorf("a renewal alone took %v", time.Since(began))
 		}
 	})
@@ -101,7 +100,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 		for _, c := range calls {
 			sum += c
 		}
-		if sum != 50 || calls[0] != 1 || len(calls) > 1+transport.MaxParallel {
+		if sum != 50 || calls[0] != 1 || len(calls) > 1+maxCalls {
 			t.Errorf("%d releases came in calls for %v elections, want one and a few", sum, calls)
 		}
 		if took := time.Since(began); took > 5*trip { // one of them makes a connection
@@ -145,11 +144,11 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 		all.busy()
 		began := time.Now()
 		all.renewed(all.renew(testLease, nil))
-		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/transport.OverdueDivisor+2*trip {
+		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/4+2*trip {
 			t.Errorf("it took %v, a time-out is %v", took, limit) // of the first, which waits for its own
 		}
 		began = time.Now()
-		if tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
+		if tally := all.voters[1].renew(testLease, all.tokens[1], protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
 			t.Errorf("after that: %v, %+v", time.Since(began), tally.Answers)
 		}
 	})
@@ -168,8 +167,8 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 		})
 		all.busy()
 		began := time.Now()
-		tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit)
-		if took := time.Since(began); !tally.Majority(protocol.Renewed) || took > limit/transport.OverdueDivisor+4*trip {
+		tally := all.voters[1].renew(testLease, all.tokens[1], protocol.Heir{}, fit)
+		if took := time.Since(began); !tally.Majority(protocol.Renewed) || took > limit/4+4*trip {
 			t.Errorf("after %v: %+v", took, tally.Answers)
 		}
 	})

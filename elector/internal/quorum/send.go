@@ -1,0 +1,194 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// request is one election's request to one node, and what became of it. It shares nothing but the call
+// with the requests that travel with it.
+type request struct {
+	script protocol.ElectionScript
+	limit  time.Duration // for the answer, from when the request is sent
+	keys   []string
+	args   []any
+	node   int
+	round  *round // that it was sent for
+	// attempt is the number of the attempt that won, or is to win, the term.
+	attempt uint64
+	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
+	wanted func() bool
+	// ended gets the request when the fields below are set. It has room for it.
+	ended chan<- *request
+
+	sent   time.Time // zero: it was not sent, since it was not wanted any more
+	took   time.Duration
+	answer protocol.Answer
+}
+
+// errUnwanted is the error of a request that was no longer wanted when its call left.
+var errUnwanted = errors.New("not sent")
+
+// end answers the request.
+func (r *request) end(a protocol.Answer) {
+	r.answer = a
+	if !r.sent.IsZero() {
+		r.took = time.Since(r.sent)
+	}
+	r.ended <- r
+}
+
+// queueOf identifies the requests that can travel together. A release must not wait behind renewals,
+// nor a request with a short time-out behind one with a long one.
+type queueOf struct {
+	script *redis.Script
+	limit  time.Duration
+	master *redis.Client // of the elections' slots, where the node is a Cluster
+}
+
+// send sends a request of an election. It does not block; the outcome comes on r.ended. There is no
+// order among the requests of an election: scripts and callers allow for that.
+func (n *Node) send(r *request) {
+	cluster, ok := n.rdb.(*redis.ClusterClient)
+	if !ok {
+		n.queue(r, nil).add(r)
+		return
+	}
+	go func() { // finding the master may take I/O
+		ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+		defer cancel()
+		master, err := cluster.MasterForKey(ctx, r.keys[0])
+		if err != nil {
+			slotMap{cluster}.learn(ctx, err)
+			r.sent = time.Now()
+			r.end(protocol.Answer{Status: protocol.Unknown, Err: err})
+			return
+		}
+		n.queue(r, master).add(r)
+	}()
+}
+
+// queue returns the queue for a request. Queues are kept: a process uses few different leases.
+func (n *Node) queue(r *request, master *redis.Client) *queue[*request] {
+	id := queueOf{script: r.script.Script, limit: r.limit, master: master}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	q := n.queues[id]
+	if q == nil {
+		via := master
+		if single, ok := n.rdb.(*redis.Client); ok {
+			via = single
+		}
+		s := &service{node: n, script: r.script, limit: r.limit, via: via.WithTimeout(r.limit)}
+		q = &queue[*request]{carry: s.carry, overdue: r.limit / 4}
+		n.queues[id] = q
+	}
+	return q
+}
+
+// connectLimits is how long a call may take with making its connection, in multiples of its time-out.
+const connectLimits = 3
+
+// service makes the calls of one queue.
+type service struct {
+	node   *Node
+	script protocol.ElectionScript
+	limit  time.Duration
+	via    *redis.Client // with the limit as its time-out
+}
+
+// carry makes one call for several elections, and answers each.
+func (s *service) carry(all []*request) {
+	now := time.Now()
+	all = slices.DeleteFunc(all, func(r *request) bool {
+		if r.wanted == nil || r.wanted() {
+			r.sent = now
+			return false
+		}
+		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Waiters: -1, Subscribers: -1})
+		return true
+	})
+	if len(all) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectLimits*s.limit)
+	defer cancel()
+	_, cluster := s.node.rdb.(*redis.ClusterClient)
+	if cluster || len(all) > 1 && s.node.apart.Load() {
+		s.pipeline(ctx, all)
+		return
+	}
+	v, err := s.together(ctx, all)
+	switch {
+	case len(all) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT"):
+		s.node.apart.Store(true)
+		s.pipeline(ctx, all)
+	case len(all) > 1 && rediserr.Denied(err): // for the keys of some; the call has done nothing yet
+		s.pipeline(ctx, all)
+	default:
+		for i, r := range all {
+			r.end(protocol.ParseReply(v, err, i, len(all), r.args))
+		}
+	}
+}
+
+// together sends all requests in one call of the script.
+func (s *service) together(ctx context.Context, all []*request) (any, error) {
+	if len(all) == 1 {
+		return s.script.Run(ctx, s.via, all[0].keys, all[0].args...).Result()
+	}
+	keys := make([]string, 0, len(all)*s.script.Keys)
+	args := make([]any, 0, len(all)*s.script.Args)
+	for _, r := range all {
+		keys, args = append(keys, r.keys...), append(args, r.args...)
+	}
+	return s.script.Run(ctx, s.via, keys, args...).Result()
+}
+
+// pipeline makes one call per request, all in one round trip. A call that the server could not run is
+// repeated on its own: go-redis then sends the script's source, or follows a moved slot.
+func (s *service) pipeline(ctx context.Context, all []*request) {
+	p := s.via.Pipeline()
+	calls := make([]*redis.Cmd, len(all))
+	for i, r := range all {
+		calls[i] = s.script.EvalSha(ctx, p, r.keys, r.args...)
+	}
+	_, failed := p.Exec(ctx)
+	var unknown []*request // whose script the server does not know
+	for i, r := range all {
+		v, err := calls[i].Result()
+		switch {
+		case err == nil && v == nil: // there was no connection
+			err = failed
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			unknown = append(unknown, r)
+			continue
+		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
+			v, err = s.script.Run(ctx, s.node.rdb, r.keys, r.args...).Result()
+		}
+		s.endApart(ctx, r, v, err)
+	}
+	if len(unknown) > 0 {
+		first := unknown[0]
+		v, err := s.script.Run(ctx, s.via, first.keys, first.args...).Result()
+		s.endApart(ctx, first, v, err)
+	}
+	if len(unknown) > 1 {
+		s.pipeline(ctx, unknown[1:])
+	}
+}
+
+// endApart answers a request that had a call of its own.
+func (s *service) endApart(ctx context.Context, r *request, v any, err error) {
+	if c, ok := s.node.rdb.(*redis.ClusterClient); ok {
+		slotMap{c}.learn(ctx, err)
+	}
+	r.end(protocol.ParseReply(v, err, 0, 1, r.args))
+}
