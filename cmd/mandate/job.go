@@ -170,7 +170,7 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.force) {
 		return
 	}
-	polite := max(0, min(j.grace, supervise.Until(p.Until())-j.kill/4))
+	polite := max(0, min(j.grace, supervise.Until(p.Until)-j.kill/4))
 	if p.HasExited() && p.Orphan { // nothing is left that could end politely
 		polite = 0
 	}

@@ -8,8 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) runCommand() *cobra.Command {
-	return &cobra.Command{Use: "run", Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-		return errors.New("mandate run works on Unix only")
+func (a *app) runCommand() *cobra.Command       { return unixOnly("run") }
+func (a *app) superviseCommand() *cobra.Command { return unixOnly("supervise") }
+
+func unixOnly(name string) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+		return errors.New("mandate " + name + " works on Unix only")
 	}}
 }

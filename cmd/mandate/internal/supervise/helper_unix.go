@@ -153,10 +153,10 @@ func (h *helper) launch(o order) {
 // release releases the terms of a dead mandate. The end of the pipe does not prove its death: the
 // kernel closes a process's files a moment before the process is dead.
 func (h *helper) release() {
-	if len(h.Nodes) == 0 || !adopts || h.terms.Empty() {
+	if !adopts || h.terms.Empty() {
 		return
 	}
-	deadline := Now().Add(deathLimit)
+	deadline := Now().Add(10 * time.Second) // far longer than a process takes to end then
 	for ; os.Getppid() == h.Mandate; time.Sleep(time.Millisecond) {
 		if Until(deadline) <= 0 {
 			return // it has closed the pipe, and lives
@@ -174,9 +174,6 @@ func (h *helper) release() {
 	defer end()
 	_, _ = h.terms.Release(ctx, q, "mandate was killed")
 }
-
-// deathLimit is far longer than a process takes to end after its files were closed.
-const deathLimit = 10 * time.Second
 
 // catchSignals makes the helper ignore the signals of a terminal, and of an operator who ends all
 // processes: the helper exits only when its children have. It catches these signals and does not

@@ -38,11 +38,12 @@ type command struct {
 	again Instant       // when the next one is due
 }
 
-// everything is the id of a command that stands for all children of the keeper.
-const everything = 0
+const (
+	everything = 0 // the id of a command that stands for all children of the keeper
+	maxPause   = 20 * time.Millisecond
 
-// forever is later than any instant.
-const forever Instant = math.MaxInt64
+	forever Instant = math.MaxInt64
+)
 
 // newKeeper makes this process adopt all orphans below it.
 func newKeeper(tell func(what string, id, value int)) (*keeper, error) {
@@ -156,8 +157,6 @@ func (k *keeper) act(now Instant) {
 		}
 	}
 }
-
-const maxPause = 20 * time.Millisecond
 
 // kill kills what there is of a command, repeatedly, because a single scan of a tree that grows misses
 // new processes. The process group comes first: mostly it is everything, and a scan is slow.

@@ -76,16 +76,11 @@ func (h *Helper) begin() error {
 		return err
 	}
 	reports, outW, err := os.Pipe()
-	if err != nil {
+	inR, setup, ierr := os.Pipe()
+	if err := errors.Join(err, ierr); err != nil {
 		return err
 	}
-	defer func() { _ = outW.Close() }()
-	inR, setup, err := os.Pipe()
-	if err != nil {
-		_ = reports.Close()
-		return err
-	}
-	defer func() { _ = inR.Close() }()
+	defer func() { _, _ = outW.Close(), inR.Close() }()
 	cmd := exec.Command(self) //nolint:noctx // it ends with this process
 	cmd.Args = []string{HelperName}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // for the commands
@@ -123,7 +118,7 @@ func (h *Helper) start(p *Process, env []string) error {
 		h.mu.Unlock()
 		select {
 		case <-h.ended:
-		case <-time.After(Until(p.until)):
+		case <-time.After(Until(p.Until)):
 		}
 		h.mu.Lock()
 	}
@@ -137,7 +132,7 @@ func (h *Helper) start(p *Process, env []string) error {
 	}
 	h.lastID++
 	p.id = h.lastID
-	if !h.send(order{ID: p.id, Start: append([]string{}, env...), Until: p.until}) {
+	if !h.send(order{ID: p.id, Start: append([]string{}, env...), Until: p.Until}) {
 		return errors.New(HelperName + " does not read")
 	}
 	h.running[p.id] = p
@@ -227,14 +222,13 @@ type Process struct {
 	Late    bool                // once it has ended: the helper has killed it because its deadline had passed
 	Orphan  bool                // once it has ended: the helper was killed, and the command with it
 	Stopped chan syscall.Signal // receives the signal with which the terminal has stopped the command
+	Until   Instant             // the deadline that was sent last
 
 	h             *Helper
 	id            int
 	started, gone chan struct{}
 	failed        error // set before started is closed
-
-	until Instant // the deadline that was last sent to the helper
-	stop  bool    // it was sent with Stop
+	stop          bool  // Stop was called
 
 	mu  sync.Mutex
 	due Instant // when the helper kills the command unless this process is in time; forever: it was
@@ -243,7 +237,7 @@ type Process struct {
 func newProcess(h *Helper, until Instant) *Process {
 	return &Process{
 		Exited: make(chan struct{}), Stopped: make(chan syscall.Signal, 1),
-		h: h, started: make(chan struct{}), gone: make(chan struct{}), until: until, due: until,
+		h: h, started: make(chan struct{}), gone: make(chan struct{}), Until: until, due: until,
 	}
 }
 
@@ -302,9 +296,6 @@ func closed(c <-chan struct{}) bool {
 // HasExited reports whether the command itself has ended.
 func (p *Process) HasExited() bool { return closed(p.Exited) }
 
-// Until returns the deadline that was sent last.
-func (p *Process) Until() Instant { return p.until }
-
 // Extend sets the deadline until which the command may run. It is a point in time and not a
 // duration, because this process may be stopped between computing and sending it.
 func (p *Process) Extend(until Instant) {
@@ -327,18 +318,14 @@ func (p *Process) Stop(until Instant) {
 }
 
 func (p *Process) order(until Instant) {
-	p.until = until
+	p.Until = until
 	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
 }
-
-// stopAgain is how often Stop is repeated while its effect is awaited: the helper may have been
-// stopped, and its pipe full.
-const stopAgain = 50 * time.Millisecond
 
 // AwaitGone blocks until no process of the command is left, or until timeout or force fires. It
 // reports whether none is left.
 func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) bool {
-	again := time.NewTicker(stopAgain)
+	again := time.NewTicker(50 * time.Millisecond) // the helper may have been stopped, and its pipe full
 	defer again.Stop()
 	for {
 		select {
@@ -346,7 +333,7 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) boo
 			return true
 		case <-again.C:
 			if p.stop {
-				p.Stop(p.until)
+				p.Stop(p.Until)
 			}
 		case <-timeout:
 			return closed(p.gone)

@@ -30,6 +30,9 @@ func selfPath() (string, error) { return "/proc/self/exe", nil }
 // other descendants.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
+// growPipe makes room for some thousand lines. If this fails, the pipe has the default size.
+func growPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 1<<20) }
+
 // mark returns the mark of a command: all its descendants inherit it, whatever they do to their session,
 // their environment or their files, so it shows which command has left an orphan. It is the soft limit
 // of the number of file locks, which the kernel has not used since 2.4.25.
@@ -52,9 +55,6 @@ func markOf(pid int) (mark uint64) {
 	return mark
 }
 
-// reapEvery bounds how long an adopted zombie remains, and how often /proc is read.
-const reapEvery = 10 * time.Second
-
 var adopting sync.Once
 
 // adopt makes this process adopt what a killed helper leaves behind, and reap the processes it adopts:
@@ -67,7 +67,7 @@ func adopt() {
 		go func() {
 			for range ended {
 				reapAdopted()
-				time.Sleep(reapEvery)
+				time.Sleep(10 * time.Second) // so rarely is /proc read
 			}
 		}()
 	})

@@ -25,6 +25,8 @@ func selfPath() (string, error) { return os.Executable() }
 // dieWithParent does nothing: only Linux has this.
 func dieWithParent(*syscall.SysProcAttr) {}
 
+func growPipe(int) {}
+
 func mark(int, int) uint64 { return 0 }
 
 func setMark(uint64) {}

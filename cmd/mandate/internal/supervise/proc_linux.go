@@ -38,49 +38,50 @@ func processes() ([]process, error) {
 	}
 	var all []process
 	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if p, ok := parseStat(stat); ok {
+		p, err := readProcess(pid)
+		switch {
+		case err == nil:
 			all = append(all, p)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
 			return nil, err // such as too many open files
 		}
 	}
 	return all, nil
 }
 
-// readProcess reads one process; ok is false when there is none with this pid.
-func readProcess(pid int) (p process, ok bool) {
+// readProcess reads one process. A process that has ended is fs.ErrNotExist or ESRCH.
+func readProcess(pid int) (p process, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return p, false
+		return p, err
 	}
 	return parseStat(stat)
 }
 
 // parseStat parses "pid (name) state ppid pgrp ... starttime ..."; the name may contain anything,
 // including brackets and blanks.
-func parseStat(stat []byte) (p process, ok bool) {
+func parseStat(stat []byte) (p process, err error) {
 	open, shut := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if open < 1 || shut < open {
-		return p, false
+		return p, fs.ErrInvalid
 	}
 	f := bytes.Fields(stat[shut+1:])
 	if len(f) < 20 {
-		return p, false
+		return p, fs.ErrInvalid
 	}
-	var errs [5]error
+	var errs [4]error
 	p.name = string(stat[open+1 : shut])
 	p.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
 	p.parent, errs[1] = strconv.Atoi(string(f[1]))
 	p.group, errs[2] = strconv.Atoi(string(f[2]))
 	p.start, errs[3] = strconv.ParseUint(string(f[19]), 10, 64)
-	threads, err := strconv.Atoi(string(f[17]))
-	errs[4] = err
+	threads, terr := strconv.Atoi(string(f[17]))
 	p.dead = (f[0][0] == 'Z' || f[0][0] == 'X') && threads <= 1 // a main thread that has ended may leave others
-	return p, errors.Join(errs[:]...) == nil
+	return p, errors.Join(append(errs[:], terr)...)
 }
 
 // signalOne signals exactly the process p, and not another one that has got its pid since.
@@ -89,7 +90,7 @@ func signalOne(p process, sig syscall.Signal) error {
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
 	}
-	if now, ok := readProcess(p.pid); !ok || now.start != p.start {
+	if now, rerr := readProcess(p.pid); rerr != nil || now.start != p.start {
 		return syscall.ESRCH
 	}
 	if err != nil {

@@ -110,7 +110,7 @@ func TestWholeTreeIsEnded(t *testing.T) {
 }
 
 // gone reports whether a process has ended, whoever is to reap it.
-func gone(pid int) bool { p, ok := readProcess(pid); return !ok || p.dead }
+func gone(pid int) bool { p, err := readProcess(pid); return err != nil || p.dead }
 
 // outOfFiles leaves this process no file descriptor to open until it is given back.
 func outOfFiles(t *testing.T) (giveBack func()) {
@@ -230,23 +230,23 @@ func TestScanWithoutFiles(t *testing.T) {
 
 // What is read of /proc is right, whatever a process calls itself.
 func TestLooksAtProc(t *testing.T) {
-	me, ok := readProcess(os.Getpid())
-	if !ok || me.pid != os.Getpid() || me.parent != os.Getppid() || me.dead || me.group != syscall.Getpgrp() || me.start == 0 {
-		t.Errorf("%+v, %v", me, ok)
+	me, err := readProcess(os.Getpid())
+	if err != nil || me.pid != os.Getpid() || me.parent != os.Getppid() || me.dead || me.group != syscall.Getpgrp() || me.start == 0 {
+		t.Errorf("%+v, %v", me, err)
 	}
-	if _, ok := readProcess(1 << 30); ok {
+	if _, err := readProcess(1 << 30); err == nil {
 		t.Error("a process that doesn't exist")
 	}
 	odd := []byte("42 (a) b (c) Z 1 7 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 987654 0 0")
-	if p, ok := parseStat(odd); !ok || p != (process{pid: 42, parent: 1, group: 7, start: 987654, name: "a) b (c", dead: true}) {
-		t.Errorf("%+v, %v", p, ok)
+	if p, err := parseStat(odd); err != nil || p != (process{pid: 42, parent: 1, group: 7, start: 987654, name: "a) b (c", dead: true}) {
+		t.Errorf("%+v, %v", p, err)
 	}
 	threads := bytes.Replace(odd, []byte(" 20 0 1 0 "), []byte(" 20 0 3 0 "), 1)
-	if p, ok := parseStat(threads); !ok || p.dead {
-		t.Errorf("a process whose main thread has ended, and others have not, is taken for dead: %+v, %v", p, ok)
+	if p, err := parseStat(threads); err != nil || p.dead {
+		t.Errorf("a process whose main thread has ended, and others have not, is taken for dead: %+v, %v", p, err)
 	}
 	for _, bad := range []string{"", "1", "1 (", "1 (a", ")(", "1 (a) S 1 2", "x (a) S 1 7 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 9"} {
-		if _, ok := parseStat([]byte(bad)); ok {
+		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}

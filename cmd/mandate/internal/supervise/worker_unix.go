@@ -1,3 +1,5 @@
+//go:build unix
+
 package supervise
 
 import (
@@ -26,6 +28,7 @@ type Worker struct {
 	Terms supervisor.Terms // that the worker has reported, and not released
 
 	k       *keeper
+	r       *os.File // reports reads it
 	reports lines
 	signals chan os.Signal // received by this process
 	over    chan struct{}  // closed when run has ended
@@ -35,21 +38,24 @@ type Worker struct {
 // its reports in it as supervisor.Variable. From then on signals no longer act on this process: they
 // are queued for PassSignals.
 func StartWorker(path string, argv []string) (*Worker, error) {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, errors.Join(ErrStart, os.NewSyscallError("pipe2", err))
+	if !adopts { // no process can know that everything that the worker has started is gone
+		return nil, errors.New("mandate supervise works on Linux only")
 	}
-	defer func() { _ = unix.Close(pipe[1]) }()                       // the pipe ends with the last process that has inherited it
-	_, _ = unix.FcntlInt(uintptr(pipe[1]), unix.F_SETPIPE_SZ, 1<<20) // if this fails, the pipe has the default size
-	name, err := nameOf(pipe[1], fdTerms)
+	r, end, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(ErrStart, err)
+	}
+	defer func() { _ = end.Close() }() // the pipe ends with the last process that has inherited it
+	growPipe(int(end.Fd()))
+	name, err := nameOf(int(end.Fd()), fdTerms)
 	p := newProcess(nil, forever)
-	w := &Worker{Process: p, reports: lines{fd: pipe[0]}, signals: make(chan os.Signal, 32), over: make(chan struct{})}
+	w := &Worker{Process: p, r: r, reports: lines{fd: int(r.Fd())}, signals: make(chan os.Signal, 32), over: make(chan struct{})}
 	k, kerr := newKeeper(func(what string, id, value int) {
 		if id != everything {
 			p.note(what, value)
 		}
 	})
-	if err := errors.Join(err, kerr, unix.SetNonblock(pipe[0], true)); err != nil {
+	if err := errors.Join(err, kerr, unix.SetNonblock(w.reports.fd, true)); err != nil {
 		return nil, errors.Join(ErrStart, err)
 	}
 	w.k = k
@@ -58,11 +64,10 @@ func StartWorker(path string, argv []string) (*Worker, error) {
 	signal.Notify(w.signals, notIgnored()...)
 	c := &command{id: 1, until: forever}
 	if err := k.start(c, path, argv, &syscall.ProcAttr{
-		Env: append(os.Environ(), supervisor.Variable+"="+name), Files: []uintptr{0, 1, 2, uintptr(pipe[1])},
+		Env: append(os.Environ(), supervisor.Variable+"="+name), Files: []uintptr{0, 1, 2, end.Fd()},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}); err != nil {
 		signal.Stop(w.signals)
-		_ = unix.Close(pipe[0])
 		return nil, err
 	}
 	signal.Notify(w.signals) // all signals, also SIGHUP under nohup: the worker may reload on it
