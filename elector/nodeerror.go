@@ -85,11 +85,3 @@ func answersOf(errs []error) (answers int) {
 	}
 	return answers
 }
-
-// Problem returns the text of an error, empty for nil.
-func Problem(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}

@@ -128,7 +128,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 func (a *app) runMember(ctx context.Context, work shard.Work) error {
 	err := a.shardMember.Run(ctx, work)
 	if err != nil {
-		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(elector.Problem(err), "shard: "))}
+		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(err.Error(), "shard: "))}
 	}
 	return nil
 }

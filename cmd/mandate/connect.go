@@ -234,7 +234,7 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 			a.addProblems(one, names)
 		}
 	default:
-		a.problem("%s", elector.Problem(err))
+		a.problem("%s", err)
 	}
 }
 

@@ -201,7 +201,7 @@ func (f *feed) search(ctx context.Context, groups map[string]bool) listing {
 	}
 	site := &console.Site{Hidden: len(others) - len(shown) + left}
 	if err != nil {
-		site.Problem = elector.Problem(err)
+		site.Problem = err.Error()
 	}
 	f.listed.Store(site)
 	l.complete = err == nil

@@ -112,9 +112,9 @@ func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Con
 	}
 	switch {
 	case st.Paused:
-		err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; the election is paused, to end that: " + a.given.command("resume", el.Name()))}
+		err = &exitError{code: exitNoLeader, err: errors.New(err.Error() + "; the election is paused, to end that: " + a.given.command("resume", el.Name()))}
 	case unknownElection(ctx, el, st):
-		err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
+		err = &exitError{code: exitNoLeader, err: errors.New(err.Error() + "; " + noTrace)}
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 			out.To = &h.To
 		}
 		if err != nil {
-			out.Error = elector.Problem(err)
+			out.Error = err.Error()
 		}
 		return output.JSON(a.stdout, out)
 	}
@@ -172,7 +172,7 @@ nevertheless.` + handoverCodes,
 			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
 				if !o.force {
 					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
-						return elector.Handover{From: from}, refused("%s, or use --force", elector.Problem(err))
+						return elector.Handover{From: from}, refused("%s, or use --force", err)
 					}
 				}
 				return el.StepDown(ctx, o.reason)

@@ -51,7 +51,7 @@ Exit codes
 		}
 		err = pause(ctx, d, o.reason)
 		if errors.Is(err, elector.ErrRefused) {
-			why := elector.Problem(err)
+			why := err.Error()
 			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time formatted as in all commands
 				why = "paused already " + pausedBy(now)
 			}
@@ -119,7 +119,7 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 		return err
 	}
 	if err != nil {
-		done.Error = elector.Problem(err)
+		done.Error = err.Error()
 	}
 	if !asJSON {
 		p := output.New(a.stdout)

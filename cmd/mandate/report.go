@@ -107,7 +107,7 @@ func (r *report) problems() []doctor.Finding {
 	}
 	switch {
 	case r.group != nil && r.StatusErr != nil:
-		return one(elector.Problem(r.StatusErr), r.flags.command("doctor"))
+		return one(r.StatusErr.Error(), r.flags.command("doctor"))
 	case r.group != nil:
 		if why, next := r.group.problem(r.flags); why != "" {
 			return one(why, next)
@@ -238,7 +238,7 @@ func missingRolls(all []report) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	why := elector.Problem(missing[0].CandidatesErr)
+	why := missing[0].CandidatesErr.Error()
 	if errors.Is(missing[0].CandidatesErr, context.DeadlineExceeded) {
 		why = "they did not all answer within " + readWithin.String()
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -93,7 +92,7 @@ func (a *app) groupFields(st shard.Status) (all []output.Field) {
 		add("moving", shard.Set(st.Moving).String(), output.Plain)
 	}
 	for _, err := range st.Problems {
-		add("redis", elector.Problem(err), output.Yellow)
+		add("redis", err.Error(), output.Yellow)
 	}
 	return all
 }

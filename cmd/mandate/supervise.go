@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
@@ -117,6 +116,6 @@ func (a *app) releaseTerms(ctx context.Context, terms *supervisor.Terms, status 
 			"terms", led, "status", status)
 	}
 	if err != nil {
-		a.log.Warn("terms not released, they lapse", "error", elector.Problem(err))
+		a.log.Warn("terms not released, they lapse", "error", err)
 	}
 }

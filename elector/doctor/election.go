@@ -77,7 +77,7 @@ func (e *examination) reachable(r *Report) {
 	}
 	switch advice := e.command("doctor", r.Election); {
 	case n == 0 && r.StatusErr != nil:
-		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %s", elector.Problem(r.StatusErr))
+		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %v", r.StatusErr)
 	case out == 0:
 	case len(refusing) == 0:
 		e.add("", "majority", level, advice, "%d of %d nodes can't be read (%s)%s", missing, n, cause, effect)

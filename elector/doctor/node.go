@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
@@ -359,7 +358,7 @@ func problemOf(err error) string {
 	if errors.As(err, &node) {
 		err = node.Err
 	}
-	return strings.TrimRight(elector.Problem(err), ".")
+	return strings.TrimRight(err.Error(), ".")
 }
 
 func short(d time.Duration) time.Duration {

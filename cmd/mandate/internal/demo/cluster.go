@@ -126,7 +126,7 @@ func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) er
 			c.observed(observation{workCanceled, a, term.Token(), time.Now()})
 			var ended *elector.Ended
 			if errors.As(context.Cause(ctx), &ended) && c.ctx.Err() == nil {
-				c.report(a, strings.TrimSuffix(fmt.Sprintf("stops, %s: %s", ended.Reason, elector.Problem(ended.Err)), ": "))
+				c.report(a, "stops, "+strings.TrimPrefix(ended.Error(), "term ended: "))
 			}
 			a.hung.Store(false)
 			c.observed(observation{workStopped, a, term.Token(), time.Now()})
