@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"sync"
@@ -129,11 +130,12 @@ func (a *app) runCommand() *cobra.Command {
 	a.probeFlags(f, &o.probeFlags)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		helper, forget, err := a.helper()
+		helper, err := a.helper()
 		if err != nil {
 			return err
 		}
-		defer forget()
+		// If the electors were not made, they have not taken the pipe out of the environment.
+		defer func() { _ = os.Unsetenv(supervisor.Variable) }()
 		j, err = a.job(cmd, &o, args, helper)
 		return err
 	}
@@ -153,19 +155,14 @@ func (a *app) runCommand() *cobra.Command {
 
 // helper makes the pipe to the helper, before the electors are made: they report their terms on it. If
 // this process is supervised itself, they report to its supervisor, which knows when all of its
-// processes are gone. The caller calls forget once the electors have taken the pipe out of the
-// environment, or were not made: programs started later must not take the pipe for their own.
-func (a *app) helper() (h *supervise.Helper, forget func(), err error) {
-	forget = func() { _ = os.Unsetenv(supervisor.Variable) }
-	h, err = supervise.NewHelper()
+// processes are gone.
+func (a *app) helper() (*supervise.Helper, error) {
+	h, err := supervise.NewHelper()
 	if _, supervised := os.LookupEnv(supervisor.Variable); err != nil || supervised {
-		return h, forget, err
+		return h, err
 	}
 	name, err := h.Pipe()
-	if err == nil {
-		err = os.Setenv(supervisor.Variable, name)
-	}
-	return h, forget, err
+	return h, errors.Join(err, os.Setenv(supervisor.Variable, name))
 }
 
 // runJob campaigns until a signal ends it, or with --once the end of the command.

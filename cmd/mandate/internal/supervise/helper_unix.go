@@ -52,9 +52,8 @@ type helper struct {
 var dispatched bool
 
 // Dispatch runs the helper if this process was started as one, and reports whether it did. A
-// program must call Dispatch before anything else, also in the TestMain of a test binary: without
-// it, a process started as the helper would run the program (for example all tests, which start
-// helpers again). Therefore no helper can be started before Dispatch was called.
+// program must call it before anything else, also in TestMain: otherwise the helper would run the
+// program, or all tests, which start helpers again. No helper can be started before.
 func Dispatch() (was bool) {
 	dispatched = true
 	if filepath.Base(os.Args[0]) != HelperName {
@@ -167,17 +166,15 @@ func (h *helper) release() {
 		return // unexpected: mandate could open the same URLs
 	}
 	defer func() { _ = q.Close() }()
-	// While mandate lives these signals are ignored, because a service manager or a terminal sends
-	// them to all processes. They may also arrive after mandate was killed: the release then makes one
-	// attempt and no more.
+	// A service manager or a terminal sends these to all processes: the release then makes one attempt
+	// and no more.
 	ctx, end := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer end()
 	_, _ = h.terms.Release(ctx, q, "mandate was killed")
 }
 
-// catchSignals makes the helper ignore the signals of a terminal, and of an operator who ends all
-// processes: the helper exits only when its children have. It catches these signals and does not
-// set them to be ignored, because the command would inherit that.
+// catchSignals makes the helper survive the signals of a terminal, and of an operator who ends all
+// processes. It does not set them to be ignored, because the command would inherit that.
 func catchSignals() {
 	passing := []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2}
 	// Signals that nohup or a shell's & have set to be ignored stay so, and the command inherits
@@ -202,9 +199,6 @@ type lines struct {
 	ended bool // no process can write to the pipe any more
 }
 
-// maxLine is longer than any line that this program writes. More is garbage from another program.
-const maxLine = 1 << 20
-
 // read returns the lines that have arrived since.
 func (l *lines) read() []byte {
 	for part := make([]byte, 1<<16); !l.ended; {
@@ -217,8 +211,8 @@ func (l *lines) read() []byte {
 	}
 	end := bytes.LastIndexByte(l.buf, '\n') + 1
 	all := l.buf[:end]
-	if l.buf = slices.Clone(l.buf[end:]); len(l.buf) > maxLine {
-		l.buf = nil
+	if l.buf = slices.Clone(l.buf[end:]); len(l.buf) > 1<<20 {
+		l.buf = nil // no line of this program is so long
 	}
 	return all
 }

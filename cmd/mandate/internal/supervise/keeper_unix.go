@@ -301,14 +301,10 @@ func signalAll(all []process, sig syscall.Signal) (living, denied int) {
 	return len(all), denied
 }
 
-// listed lists processes for people.
+// listed lists some of the processes for people.
 func listed(all []process) string {
 	var names []string
-	for _, p := range all {
-		if len(names) == 10 {
-			names = append(names, "...")
-			break
-		}
+	for _, p := range all[:min(len(all), 10)] {
 		names = append(names, fmt.Sprintf("%d (%s)", p.pid, p.name))
 	}
 	return strings.Join(names, ", ")

@@ -114,18 +114,18 @@ func (h *Helper) Start(env []string, until Instant) (*Process, error) {
 func (h *Helper) start(p *Process, env []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.killed {
+	if ended := h.ended; h.killed {
 		h.mu.Unlock()
 		select {
-		case <-h.ended:
+		case <-ended:
 		case <-time.After(Until(p.Until)):
 		}
 		h.mu.Lock()
-	}
-	if h.killed {
-		if !closed(h.ended) {
+		if !closed(h.ended) && h.killed {
 			return errors.New("processes of a command before are left")
 		}
+	}
+	if h.killed {
 		if err := h.begin(); err != nil {
 			return err
 		}

@@ -16,8 +16,7 @@ import (
 // The boot clock also advances while the machine is suspended, as the lease does.
 const clock = unix.CLOCK_BOOTTIME
 
-// adopts: a keeper adopts all orphans below it. When it has no child left, nothing of the commands
-// is left.
+// adopts: when a keeper has no child left, nothing of the commands is left.
 const adopts = true
 
 // adoptOrphans makes this process the parent of every orphan below it.
