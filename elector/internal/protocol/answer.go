@@ -56,13 +56,8 @@ type Answer struct {
 	Err         error
 }
 
-// parseAnswer parses what a script returned for one election; args are the script's arguments for it.
-func parseAnswer(v any, args []any) Answer {
-	if v == int64(AsShown) && len(args) == renewArity {
-		if counter, ok := args[RenewCounter].(uint64); ok { // not a claim, which has as many arguments
-			return confirmed(counter, args[RenewShown])
-		}
-	}
+// parseAnswer parses what a script returned for one election.
+func parseAnswer(v any) Answer {
 	fields, ok := v.([]any)
 	if !ok || len(fields) < 2 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
@@ -97,15 +92,8 @@ func parseAnswer(v any, args []any) Answer {
 	return a
 }
 
-// confirmed returns the answer that AsShown stands for: all is as the renewal's arguments show it.
-func confirmed(counter uint64, identity any) Answer {
-	a := Answer{Status: Renewed, Fence: counter, Waiters: -1, Subscribers: -1}
-	a.ID, _ = identity.(string)
-	return a
-}
-
-// ParseReply parses what a call for n elections returned for the i-th, which had these arguments.
-func ParseReply(v any, err error, i, n int, args []any) Answer {
+// ParseReply parses what a call for n elections returned for the i-th.
+func ParseReply(v any, err error, i, n int) Answer {
 	answers, ok := v.([]any)
 	switch {
 	case err != nil:
@@ -113,7 +101,7 @@ func ParseReply(v any, err error, i, n int, args []any) Answer {
 	case !ok || len(answers) != n:
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	return parseAnswer(answers[i], args)
+	return parseAnswer(answers[i])
 }
 
 func integer(v any) int64 { n, _ := v.(int64); return n }

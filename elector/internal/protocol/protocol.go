@@ -106,14 +106,8 @@ const (
 	elected  = "elected "
 )
 
-// AsShown is the renewal script's answer when it has renewed the lease and there is nothing to report:
-// the node's counter and identity are those in the request. A process with thousands of elections
-// gets hardly any other answer. The number is one that another server is unlikely to answer, and Go
-// converts numbers below 256 to an interface without an allocation.
-const AsShown = 201
-
 // scriptFacts declares the constants that the scripts share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, AS_SHOWN = %q, %q, %d\n", reserved, released, AsShown)
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, released)
 
 // WakeMessage is a message on the wake channel.
 type WakeMessage struct {

@@ -27,11 +27,11 @@ func FuzzReplies(f *testing.F) {
 				fields = append(fields, nil)
 			}
 		}
-		a := parseAnswer(fields, nil)
+		a := parseAnswer(fields)
 		if a.Status == Unknown && a.Err == nil || len(fields) < 2 && a.Status != Unknown {
 			t.Fatalf("%v was read as %+v", fields, a)
 		}
-		if parseAnswer(words, nil).Status != Unknown || parseAnswer(nil, nil).Status != Unknown {
+		if parseAnswer(words).Status != Unknown || parseAnswer(nil).Status != Unknown {
 			t.Fatal("a reply of another type was believed")
 		}
 	})

@@ -19,8 +19,6 @@ var (
 	claimLua string
 	//go:embed scripts/renew.lua
 	renewLua string
-	//go:embed scripts/quick.lua
-	quickLua string
 	//go:embed scripts/raise.lua
 	raiseLua string
 	//go:embed scripts/release.lua
@@ -33,15 +31,15 @@ var (
 	rightsLua string
 
 	// ClaimScript takes the lock if it can be taken, and grants a token.
-	ClaimScript = newElectionScript(claimLua, "", 6, 6, claimArity)
+	ClaimScript = newElectionScript(claimLua, 6, 6, claimArity)
 	// RenewScript prolongs the lock of a term.
-	RenewScript = newElectionScript(renewLua, quickLua, 6, 6, renewArity)
+	RenewScript = newElectionScript(renewLua, 6, 6, renewArity)
 	// RaiseScript raises the tokens of a claim to the highest one.
-	RaiseScript = newElectionScript(raiseLua, "", 2, 2, 3)
+	RaiseScript = newElectionScript(raiseLua, 2, 2, 3)
 	// ReleaseScript deletes the lock, and notifies the front row.
-	ReleaseScript = newElectionScript(releaseLua, "", 4, 4, 10)
+	ReleaseScript = newElectionScript(releaseLua, 4, 4, 10)
 	// AnnounceScript publishes and records a report.
-	AnnounceScript = newElectionScript(announceLua, "", 0, 1, announceArity)
+	AnnounceScript = newElectionScript(announceLua, 0, 1, announceArity)
 
 	scripts = map[Script]ElectionScript{
 		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
@@ -65,14 +63,14 @@ type ElectionScript struct {
 
 // newElectionScript turns lua, which serves one election, into a script for any number of them. The
 // first read of its keys are read before anything is written (head.lua); a script that reads none
-// does not need head.lua. quick, unless empty, is tried first, and takes less time.
-func newElectionScript(lua, quick string, read, keys, args int) ElectionScript {
+// does not need head.lua.
+func newElectionScript(lua string, read, keys, args int) ElectionScript {
 	head := headLua
 	if read == 0 {
 		head = ""
 	}
-	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\nlocal quick\n%slocal function one(KEYS, ARGV)\n%s%send\n%s%s",
-		scriptFacts, read, keys, args, deniedLua, head, lua, quick, manyLua)
+	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\n%slocal function one(KEYS, ARGV)\n%s%send\n%s",
+		scriptFacts, read, keys, args, deniedLua, head, lua, manyLua)
 	return ElectionScript{redis.NewScript(source), source, keys, args}
 }
 
@@ -102,8 +100,7 @@ const (
 	RenewToken    = 4
 	RenewCounter  = 5
 	RenewIdentity = 8
-	RenewShown    = 9
-	renewArity    = 10
+	renewArity    = 9
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: of a failed attempt, whose release notifies no candidate
 	announceArity = 5
@@ -118,8 +115,8 @@ func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint 
 func RaiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
 
 // RenewArgs returns the arguments of RenewScript, in its order.
-func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, shown string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, shown}
+func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity}
 }
 
 // AnnounceArgs returns the arguments of AnnounceScript, in its order.

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,13 +34,13 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI")
 	})
 	renewKeys, renewals := callFor(n, protocol.Keys.RenewKeys, func(_ protocol.Keys, value string) []any {
-		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI", "")
+		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI")
 	})
 	call := func(c redis.Scripter, s protocol.ElectionScript, keys []string, args []any) []protocol.Answer {
 		v, err := s.Run(ctx, c, keys, args...).Result()
 		var all []protocol.Answer
-		for i, of := range slices.Collect(slices.Chunk(args, s.Args)) {
-			all = append(all, protocol.ParseReply(v, err, i, len(args)/s.Args, of))
+		for i := range len(args) / s.Args {
+			all = append(all, protocol.ParseReply(v, err, i, len(args)/s.Args))
 		}
 		return all
 	}

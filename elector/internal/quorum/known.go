@@ -77,13 +77,6 @@ func (k *identities) meet(node int, id string, sent time.Time) bool {
 	return min(now.Sub(n.since), now.Sub(n.since.Round(0))) >= protocol.Settled(k.lease)
 }
 
-// last returns the identity that a node last answered with.
-func (k *identities) last(node int) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.all[node].id
-}
-
 // known returns the nodes' identities. That of a node is empty if it has not been confirmed lately: a node
 // that was taken out of service must not count for ever. The wall clock counts as well, since it
 // continues while the machine sleeps.

@@ -37,7 +37,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 		k := p.keys
 		if got := p.run(0, protocol.RenewScript, k.RenewKeys(),
-			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, protocol.NewIdentity(), ""); got.Status != protocol.NoLock || p.locks() != 0 {
+			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, protocol.NewIdentity()); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 

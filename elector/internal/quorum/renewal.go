@@ -41,7 +41,7 @@ func (v *Voter) Renew(token uint64, heir protocol.Heir, wanted func() bool) {
 	}
 	if n.args == nil || n.token != token || n.heir != heir {
 		n.token, n.heir, n.keys = token, heir, v.cfg.Keys.RenewKeys()
-		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", "")
+		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "")
 	}
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
@@ -56,7 +56,7 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 	}
 	n.underWay[node]++
 	args := append([]any(nil), n.args...)
-	args[protocol.RenewCounter], args[protocol.RenewShown], args[protocol.RenewIdentity] = s.counter, v.identities.last(node), s.offers()
+	args[protocol.RenewCounter], args[protocol.RenewIdentity] = s.counter, s.offers()
 	v.ask(n.round, node, protocol.RenewScript, n.keys, args, wanted, n.answers)
 }
 

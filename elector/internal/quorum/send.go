@@ -134,7 +134,7 @@ func (s *service) carry(all []*request) {
 		s.pipeline(ctx, all)
 	default:
 		for i, r := range all {
-			r.end(protocol.ParseReply(v, err, i, len(all), r.args))
+			r.end(protocol.ParseReply(v, err, i, len(all)))
 		}
 	}
 }
@@ -190,5 +190,5 @@ func (s *service) endApart(ctx context.Context, r *request, v any, err error) {
 	if c, ok := s.node.rdb.(*redis.ClusterClient); ok {
 		slotMap{c}.learn(ctx, err)
 	}
-	r.end(protocol.ParseReply(v, err, 0, 1, r.args))
+	r.end(protocol.ParseReply(v, err, 0, 1))
 }

@@ -21,12 +21,9 @@ local function run(k, a)
 end
 for i = 1, #KEYS / KEYS_EACH do
   local k, a = (i - 1) * KEYS_EACH, (i - 1) * ARGS_EACH
-  local answer = quick and quick(k, a)
-  if not answer then
-    answer = run(k, a)
-    -- A replica refuses all elections alike: the connection leads to the wrong server.
-    if type(answer) == 'table' and answer[1] == 'error' and string.find(answer[2], '^READONLY') then return redis.error_reply(answer[2]) end
-  end
+  local answer = run(k, a)
+  -- A replica refuses all elections alike: the connection leads to the wrong server.
+  if type(answer) == 'table' and answer[1] == 'error' and string.find(answer[2], '^READONLY') then return redis.error_reply(answer[2]) end
   answers[i] = answer
 end
 return answers

@@ -2,8 +2,7 @@
 -- counter; plant both again if the node lost them (a plant is no vote in its round).
 -- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
---      shown (the identity that the sender knows; its counter is the other one)
--- -> AS_SHOWN (quick.lua), or {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
+-- -> {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
 -- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
