@@ -16,32 +16,36 @@ func timingOf(l time.Duration) lease.Timing {
 }
 
 // far puts all nodes at the end of a round trip, also for who connects.
-func far(c *cluster, trip time.Duration) { c.Each(fault{Delay: trip / 2, Far: true}) }
+func far(c *cluster, trip time.Duration, handshakes int) {
+	c.Each(fault{Delay: trip / 2, Far: true, Handshakes: handshakes})
+}
 
 // A candidate is elected, renews for many leases, keeps its term through the loss of all
 // connections at any moment, and hands over: up to the round trip that doctor names if they are reset,
-// and up to L/11 if they are swallowed without a reset.
+// and up to L/11 if they are swallowed without a reset; up to L/16 if TLS makes connections dearer.
 func TestDistanceThatTermsSurvive(t *testing.T) {
 	for name, lose := range map[string]struct {
-		trip func(t lease.Timing) time.Duration
-		all  func(*testredis.Node)
+		trip       func(t lease.Timing) time.Duration
+		all        func(*testredis.Node)
+		handshakes int
 	}{
-		"reset":     {lease.Timing.MaxRoundTrip, func(n *testredis.Node) { n.Reset("") }},
-		"swallowed": {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow},
+		"reset":              {lease.Timing.MaxRoundTrip, func(n *testredis.Node) { n.Reset("") }, 0},
+		"swallowed":          {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow, 0},
+		"swallowed with TLS": {func(t lease.Timing) time.Duration { return min(t.Lease/16, 500*time.Millisecond) }, (*testredis.Node).Swallow, 1},
 	} {
 		for _, l := range []time.Duration{time.Second, 10 * time.Second} {
 			t.Run(fmt.Sprint(name, "/", l), func(t *testing.T) {
-				survivesTheLossOfConnections(t, l, lose.trip(timingOf(l))-2*time.Millisecond, lose.all)
+				survivesTheLossOfConnections(t, l, lose.trip(timingOf(l))-2*time.Millisecond, lose.handshakes, lose.all)
 			})
 		}
 	}
 }
 
-func survivesTheLossOfConnections(t *testing.T, l, trip time.Duration, lose func(*testredis.Node)) {
+func survivesTheLossOfConnections(t *testing.T, l, trip time.Duration, handshakes int, lose func(*testredis.Node)) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		timing := timingOf(l)
 		c.Seed()
-		far(c, trip)
+		far(c, trip, handshakes)
 		with := func(cfg *elector.Config) { cfg.Lease = l }
 		began := time.Now()
 		a := c.Start("a", with)
@@ -97,7 +101,7 @@ func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%v", l, tc.trip), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, c *cluster) {
 					c.Seed()
-					far(c, tc.trip)
+					far(c, tc.trip, 0)
 					a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l })
 					if tc.leads {
 						term := a.Elected(20 * time.Second)

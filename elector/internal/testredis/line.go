@@ -28,6 +28,7 @@ type Fault struct {
 	Unreachable  bool          // new connections fail because the host is unreachable
 	Delay        time.Duration // in each direction
 	Far          bool          // dialling and greeting are delayed, too, except for subscriptions
+	Handshakes   int           // further round trips that dialling takes, as with TLS
 }
 
 // The faults of most tests.

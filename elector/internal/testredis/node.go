@@ -127,7 +127,7 @@ func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
 	far := f.Far && !subscribing()
 	if far {
 		select {
-		case <-time.After(2 * f.Delay):
+		case <-time.After(time.Duration(1+f.Handshakes) * 2 * f.Delay):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
