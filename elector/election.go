@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,24 +88,25 @@ func (el *Election) Name() string { return el.name }
 // Status queries every node about the election, and waits for each at most 1.5 s
 // (or until ctx ends). Once a majority agrees, it waits for the other nodes only
 // four times as long as that took, but at least 250 ms: a node that hangs is then
-// reported as unreachable. After that, Status looks up in the history when the
-// term began, for at most 0.5 s. The rights to read suffice.
+// reported as unreachable. The rights to read suffice.
 //
 // The error is ErrUnreachable, with each node's NodeError, when no majority
 // answered, and also ErrDenied when the cause is a missing right. The Status is
 // then as complete as it can be.
 func (el *Election) Status(ctx context.Context) (Status, error) {
-	st, err := el.look(ctx)
-	if err == nil && st.Leader != nil {
-		sent := time.Now()
-		st.Leader.Since = el.since(ctx, st.Leader.Token)
-		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(sent))
+	if err := checkOpen(el.nodes); err != nil {
+		return Status{Election: el.name}, err
 	}
-	return st, err
+	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
+	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
+	if len(views)-len(errs) < el.nodes.Majority() {
+		return st, noMajority(el.nodes.Len(), errs)
+	}
+	return st, nil
 }
 
-// Leader queries Redis for the leader, and then for the begin of its term. It blocks for two
-// round trips, at most 2 s. The error is ErrNoLeader, or one of those of Status.
+// Leader queries Redis for the leader. It blocks for a round trip, at most 1.5 s. The error is
+// ErrNoLeader, or one of those of Status.
 func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	st, err := el.Status(ctx)
 	if err != nil {
@@ -119,41 +119,6 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 		return Leader{}, ErrNoLeader
 	}
 	return *st.Leader, nil
-}
-
-// look returns the Status without Leader.Since: it sends one request per node and does not read
-// the history.
-func (el *Election) look(ctx context.Context) (Status, error) {
-	if err := checkOpen(el.nodes); err != nil {
-		return Status{Election: el.name}, err
-	}
-	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
-	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
-	if len(views)-len(errs) < el.nodes.Majority() {
-		return st, noMajority(el.nodes.Len(), errs)
-	}
-	return st, nil
-}
-
-// since looks up in the history when the term with this token began.
-func (el *Election) since(ctx context.Context, token uint64) time.Time {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
-	defer cancel()
-	// Pauses during the term are newer entries than its begin, and may fill a short read.
-	for _, count := range []int{10, 100, protocol.WholeHistory} {
-		read := 0 // entries of all nodes together: at worst this costs one query too many
-		byNode, _ := registry.RecallMajority(ctx, el.nodes, el.keys, int64(count), statusTimeout/3)
-		for _, entry := range slices.Concat(byNode...) {
-			read++
-			if ev, err := parseEvent(entry); err == nil && ev.Kind == EventElected && ev.Token == token {
-				return ev.Time
-			}
-		}
-		if read < count || ctx.Err() != nil {
-			break
-		}
-	}
-	return time.Time{} // the history was trimmed, or may not be read
 }
 
 // Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current

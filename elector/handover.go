@@ -53,7 +53,7 @@ func (el *Election) StepDown(ctx context.Context, note string) (Handover, error)
 // candidate was elected in the end. Transfer blocks as StepDown does, and before that for a
 // roll call (Candidates).
 func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
-	st, err := el.look(ctx)
+	st, err := el.Status(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
@@ -108,7 +108,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	if err := checkReason(note); err != nil {
 		return Handover{}, err
 	}
-	st, err := el.look(ctx)
+	st, err := el.Status(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
@@ -134,7 +134,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 // hasEnded reports whether the nodes show that a term has ended. A leader may have stepped down
 // although its answer is missing: to publish the answer takes a right that the step-down does not.
 func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
-	st, err := el.look(ctx)
+	st, err := el.Status(ctx)
 	return err == nil && (st.Leader == nil || st.Leader.attempt != l.attempt)
 }
 
@@ -160,7 +160,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 		}
 		events.Take()
 		if enough == nil {
-			st, err := el.look(ctx)
+			st, err := el.Status(ctx)
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // there will be no next leader
 				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)

@@ -76,7 +76,7 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 		return nil, err
 	}
 	n = min(max(n, 1), maxRecords)
-	st, lookErr := el.look(ctx)
+	st, lookErr := el.Status(ctx)
 	// The entries of n+1 terms, and the end of a still older one: those that are cut off must not
 	// make a leader look as if it had vanished.
 	entries := 2*n + 2

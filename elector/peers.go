@@ -72,7 +72,7 @@ func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
 func (s self) ReadPause(ctx context.Context) {
-	if st, err := s.c.election.look(ctx); err == nil {
+	if st, err := s.c.election.Status(ctx); err == nil {
 		s.c.setPaused(st.pauseNote)
 	}
 }

@@ -44,7 +44,7 @@ func (el *Election) query(ctx context.Context, was reported, changes int, messag
 // read queries Redis, for an observer that has reported was. It blocks.
 func (el *Election) read(ctx context.Context, was reported, messages []Event) (a queryResult) {
 	a.messages = messages
-	if a.status, a.err = el.look(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
+	if a.status, a.err = el.Status(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
 		return a
 	}
 	sent := time.Now()

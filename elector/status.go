@@ -54,7 +54,7 @@ type Leader struct {
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
 	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
-	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not have it
+	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
 
 	lease   time.Duration // the leader's; 0: not known
 	attempt string        // the claim that won the term: it identifies the term without its token
@@ -127,7 +127,7 @@ func summarize(election string, keys protocol.Keys, views []registry.View, major
 	if in, ok := protocol.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			LeaseLeft: leftOf(in, views, majority), agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed, attempt: in.Attempt, lease: in.Lease,
+			LeaseLeft: leftOf(in, views, majority), Since: in.Since, agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed, attempt: in.Attempt, lease: in.Lease,
 		}
 	} else if missing := len(errs); missing > 0 && missing < majority {
 		if in, ok := protocol.HolderOf(holders, majority-missing); ok {

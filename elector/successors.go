@@ -25,7 +25,7 @@ const trialTimeout = time.Second
 // expires after 100 ms on each node. A Redis user that may not write does not find out that way
 // whether nodes refuse writes.
 func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
-	st, err := el.look(ctx)
+	st, err := el.Status(ctx)
 	switch {
 	case err != nil:
 		return nil, err

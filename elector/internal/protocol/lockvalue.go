@@ -13,24 +13,28 @@ import (
 // LockValue is the value of the lock key: its holder, the holder's attempt and
 // settings. It is written as one readable line:
 //
-//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ ids=<identities>][ addr=<advertised>] token=<token>
+//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ since=<ms>][ ids=<identities>][ addr=<advertised>] token=<token>
 type LockValue struct {
 	Candidate   string        // the candidate's id
 	Incarnation string        // random per Elector: distinguishes two processes with one id
 	Seq         uint64        // counts the attempts of an incarnation
 	Nodes       int           // how many nodes vote, by the holder's configuration
 	Lease       time.Duration // whole milliseconds
+	Since       time.Time     // when the attempt began, by the holder's clock, to the millisecond; zero: not known
 	Identities  Identities    // of the nodes that vote, as far as the holder knows them
 	Advertise   string        // the address at which the leader can be reached
 	Token       uint64        // what the node granted, or the quorum agreed on; 0: not known
 }
 
 func (b LockValue) String() string {
-	all := make([]byte, 0, len(b.Candidate)+len(b.Incarnation)+len(b.Identities)+len(b.Advertise)+90)
+	all := make([]byte, 0, len(b.Candidate)+len(b.Incarnation)+len(b.Identities)+len(b.Advertise)+110)
 	all = append(append(append(append(all, b.Candidate...), '/'), b.Incarnation...), '/')
 	all = strconv.AppendUint(all, b.Seq, 10)
 	all = strconv.AppendInt(append(all, " n="...), int64(b.Nodes), 10)
 	all = strconv.AppendInt(append(all, " lease="...), b.Lease.Milliseconds(), 10)
+	if !b.Since.IsZero() {
+		all = strconv.AppendInt(append(all, " since="...), b.Since.UnixMilli(), 10)
+	}
 	if b.Identities != "" {
 		all = append(append(all, " ids="...), b.Identities...)
 	}
@@ -83,6 +87,12 @@ func parseLockValue(s string) (b LockValue, err error) {
 				return b, errors.New("its lease is not a number of milliseconds")
 			}
 			b.Lease = time.Duration(ms) * time.Millisecond
+		case "since":
+			ms, err := strconv.ParseInt(val, 10, 64)
+			if err != nil {
+				return b, errors.New("its since is not a number of milliseconds")
+			}
+			b.Since = time.UnixMilli(ms)
 		case "ids":
 			b.Identities = parseIdentities(val)
 		case "addr":

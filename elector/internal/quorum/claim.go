@@ -75,7 +75,7 @@ func (v *Voter) newAttempt() {
 	v.alive.Store(v.seq)
 	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
-		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
+		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise(),
 		Identities: v.Identities(),
 	}
 	v.renewal.named, v.renewal.args = nil, nil

@@ -31,41 +31,19 @@ func RecallMajority(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, coun
 }
 
 func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit, atLeast time.Duration) ([][]string, []error) {
-	type recalled struct {
-		node    int
-		entries []string
-		err     error
-	}
-	sent := time.Now()
-	answers := make(chan recalled, ns.Len()) // buffered: nothing reads a late answer
-	found, errs := make([][]string, ns.Len()), make([]error, ns.Len())
-	for i, n := range ns.All() {
-		errs[i] = ns.NodeError(i, context.DeadlineExceeded)
-		go func() { // not cancelled when recall returns: that would cost a connection each time
-			ctx, cancel := context.WithTimeout(ctx, limit)
-			defer cancel()
-			entries, err := newest(ctx, n, k, count)
-			answers <- recalled{i, entries, err}
-		}()
-	}
-	over := time.After(limit)
-	var enough <-chan time.Time
-	good := 0
-	for range ns.Len() {
-		select {
-		case a := <-answers:
-			found[a.node], errs[a.node] = a.entries, ns.NodeError(a.node, a.err)
+	query := func(ctx context.Context, n *quorum.Node) ([]string, error) { return newest(ctx, n, k, count) }
+	answers := ask(ctx, ns, limit, atLeast, query, func(all []answer[[]string]) bool {
+		good := 0
+		for _, a := range all {
 			if a.err == nil {
 				good++
 			}
-			if good == ns.Majority() && enough == nil {
-				enough = time.After(max(atLeast, quorum.WaitFactor*time.Since(sent)))
-			}
-		case <-enough:
-			return found, errs
-		case <-over: // a client may be slow to give up
-			return found, errs
 		}
+		return good >= ns.Majority()
+	})
+	found, errs := make([][]string, len(answers)), make([]error, len(answers))
+	for i, a := range answers {
+		found[i], errs[i] = a.value, a.err
 	}
 	return found, errs
 }

@@ -27,78 +27,83 @@ func Read(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Dur
 	return read(ctx, ns, k, limit, minReadWait)
 }
 
-// timedView is a node's View and when it arrived.
-type timedView struct {
-	View
-
-	node int
-	at   time.Time
-}
-
 func read(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit, atLeast time.Duration) []View {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	sent := time.Now()
-	answers := make(chan timedView, ns.Len()) // buffered: nothing reads a late answer
-	seen := make([]timedView, ns.Len())
-	for i, n := range ns.All() {
-		seen[i] = timedView{View: View{Node: n.Name, Err: ns.NodeError(i, context.DeadlineExceeded)}, node: i}
-		go func() {
-			v, err := snapshot(ctx, n, k)
-			s := timedView{View: v, node: i, at: time.Now()}
-			s.Node, s.RTT, s.Err = n.Name, time.Since(sent), ns.NodeError(i, err)
-			answers <- s
-		}()
-	}
-	gather(seen, answers, func() <-chan time.Time {
-		if !agree(seen, ns.Majority()) {
-			return nil
-		}
-		return time.After(max(atLeast, quorum.WaitFactor*time.Since(sent)))
-	})
-	views := make([]View, len(seen))
-	for i, s := range seen {
-		views[i] = s.now(sent)
+	query := func(ctx context.Context, n *quorum.Node) (View, error) { return snapshot(ctx, n, k) }
+	answers := ask(ctx, ns, limit, atLeast, query, func(all []answer[View]) bool { return agree(all, ns.Majority()) })
+	views := make([]View, len(answers))
+	for i, a := range answers {
+		views[i] = a.value.after(time.Since(a.at))
+		views[i].Node, views[i].Err, views[i].RTT = ns.All()[i].Name, a.err, a.at.Sub(sent)
 	}
 	return views
 }
 
-// gather collects the answers until all have arrived, or until the time that enough starts is over.
-func gather(seen []timedView, answers <-chan timedView, enough func() <-chan time.Time) {
-	var over <-chan time.Time
-	for range seen {
+// answer is what one node answered.
+type answer[T any] struct {
+	node  int
+	value T
+	err   error
+	at    time.Time // when it came, or when the wait for it was over
+}
+
+// ask queries all nodes at once, and waits at most limit. Once enough says so of the answers so far,
+// the other nodes get quorum.WaitFactor times as long as that took, but no less than atLeast. Their
+// requests are not cancelled then: that would cost a connection each time.
+func ask[T any](ctx context.Context, ns *quorum.Nodes, limit, atLeast time.Duration,
+	query func(context.Context, *quorum.Node) (T, error), enough func([]answer[T]) bool,
+) []answer[T] {
+	sent := time.Now()
+	came := make(chan answer[T], ns.Len()) // buffered: nothing reads a late answer
+	all := make([]answer[T], ns.Len())
+	for i, n := range ns.All() {
+		all[i] = answer[T]{node: i, err: ns.NodeError(i, context.DeadlineExceeded)}
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			value, err := query(ctx, n)
+			came <- answer[T]{i, value, ns.NodeError(i, err), time.Now()}
+		}()
+	}
+	over := time.NewTimer(limit) // a client may be slow to give up
+	defer over.Stop()
+	for missing, waits := ns.Len(), true; missing > 0 && waits; missing-- {
 		select {
-		case s := <-answers:
-			if seen[s.node] = s; over == nil {
-				over = enough()
+		case a := <-came:
+			all[a.node] = a
+			if enough != nil && enough(all) {
+				over.Reset(min(limit-time.Since(sent), max(atLeast, quorum.WaitFactor*time.Since(sent))))
+				enough = nil
 			}
-		case <-over:
-			// Answers that arrived in time count even if a busy machine reads them late.
-			for {
-				select {
-				case s := <-answers:
-					seen[s.node] = s
-				default:
-					return
-				}
-			}
+		case <-over.C:
+			waits = false
 		}
 	}
+	for range len(came) { // what arrived in time counts even if a busy machine reads it late
+		a := <-came
+		all[a.node] = a
+	}
+	for i := range all {
+		if all[i].at.IsZero() {
+			all[i].at = time.Now()
+		}
+	}
+	return all
 }
 
 // agree reports whether a majority agrees on the holder of the lock and on whether there is a pause.
-func agree(seen []timedView, majority int) bool {
+func agree(seen []answer[View], majority int) bool {
 	type opinion struct {
 		attempt string
 		paused  bool
 	}
 	count := map[opinion]int{}
 	for _, s := range seen {
-		if s.Err != nil {
+		if s.err != nil {
 			continue
 		}
-		_, attempt := protocol.AttemptOf(s.Holder)
-		o := opinion{attempt + s.Foreign, s.Paused}
+		_, attempt := protocol.AttemptOf(s.value.Holder)
+		o := opinion{attempt + s.value.Foreign, s.value.Paused}
 		if count[o]++; count[o] >= majority {
 			return true
 		}
@@ -106,14 +111,8 @@ func agree(seen []timedView, majority int) bool {
 	return false
 }
 
-// now returns the View with its remaining times reduced by the time since the answer.
-func (s timedView) now(sent time.Time) View {
-	v := s.View
-	if s.at.IsZero() {
-		v.RTT = time.Since(sent)
-		return v
-	}
-	age := time.Since(s.at)
+// after returns the View with its remaining times reduced by the time since the answer.
+func (v View) after(age time.Duration) View {
 	v.Left, v.Newcomer = max(0, v.Left-age), max(0, v.Newcomer-age)
 	if v.PauseLeft > 0 { // 0 would mean that the pause has no end
 		v.PauseLeft = max(time.Millisecond, v.PauseLeft-age)
