@@ -58,12 +58,12 @@ type Event struct {
 	// work had returned or the lease ended, by the clock that Term.Valid reads; zero: not known.
 	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
 	// leader had seen the lease of the previous one; zero: it had not seen it.
-	Held   time.Duration `json:"-"`
-	Vacant time.Duration `json:"-"`
+	Held   time.Duration `json:"-" ms:"held_ms,omitempty"`
+	Vacant time.Duration `json:"-" ms:"vacant_ms,omitempty"`
 
 	// On operator actions, in the history only: who acted, and for how long a pause is.
 	By  string        `json:"by,omitempty"`
-	For time.Duration `json:"-"`
+	For time.Duration `json:"-" ms:"for_ms,omitempty"`
 }
 
 const eventVersion = 1

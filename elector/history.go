@@ -27,15 +27,15 @@ type TermRecord struct {
 	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
 	// end of the term to the begin of the next one. It compares the clocks of two machines, so it
 	// can even be negative. Zero: not known.
-	Lasted time.Duration `json:"-"`
-	Gap    time.Duration `json:"-"`
+	Lasted time.Duration `json:"-" ms:"lasted_ms,omitempty"`
+	Gap    time.Duration `json:"-" ms:"gap_ms,omitempty"`
 
 	// MaxLasted and MaxGap are upper bounds for a leader that vanished: how long it led, and how
 	// long there was then no leader until the next term began. MaxGap counts from the renewal of
 	// the lease that the next leader saw last, or else from the begin of this term. Zero: known
 	// exactly, or not at all.
-	MaxLasted time.Duration `json:"-"`
-	MaxGap    time.Duration `json:"-"`
+	MaxLasted time.Duration `json:"-" ms:"max_lasted_ms,omitempty"`
+	MaxGap    time.Duration `json:"-" ms:"max_gap_ms,omitempty"`
 
 	id     termID
 	held   time.Duration // for how long the lease covered the work; zero: not known

@@ -2,189 +2,124 @@ package elector
 
 import (
 	"encoding/json"
+	"iter"
 	"math"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // Durations are milliseconds in JSON, under keys that end in _ms: no reader knows the unit of bare
-// nanoseconds, and measured times, such as a round trip, need the fraction. The types below
-// are those of this package with the durations beside their other fields.
+// nanoseconds, and measured times, such as a round trip, need the fraction. The tag "ms" of a field
+// has its key.
 
-type millis time.Duration
-
-func (m millis) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(time.Duration(m).Microseconds())/1000, 'f', -1, 64), nil
+// marshalMillis returns v, a struct, as JSON with its durations.
+func marshalMillis(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b = b[:len(b)-1]
+	for key, d := range durations(reflect.ValueOf(v)) {
+		key, omit := strings.CutSuffix(key, ",omitempty")
+		if omit && d.Int() == 0 {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, key), ':')
+		b = strconv.AppendFloat(b, float64(time.Duration(d.Int()).Microseconds())/1000, 'f', -1, 64)
+	}
+	return append(b, '}'), nil
 }
 
-func (m *millis) UnmarshalJSON(b []byte) error {
-	var ms float64
-	if err := json.Unmarshal(b, &ms); err != nil {
+// unmarshalMillis reads what marshalMillis writes into v, a pointer to a struct.
+func unmarshalMillis(b []byte, v any) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
 		return err
 	}
-	const longest = float64(math.MaxInt64 / time.Millisecond) // a foreign event may hold any number
-	*m = millis(math.Round(max(-longest, min(longest, ms)) * float64(time.Millisecond)))
-	return nil
+	for key, d := range durations(reflect.ValueOf(v).Elem()) {
+		raw, ok := fields[strings.TrimSuffix(key, ",omitempty")]
+		if !ok {
+			continue
+		}
+		var ms float64
+		if err := json.Unmarshal(raw, &ms); err != nil {
+			return err
+		}
+		const longest = float64(math.MaxInt64 / time.Millisecond) // a foreign event may hold any number
+		d.SetInt(int64(math.Round(max(-longest, min(longest, ms)) * float64(time.Millisecond))))
+	}
+	return json.Unmarshal(b, v)
 }
 
+// durations goes through the fields of a struct that have a tag "ms".
+func durations(s reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for i := range s.NumField() {
+			if key := s.Type().Field(i).Tag.Get("ms"); key != "" && !yield(key, s.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// The types of this package without their methods, which would call themselves.
 type (
-	plainStatus Status
-	statusJSON  struct {
-		plainStatus
-
-		PauseLeft millis `json:"pause_left_ms,omitempty"`
-	}
-
-	plainLeader Leader
-	leaderJSON  struct {
-		plainLeader
-
-		LeaseLeft millis `json:"lease_left_ms"`
-	}
-
-	plainNode NodeStatus
-	nodeJSON  struct {
-		plainNode
-
-		LeaseLeft millis `json:"lease_left_ms,omitempty"`
-		Abstains  millis `json:"abstains_ms,omitempty"`
-		RTT       millis `json:"rtt_ms"`
-	}
-
-	plainCandidate CandidateStatus
-	candidateJSON  struct {
-		plainCandidate
-
-		RunningFor millis `json:"running_ms"`
-		HealthyFor millis `json:"healthy_for_ms,omitempty"`
-		RestFor    millis `json:"rest_for_ms,omitempty"`
-		Lease      millis `json:"lease_ms,omitempty"`
-	}
-
-	plainEvent Event
-	eventJSON  struct {
-		plainEvent
-
-		Held   millis `json:"held_ms,omitempty"`
-		Vacant millis `json:"vacant_ms,omitempty"`
-		For    millis `json:"for_ms,omitempty"`
-	}
-
-	plainRecord TermRecord
-	recordJSON  struct {
-		plainRecord
-
-		Lasted millis `json:"lasted_ms,omitempty"`
-		Gap    millis `json:"gap_ms,omitempty"`
-
-		MaxLasted millis `json:"max_lasted_ms,omitempty"`
-		MaxGap    millis `json:"max_gap_ms,omitempty"`
-	}
-
-	plainPause PauseRecord
-	pauseJSON  struct {
-		plainPause
-
-		For millis `json:"for_ms,omitempty"`
-	}
+	plainStatus          Status
+	plainLeader          Leader
+	plainNodeStatus      NodeStatus
+	plainCandidateStatus CandidateStatus
+	plainEvent           Event
+	plainTermRecord      TermRecord
+	plainPauseRecord     PauseRecord
 )
 
 // MarshalJSON writes durations in milliseconds.
-func (st Status) MarshalJSON() ([]byte, error) {
-	return json.Marshal(statusJSON{plainStatus(st), millis(st.PauseLeft)})
-}
+func (st Status) MarshalJSON() ([]byte, error) { return marshalMillis(plainStatus(st)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (st *Status) UnmarshalJSON(b []byte) error {
-	var j statusJSON
-	err := json.Unmarshal(b, &j)
-	*st = Status(j.plainStatus)
-	st.PauseLeft = time.Duration(j.PauseLeft)
-	return err
-}
+func (st *Status) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainStatus)(st)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (l Leader) MarshalJSON() ([]byte, error) {
-	return json.Marshal(leaderJSON{plainLeader(l), millis(l.LeaseLeft)})
-}
+func (l Leader) MarshalJSON() ([]byte, error) { return marshalMillis(plainLeader(l)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (l *Leader) UnmarshalJSON(b []byte) error {
-	var j leaderJSON
-	err := json.Unmarshal(b, &j)
-	*l = Leader(j.plainLeader)
-	l.LeaseLeft = time.Duration(j.LeaseLeft)
-	return err
-}
+func (l *Leader) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainLeader)(l)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (n NodeStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(nodeJSON{plainNode(n), millis(n.LeaseLeft), millis(n.Abstains), millis(n.RTT)})
-}
+func (n NodeStatus) MarshalJSON() ([]byte, error) { return marshalMillis(plainNodeStatus(n)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (n *NodeStatus) UnmarshalJSON(b []byte) error {
-	var j nodeJSON
-	err := json.Unmarshal(b, &j)
-	*n = NodeStatus(j.plainNode)
-	n.LeaseLeft, n.Abstains, n.RTT = time.Duration(j.LeaseLeft), time.Duration(j.Abstains), time.Duration(j.RTT)
-	return err
-}
+func (n *NodeStatus) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainNodeStatus)(n)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (c CandidateStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(candidateJSON{plainCandidate(c), millis(c.RunningFor), millis(c.HealthyFor), millis(c.RestFor), millis(c.Lease)})
-}
+func (c CandidateStatus) MarshalJSON() ([]byte, error) { return marshalMillis(plainCandidateStatus(c)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (c *CandidateStatus) UnmarshalJSON(b []byte) error {
-	var j candidateJSON
-	err := json.Unmarshal(b, &j)
-	*c = CandidateStatus(j.plainCandidate)
-	c.RunningFor, c.HealthyFor = time.Duration(j.RunningFor), time.Duration(j.HealthyFor)
-	c.RestFor, c.Lease = time.Duration(j.RestFor), time.Duration(j.Lease)
-	return err
+	return unmarshalMillis(b, (*plainCandidateStatus)(c))
 }
 
 // MarshalJSON writes durations in milliseconds.
-func (ev Event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(eventJSON{plainEvent(ev), millis(ev.Held), millis(ev.Vacant), millis(ev.For)})
-}
+func (ev Event) MarshalJSON() ([]byte, error) { return marshalMillis(plainEvent(ev)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (ev *Event) UnmarshalJSON(b []byte) error {
-	var j eventJSON
-	err := json.Unmarshal(b, &j)
-	*ev = Event(j.plainEvent)
-	ev.Held, ev.Vacant, ev.For = time.Duration(j.Held), time.Duration(j.Vacant), time.Duration(j.For)
-	return err
-}
+func (ev *Event) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainEvent)(ev)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (r TermRecord) MarshalJSON() ([]byte, error) {
-	return json.Marshal(recordJSON{plainRecord(r), millis(r.Lasted), millis(r.Gap), millis(r.MaxLasted), millis(r.MaxGap)})
-}
+func (r TermRecord) MarshalJSON() ([]byte, error) { return marshalMillis(plainTermRecord(r)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (r *TermRecord) UnmarshalJSON(b []byte) error {
-	var j recordJSON
-	err := json.Unmarshal(b, &j)
-	*r = TermRecord(j.plainRecord)
-	r.Lasted, r.Gap = time.Duration(j.Lasted), time.Duration(j.Gap)
-	r.MaxLasted, r.MaxGap = time.Duration(j.MaxLasted), time.Duration(j.MaxGap)
-	return err
-}
+func (r *TermRecord) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainTermRecord)(r)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (p PauseRecord) MarshalJSON() ([]byte, error) {
-	return json.Marshal(pauseJSON{plainPause(p), millis(p.For)})
-}
+func (p PauseRecord) MarshalJSON() ([]byte, error) { return marshalMillis(plainPauseRecord(p)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (p *PauseRecord) UnmarshalJSON(b []byte) error {
-	var j pauseJSON
-	err := json.Unmarshal(b, &j)
-	*p = PauseRecord(j.plainPause)
-	p.For = time.Duration(j.For)
-	return err
+	return unmarshalMillis(b, (*plainPauseRecord)(p))
 }

@@ -11,9 +11,9 @@ type PauseRecord struct {
 	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named no one
 	Reason   string        `json:"reason,omitempty"`
 	From     time.Time     `json:"from"`
-	Until    time.Time     `json:"until,omitzero"`     // zero: it is still in force
-	EndedBy  string        `json:"ended_by,omitempty"` // who resumed it, or paused it anew
-	For      time.Duration `json:"-"`                  // after which it ends automatically; 0: never
+	Until    time.Time     `json:"until,omitzero"`          // zero: it is still in force
+	EndedBy  string        `json:"ended_by,omitempty"`      // who resumed it, or paused it anew
+	For      time.Duration `json:"-" ms:"for_ms,omitempty"` // after which it ends automatically; 0: never
 }
 
 // pausesOf turns operators' reports into pauses, newest first. A pause ends when an operator

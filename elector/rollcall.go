@@ -30,12 +30,12 @@ type CandidateStatus struct {
 	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
-	RunningFor time.Duration `json:"-"`
-	HealthyFor time.Duration `json:"-"`
-	RestFor    time.Duration `json:"-"` // while it rests: until the candidate campaigns again
+	RunningFor time.Duration `json:"-" ms:"running_ms"`
+	HealthyFor time.Duration `json:"-" ms:"healthy_for_ms,omitempty"`
+	RestFor    time.Duration `json:"-" ms:"rest_for_ms,omitempty"` // while it rests: until the candidate campaigns again
 	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
-	Lease      time.Duration `json:"-"` // as configured; zero: not known
+	Lease      time.Duration `json:"-" ms:"lease_ms,omitempty"` // as configured; zero: not known
 	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }

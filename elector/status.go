@@ -22,7 +22,7 @@ type Status struct {
 	PauseBy     string        `json:"pause_by,omitempty"`
 	PauseReason string        `json:"pause_reason,omitempty"`
 	PauseSince  time.Time     `json:"pause_since,omitzero"`
-	PauseLeft   time.Duration `json:"-"`
+	PauseLeft   time.Duration `json:"-" ms:"pause_left_ms,omitempty"`
 	Nodes       []NodeStatus  `json:"nodes"`
 	// Blocked is set when the lock key holds a value that no candidate wrote, on so many nodes
 	// that no majority is left. No leader can be elected until an operator removes these values.
@@ -53,7 +53,7 @@ type Leader struct {
 	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: distinguishes two processes of one id
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
-	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
+	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
 
 	lease   time.Duration // the leader's; 0: not known
@@ -73,10 +73,10 @@ type NodeStatus struct {
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
 	Foreign   string        `json:"foreign,omitempty"`  // a value in the lock key that no candidate wrote; the node can't vote
-	LeaseLeft time.Duration `json:"-"`
-	Fence     uint64        `json:"fence"` // the highest token that this node knows
-	Abstains  time.Duration `json:"-"`     // the node is new or lost its data: it grants nothing for so long
-	RTT       time.Duration `json:"-"`
+	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"`
+	Fence     uint64        `json:"fence"`                        // the highest token that this node knows
+	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"` // the node is new or lost its data: it grants nothing for so long
+	RTT       time.Duration `json:"-" ms:"rtt_ms"`
 }
 
 // statusTimeout bounds Status when the caller's context does not.
