@@ -194,13 +194,6 @@ func (c *candidate) setCondition(now condition) {
 	}
 }
 
-// calm reports whether nothing is wrong and the election is not paused, as far as this candidate knows.
-func (c *candidate) calm() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.condition.err == nil && c.paused == ""
-}
-
 // ableSince returns since when nothing has been wrong with this candidate. It does not check that
 // nothing is wrong now: the caller has done so.
 func (c *candidate) ableSince() time.Time {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -59,12 +58,12 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	})
 	if cfg.Probe != nil {
 		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
-			return nil, fmt.Errorf("Probe: %w", err)
+			return nil, NewConfigError("Probe: ", err)
 		}
 	}
 	if cfg.WorkProbe != nil {
 		if e.probes.work, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
-			return nil, fmt.Errorf("WorkProbe: %w", err)
+			return nil, NewConfigError("WorkProbe: ", err)
 		}
 	}
 	return e, nil

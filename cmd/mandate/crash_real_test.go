@@ -431,7 +431,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 			var until time.Time
 			if err := poll(func() error {
 				asked := time.Now()
-				res, err := http.Get("http://" + addr + "/leader") //nolint:noctx // a test's own server
+				res, err := http.Get("http://" + addr + "/leader")
 				if err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,7 +67,7 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	if !ok {
 		return nil // the lease has ended already
 	}
-	env := append(mark, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
+	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}

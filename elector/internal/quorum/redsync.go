@@ -51,7 +51,7 @@ func (l *redlock) claim(ctx context.Context, count func(vote func(node int, won 
 type pool struct{ node ballot }
 
 // Get returns the connection. It does no I/O.
-func (p pool) Get(context.Context) (rsredis.Conn, error) { return conn{p.node}, nil }
+func (p pool) Get(context.Context) (rsredis.Conn, error) { return conn(p), nil }
 
 type conn struct{ node ballot }
 

@@ -79,7 +79,7 @@ func (v *Voter) RenewAgain() bool {
 }
 
 // Answers gets the outcomes of renewals. Each must be passed to Count.
-func (v *Voter) Answers() <-chan *request { return v.renewal.answers }
+func (v *Voter) Answers() <-chan *request { return v.renewal.answers } //nolint:revive // opaque: only Count looks into it
 
 // Count takes an outcome. It reports whether that has ended the newest renewal, and its tally.
 func (v *Voter) Count(a *request) (t Tally, over bool) {

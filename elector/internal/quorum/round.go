@@ -86,9 +86,7 @@ func (r *round) await(answers <-chan *request, note func(*request)) {
 	var others <-chan time.Time
 	for !r.over() {
 		if r.answered() && others == nil {
-			timer := time.NewTimer(max(MinExtraWait, WaitFactor*time.Since(r.started)))
-			defer timer.Stop()
-			others = timer.C
+			others = time.After(max(MinExtraWait, WaitFactor*time.Since(r.started)))
 		}
 		select {
 		case a := <-answers:

@@ -77,7 +77,7 @@ func (k *keeper) start(c *command, path string, argv []string, attr *syscall.Pro
 // await blocks until a child has ended, fd is readable, or it is time to act, at the latest until
 // limit. A negative fd is none.
 func (k *keeper) await(fd int, limit Instant) {
-	fds := []unix.PollFd{{Fd: int32(k.wake[0]), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // small numbers
+	fds := []unix.PollFd{{Fd: int32(k.wake[0]), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
 	_, _ = unix.Poll(fds, k.wait(limit))
 	k.scan = nil
 	if fds[0].Revents != 0 {

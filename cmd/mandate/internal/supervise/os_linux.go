@@ -35,7 +35,7 @@ func growPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 1<<
 // mark returns the mark of a command: all its descendants inherit it, whatever they do to their session,
 // their environment or their files, so it shows which command has left an orphan. It is the soft limit
 // of the number of file locks, which the kernel has not used since 2.4.25.
-func mark(keeper, id int) uint64 { return 1<<60 | uint64(keeper)<<32 + uint64(id) } //nolint:gosec // neither is negative
+func mark(keeper, id int) uint64 { return 1<<60 | uint64(keeper)<<32 + uint64(id) }
 
 // setMark marks the processes that this one starts from now on.
 func setMark(mark uint64) {
