@@ -37,7 +37,7 @@ func setupSeen(env *testscript.Env) error {
 		record("seen", "elected", "c", 30, 45, ""),
 		record("seen", "elected", "forger", 99, 50, ""),
 		m.Set("mandate:{seen}:fence", "30"),
-		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 token=30"),
+		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 since=1795244445000 token=30"),
 		record(longElection, "elected", longID, 5, 0, ""),
 		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
 		m.Set("mandate:{"+longElection+"}:fence", "5"),
