@@ -68,7 +68,8 @@ func (r *renewer) due() {
 // renewing on an outdated probe result.
 func (r *renewer) renew() {
 	m := r.m
-	if left, _ := r.term.grant.Left(); left <= 0 || !r.wanted.Load() {
+	left, _ := r.term.grant.Left()
+	if left <= 0 || !r.wanted.Load() {
 		return // nothing is sent after the deadline: fit would prevent it too, for each node
 	}
 	r.sent = m.clock.Anchor()
@@ -79,7 +80,7 @@ func (r *renewer) renew() {
 	r.underWay, r.reported = true, false
 	// fit is called again just before the call to a node leaves, on another goroutine.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
-	m.voter.Renew(r.term.token, m.heir(r.term), fit)
+	m.voter.Renew(time.Now().Add(left), r.term.token, m.heir(r.term), fit)
 	r.timer.Reset(m.timing.CallTimeout() / 2)
 }
 

@@ -100,7 +100,7 @@ func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
 		})
 		all.busy()
 		for _, i := range []int{1, 2, 3} {
-			all.voters[i].Renew(all.tokens[i], protocol.Heir{}, fit)
+			all.voters[i].Renew(time.Now().Add(time.Hour), all.tokens[i], protocol.Heir{}, fit)
 		}
 		time.Sleep(2 * trip)
 		if tally := late.Releasing(all.tokens[1], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 {

@@ -185,7 +185,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 func (v *Voter) renew(left time.Duration, token uint64, heir protocol.Heir, fit func() bool) Tally {
 	until := time.Now().Add(left)
 	v.drain()
-	v.Renew(token, heir, func() bool { return time.Now().Before(until) && fit() })
+	v.Renew(until, token, heir, func() bool { return time.Now().Before(until) && fit() })
 	for {
 		if t, over := v.Count(<-v.Answers()); over {
 			return t

@@ -73,6 +73,9 @@ func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*
 func (v *Voter) newAttempt() {
 	v.seq++
 	v.alive.Store(v.seq)
+	for range len(v.renewal.answers) { // late ones, which no term has taken
+		v.Count(<-v.renewal.answers)
+	}
 	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise(),
@@ -177,7 +180,7 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 		for range n {
 			a := <-ended
 			if mayHold(a.answer) && v.alive.Load() != a.attempt {
-				<-v.release(a.node, a.attempt)
+				v.Go(func() { <-v.release(a.node, a.attempt) }) // another node that hangs must not delay it
 			}
 			if won {
 				v.renewal.answers <- a

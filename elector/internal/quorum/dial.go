@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -51,6 +52,12 @@ func (c *toMaster) Close() error {
 	return c.Conn.Close()
 }
 
+// toCheck is a toMaster of which go-redis can see that the server has closed it.
+type toCheck struct {
+	*toMaster
+	syscall.Conn
+}
+
 func (l *leaving) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	l.mu.Lock()
 	l.begun++
@@ -67,6 +74,9 @@ func (l *leaving) connect(ctx context.Context, network, addr string) (net.Conn, 
 	}
 	if !ok {
 		return nil, errors.Join(errFormerMaster, raw.Close())
+	}
+	if check, ok := raw.(syscall.Conn); ok {
+		return toCheck{c, check}, nil
 	}
 	return c, nil
 }

@@ -128,3 +128,68 @@ func TestReleaseNeverOvertakesAClaim(t *testing.T) {
 		}
 	})
 }
+
+// A renewal whose call has to make a connection first must not reach the node after the deadline.
+func TestNothingIsSentOnALateConnection(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		b := p.voter("a")
+		token := b.wins(1)
+		b.lines[0].cut.Store(true)
+		b.renew(time.Minute, token, protocol.Heir{}, fit)
+		b.lines[0].cut.Store(false)
+		b.lines[0].dial.Store(int64(1500 * time.Millisecond))
+		time.Sleep(time.Second)
+		before := p.redis[0].TTL(p.keys.Lock)
+		b.Renew(time.Now().Add(time.Second), token, protocol.Heir{}, fit)
+		time.Sleep(1600 * time.Millisecond)
+		if after := p.redis[0].TTL(p.keys.Lock); after > before {
+			t.Errorf("renewed 0.5 s after the deadline: the lock lived for %v before, now for %v", before, after)
+		}
+	})
+}
+
+// Claims that are won and given back while a node hangs must leave no goroutine behind: no term takes
+// their late answers.
+func TestAbandonedClaimsLeaveNothing(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		b := p.voter("a")
+		b.lines[2].trip.Store(int64(time.Hour))
+		for range 100 {
+			b.wins(1)
+			b.Abandon()
+			time.Sleep(testLease)
+		}
+		time.Sleep(10 * testLease)
+		b.background.mu.Lock()
+		if n := b.background.n; n > 0 {
+			t.Errorf("%d goroutines are left", n)
+		}
+		b.background.mu.Unlock()
+		b.drain()
+	})
+}
+
+// What one slow node grants to a lost claim is given back when its answer comes, whatever another does.
+func TestLateGrantsAreGivenBackApart(t *testing.T) {
+	atThePolls(t, 5, func(t *testing.T, p *polls) {
+		p.counters("1")
+		b := p.voter("b")
+		b.wins(1)
+		b.Abandon()
+		b.WaitIdle(time.Minute) // all lines have their connections
+		for node := range 3 {
+			_ = p.redis[node].Set(p.keys.Lock, "a/inca/1 n=5 lease=10000")
+			p.redis[node].SetTTL(p.keys.Lock, testLease)
+		}
+		b.lines[3].trip.Store(int64(500 * time.Millisecond))
+		b.lines[4].trip.Store(int64(600 * time.Millisecond))
+		time.AfterFunc(400*time.Millisecond, func() { b.lines[3].trip.Store(int64(time.Hour)) }) // it hangs from then on
+		b.loses()
+		time.Sleep(1500 * time.Millisecond)
+		if left := p.redis[4].TTL(p.keys.Lock); left > 0 {
+			t.Errorf("0.9 s after its answer a node still holds the lock of a lost claim, for %v more", left)
+		}
+	})
+}

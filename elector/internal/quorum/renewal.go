@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -18,6 +19,7 @@ type renewal struct {
 	underWay []int         // by node: requests whose outcome was not taken from answers
 	number   uint64
 	wanted   func() bool
+	until    time.Time // the term's deadline
 
 	token uint64
 	heir  protocol.Heir
@@ -27,14 +29,14 @@ type renewal struct {
 }
 
 // Renew sends a renewal of the term that the last Claim won to all nodes. It does not block: Answers
-// gets the outcomes. wanted is called when a request leaves, on another goroutine: a request that
+// gets the outcomes. Nothing is sent after until, the term's deadline. wanted is called when a request leaves, on another goroutine: a request that
 // had to wait behind others to a hung node must not be sent on an earlier verdict of the probes, or
 // for a term that has ended since. One for which there is a newer renewal is not sent either.
-func (v *Voter) Renew(token uint64, heir protocol.Heir, wanted func() bool) {
+func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted func() bool) {
 	n := &v.renewal
 	n.round = v.newRound(protocol.Renewed, false)
 	attempt, r := v.seq, v.newest.Add(1)
-	n.number, n.wanted = r, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
+	n.number, n.until, n.wanted = r, until, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
 	v.nameNodes()
 	if at := v.cfg.Advertise(); at != v.lock.Advertise {
 		v.lock.Advertise, n.args = at, nil
@@ -57,7 +59,9 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 	n.underWay[node]++
 	args := append([]any(nil), n.args...)
 	args[protocol.RenewCounter], args[protocol.RenewIdentity] = s.counter, s.offers()
-	v.ask(n.round, node, protocol.RenewScript, n.keys, args, wanted, n.answers)
+	r := v.request(n.round, node, protocol.RenewScript, n.keys, args, wanted, n.answers)
+	r.until = n.until
+	v.nodes.list[node].send(r)
 }
 
 // RenewAgain sends the renewal once more to the nodes that have not answered: their connections may be

@@ -25,6 +25,9 @@ type request struct {
 	attempt uint64
 	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
 	wanted func() bool
+	// until is the term's deadline, after which nothing is sent, even if the call had to wait for a
+	// connection; zero: none.
+	until time.Time
 	// ended gets the request when the fields below are set. It has room for it.
 	ended chan<- *request
 
@@ -107,9 +110,13 @@ type service struct {
 // carry makes one call for several elections, and answers each.
 func (s *service) carry(all []*request) {
 	now := time.Now()
+	until := now.Add(connectLimits * s.limit)
 	all = slices.DeleteFunc(all, func(r *request) bool {
 		if r.wanted == nil || r.wanted() {
 			r.sent = now
+			if !r.until.IsZero() && r.until.Before(until) {
+				until = r.until
+			}
 			return false
 		}
 		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Waiters: -1, Subscribers: -1})
@@ -118,7 +125,7 @@ func (s *service) carry(all []*request) {
 	if len(all) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectLimits*s.limit)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	_, cluster := s.node.rdb.(*redis.ClusterClient)
 	if cluster || len(all) > 1 && s.node.apart.Load() {

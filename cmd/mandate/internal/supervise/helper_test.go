@@ -82,3 +82,17 @@ func TestHelperNeedsDispatch(t *testing.T) {
 		t.Error("a program that runs no helper starts one")
 	}
 }
+
+// A helper that was stopped while mandate followed must not hold up the next term: mandate would lead,
+// and run nothing.
+func TestStartWhileTheHelperIsStopped(t *testing.T) {
+	h := newHelper(t)
+	if err := h.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := h.Start([]string{"SCRIPT=exit 0"}, Now().Add(time.Minute)); err != nil {
+		t.Error(err)
+	} else if !p.AwaitGone(time.After(time.Minute), nil) {
+		t.Error("it is still there")
+	}
+}

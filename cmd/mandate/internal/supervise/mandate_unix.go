@@ -107,8 +107,16 @@ func (h *Helper) Start(env []string, until Instant) (*Process, error) {
 	if err := h.start(p, env); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	<-p.started
-	return p, p.failed
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-p.started:
+			return p, p.failed
+		case <-again.C: // the helper may have been stopped: this process would lead, and run nothing
+			h.wake()
+		}
+	}
 }
 
 func (h *Helper) start(p *Process, env []string) error {
@@ -303,6 +311,7 @@ func (p *Process) Extend(until Instant) {
 	p.due = until
 	p.mu.Unlock()
 	p.order(until)
+	p.h.wake() // a helper that was stopped would not notice that the command has ended
 }
 
 // Stop has all processes of the command end: with SIGTERM now, and with SIGKILL at until.
