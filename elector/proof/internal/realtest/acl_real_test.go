@@ -108,7 +108,8 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	time.Sleep(el.lease / 4) // it follows, and listens
 	if st, err := electionOf(b.Q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
 		complain("no status")
-	} else if st.Leader.Since.IsZero() {
+	}
+	if terms, err := electionOf(b.Q, "orders").History(t.Context(), 1); err != nil || len(terms) == 0 {
 		complain("no history")
 	}
 	began := time.Now()
