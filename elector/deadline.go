@@ -9,7 +9,7 @@ import (
 
 // guard ends the term at its deadline, even when the goroutine that renews it is stuck. Its timer fires at
 // the deadline, and looks at the clock at least at that interval, because timers stand still while the
-// host is suspended.
+// host is suspended: the work of a host that slept is stopped within that interval.
 func (t *Term) guard(every time.Duration) {
 	t.expiry.every = every
 	t.expiry.timer = time.AfterFunc(time.Hour, t.look)

@@ -21,7 +21,7 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 		var at [20]atomic.Int64
 		for i := range at {
 			term := newTerm(context.Background(), clock, uint64(i)+1, lease.NewGrant(clock, timing, clock.Now()))
-			term.guard(timing.RetryEvery())
+			term.guard(timing.RenewEvery())
 			all = append(all, term)
 			context.AfterFunc(term.ctx, func() { at[i].Store(time.Now().UnixNano()) })
 			time.Sleep(time.Millisecond)
@@ -60,7 +60,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				w := new(lease.Warp)
 				clock := lease.NewClock(w)
 				term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
-				term.guard(timing.RetryEvery())
+				term.guard(timing.RenewEvery())
 				for range 8 {
 					time.Sleep(timing.RenewEvery())
 					term.grant.Renew(clock.Anchor())
@@ -68,15 +68,15 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				suspend(w)
 				woke := time.Now()
 				awaitEnd(term)
-				if late := time.Since(woke); late > timing.RetryEvery() {
+				if late := time.Since(woke); late > timing.RenewEvery() {
 					t.Fatalf("ended %v after the suspend: %v", late, term.Err())
 				}
 				_, text, _ := strings.Cut(term.Err().Error(), "suspended for ")
 				away, err := time.ParseDuration(text)
-				if off := away - time.Hour; name != "no clock shows that" && (err != nil || off > timing.RetryEvery() || off < -2*timing.RetryEvery()) {
+				if off := away - time.Hour; name != "no clock shows that" && (err != nil || off > timing.RenewEvery() || off < -2*timing.RenewEvery()) {
 					t.Errorf("ended with %v", term.Err())
 				}
-				time.Sleep(2 * timing.RetryEvery()) // the guard ends
+				time.Sleep(2 * timing.RenewEvery()) // the guard ends
 			})
 		})
 	}

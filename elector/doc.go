@@ -27,7 +27,8 @@
 // a round trip or two, an unhealthy one as soon as its work has stopped.
 //
 // Term.Valid and IsLeader read the clock at every call, and notice suspends and
-// steps of the wall clock.
+// steps of the wall clock. The context of the work of a host that slept beyond
+// its lease ends within L/4 of waking.
 //
 // # Health
 //

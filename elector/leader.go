@@ -43,7 +43,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	if m.cfg.MaxTerm > 0 {
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
-	term.guard(m.timing.RetryEvery())
+	term.guard(m.timing.RenewEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(roleLeading, &elected, slog.Uint64("token", term.token))
