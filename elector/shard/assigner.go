@@ -13,7 +13,7 @@ import (
 // assigner is one term of this member as the assigner. Its fields belong to the reconciler's goroutine.
 type assigner struct {
 	term *elector.Term
-	last *group.Plan      // in force; without shards: none
+	made *group.Plan      // the last plan of this term; nil: none
 	due  <-chan time.Time // when to make a plan; nil: no news
 }
 
@@ -40,18 +40,19 @@ func (r *reconciler) campaignAsAssigner() {
 func (r *reconciler) assign(term *elector.Term) {
 	r.assigner = nil
 	if term != nil {
-		r.assigner = &assigner{term: term, last: r.plan.Plan}
+		r.assigner = &assigner{term: term}
 	}
 	r.publish()
 }
 
-// decided reports whether last is of this term.
-func (a *assigner) decided() bool { return a.last.Version.Token == a.term.Token() }
+// last returns the plan to continue. Before the first one of this term that is the plan in force, which a
+// member that joined just before it became the assigner receives only with the answers to its beats.
+func (r *reconciler) last() *group.Plan { return cmp.Or(r.assigner.made, r.plan.Plan) }
 
 // decideSoon has a plan made soon, with the changes that arrive until then.
 func (r *reconciler) decideSoon() {
 	a, delay := r.assigner, 10*time.Millisecond
-	if a.last.Shards == 0 {
+	if r.last().Shards == 0 {
 		// For members that start together. Else the first one would be given all shards, and
 		// then hand most of them over.
 		delay = min(r.m.cfg.Lease/10, time.Second/2)
@@ -103,11 +104,12 @@ func (r *reconciler) decide() {
 	if len(members) == 0 {
 		return
 	}
-	p := group.NewPlan(members, r.m.cfg.Shards, a.last, r.m.cfg.Moves)
-	if a.decided() && a.last.Equal(p) {
+	last := r.last()
+	p := group.NewPlan(members, r.m.cfg.Shards, last, r.m.cfg.Moves)
+	if a.made != nil && a.made.Equal(p) {
 		return
 	}
-	p.Version = group.Version{Token: a.term.Token(), Seq: a.last.Version.Seq + 1}
-	a.last = p
+	p.Version = group.Version{Token: a.term.Token(), Seq: last.Version.Seq + 1}
+	a.made = p
 	r.publish()
 }

@@ -52,9 +52,7 @@ func (r *reconciler) publish() {
 		out.settings = r.m.cfg.settings()
 	}
 	if a := r.assigner; a != nil {
-		if out.term = a.term; a.decided() {
-			out.plan = a.last
-		}
+		out.term, out.plan = a.term, a.made
 	}
 	r.out.Store(out)
 	for i := range r.nodes {
@@ -137,14 +135,18 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, t
 		r.joined = r.joined || a.Accepted
 	}
 	r.judge()
+	if a.Plan != nil {
+		n.plan = a.Plan
+		r.followNewest()
+	}
 	if r.assigner != nil && r.assigner.term == out.term && a.Accepted {
 		n.members, n.listed = a.Members, time.Now()
 		r.decideSoon()
 	}
-	if a.Plan == nil {
-		return
-	}
-	n.plan = a.Plan
+}
+
+// followNewest puts the newest plan of the nodes in force.
+func (r *reconciler) followNewest() {
 	var plans []*group.Plan
 	for i := range r.nodes {
 		plans = append(plans, r.nodes[i].plan)

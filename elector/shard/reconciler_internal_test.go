@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
@@ -34,6 +36,37 @@ func TestNewest(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+}
+
+// Regression: a member that became the assigner right after it had joined made the first plan as if there
+// were none yet: late, and each restart of all members moved shards once more.
+func TestNewAssignerContinuesThePlan(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newReconciler(t.Context(), m, nil)
+		term, end := elector.UngrantedTerm(module.Only{}, 9)
+		defer end(elector.ReasonShutdown)
+		r.assign(term)
+		all := []group.Member{{ID: "a", Incarnation: m.incarnation, Weight: 1}, {ID: "b", Incarnation: "B", Weight: 1}}
+		before := &group.Plan{Shards: 8, Version: group.Version{Token: 7, Seq: 3}, Guests: group.Set{1}, Members: []group.Assigned{
+			{Member: all[0], Planned: group.Set{0, 1, 2, 3}}, {Member: all[1], Planned: group.Set{4, 5, 6, 7}},
+		}}
+		began := time.Now()
+		for i := range 2 {
+			r.answered(i, r.out.Load(), group.Answer{Accepted: true, Plan: before, Members: all}, nil, 0)
+		}
+		<-r.assigner.due
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("it waited for %v", took)
+		}
+		r.decide()
+		if p := r.out.Load().plan; !p.Equal(before) || p.Version.Token != 9 {
+			t.Errorf("%+v, want the same as before", p)
+		}
+	})
 }
 
 // A member joins, and ends, by what a majority of the nodes has; a minority may be behind, or forged.
