@@ -141,7 +141,7 @@ func BenchmarkHandover(b *testing.B) {
 			leader := <-terms
 			time.Sleep(100 * time.Millisecond) // all subscribed
 			var all []time.Duration
-			const idle = 10 * time.Millisecond // the old leader is back in the row
+			const idle = 10 * time.Millisecond // the old leader follows again
 			for b.Loop() {
 				floor.round(b, idle)
 				time.Sleep(idle)
@@ -258,7 +258,7 @@ func BenchmarkManyFollowers(b *testing.B) {
 func benchManyFollowers(b *testing.B, server *servertest.Server, terms <-chan led, lease time.Duration) {
 	b.Helper()
 	leader := <-terms
-	time.Sleep(lease + lease/2) // the front row has sorted itself out
+	time.Sleep(lease + lease/2) // all have claimed since
 	c := server.Client(b)
 	var all []time.Duration
 	var requests []int64

@@ -35,7 +35,7 @@ func (m *machine) standBy() *standby.Waiter {
 			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
 		},
-		Bus: m.bus, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
+		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
 	})
 }
 
@@ -54,27 +54,6 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 		w.Refused(tally)
 	}
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
-}
-
-// wakeMessageIn parses an event of this election into what a waiting follower needs of it; ok is
-// false for other messages.
-func (c *candidate) wakeMessageIn(payload string) (m protocol.WakeMessage, ok bool) {
-	ev, err := c.received.parse(payload)
-	if err != nil || ev.Election != c.cfg.Election {
-		return m, false
-	}
-	switch ev.Kind {
-	case EventElected:
-		return protocol.WakeMessage{Elected: true, Token: ev.Token}, true
-	case EventReleased:
-		m.Token = ev.Token
-		if ev.Next != "" {
-			m.First = protocol.Reservation(ev.Next)
-		}
-		return m, true
-	default:
-		return m, false
-	}
 }
 
 // claimAndJudge claims once. It returns the term; or, as the condition, why
@@ -147,9 +126,6 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	}
 	if m.probes.candidate == nil {
 		return true
-	}
-	if !m.probes.fit() {
-		w.LeaveFrontRow() // for a candidate that can claim when a leader releases
 	}
 	logged := false
 	var remind reminder

@@ -25,7 +25,6 @@ type candidate struct {
 	timing      lease.Timing
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
-	received    *lastEvent    // the newest event that any candidate on the Quorum received
 	claimWanted chan struct{} // signaled by ClaimNow
 	keys        *protocol.Keys
 	incarnation string

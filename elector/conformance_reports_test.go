@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,7 +238,8 @@ func conformKeys(t *testing.T, w *world) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev, err := eventIn(payloadOf(m))
+		_, event, _ := strings.Cut(payloadOf(m), "{")
+		ev, err := eventIn("{" + event)
 		if err != nil || ev.Kind != kind || ev.Candidate != "pod/a" || ev.Token != term.Token() {
 			t.Fatalf("message %v: %+v, %v", m, ev, err)
 		}

@@ -42,7 +42,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{
 		candidate: candidate{
-			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, received: q.last, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
+			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease), role: roleIdle,
 			supervisor: supervised.Inherit(),
 		},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -14,15 +13,15 @@ import (
 // The kinds of events. EventElected and EventReleased go to the channel and the history
 // of the election as JSON, EventAddress to the channel alone; the others are for local observers.
 const (
-	EventElected   = "elected"   // a leader's term has begun
-	EventReleased  = "released"  // a term ended and its work has stopped
-	EventAddress   = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
-	EventVacant    = "vacant"    // no candidate leads (a leader disappeared without a report)
-	EventUnhealthy = "unhealthy" // this candidate's probe fails: it does not campaign
-	EventHealthy   = "healthy"   // this candidate's probe passes again
-	EventStopping  = "stopping"  // this leader's work was cancelled
-	EventOverrun   = "overrun"   // this leader's work is still running although its lease has ended
-	EventSkipped   = "skipped"   // the observer was too slow: Count events were left out
+	EventElected   = protocol.KindElected  // a leader's term has begun
+	EventReleased  = protocol.KindReleased // a term ended and its work has stopped
+	EventAddress   = "address"             // the leader has another address (Elector.SetAdvertise), in the same term
+	EventVacant    = "vacant"              // no candidate leads (a leader disappeared without a report)
+	EventUnhealthy = "unhealthy"           // this candidate's probe fails: it does not campaign
+	EventHealthy   = "healthy"             // this candidate's probe passes again
+	EventStopping  = "stopping"            // this leader's work was cancelled
+	EventOverrun   = "overrun"             // this leader's work is still running although its lease has ended
+	EventSkipped   = "skipped"             // the observer was too slow: Count events were left out
 )
 
 // Operator actions are recorded in the history, and returned by Pauses.
@@ -68,7 +67,7 @@ type Event struct {
 
 const eventVersion = 1
 
-// parseEvent reads an event of an election from the channel or the history stream.
+// parseEvent reads an event of an election from a message or the history stream.
 func parseEvent(s string) (Event, error) {
 	ev, err := decodeEvent(s)
 	if err == nil && ev.Election == "" {
@@ -76,6 +75,18 @@ func parseEvent(s string) (Event, error) {
 	}
 	return ev, err
 }
+
+// eventIn reads the event of a message on the events channel.
+func eventIn(payload string) (Event, error) {
+	m, ok := protocol.ParseMessage(payload)
+	if !ok {
+		return Event{}, errors.New("not a message of an election")
+	}
+	return parseEvent(m.Event)
+}
+
+// message returns what precedes an event in a message on the events channel.
+func (ev Event) message() protocol.Message { return protocol.Message{Kind: ev.Kind, Token: ev.Token} }
 
 func decodeEvent(s string) (Event, error) {
 	var ev Event
@@ -94,27 +105,6 @@ func decodeEvent(s string) (Event, error) {
 		return Event{}, errors.New("not an event: its token is larger than any")
 	}
 	return ev, nil
-}
-
-// lastEvent keeps the message that was parsed last. The followers in a process, which may be ten
-// thousand, receive a message one after the other: if each of them parsed it, the last of them would
-// claim that much later.
-type lastEvent struct{ of atomic.Pointer[parsedEvent] }
-
-type parsedEvent struct {
-	payload string
-	ev      Event
-	err     error
-}
-
-func (l *lastEvent) parse(payload string) (Event, error) {
-	p := l.of.Load()
-	if p == nil || p.payload != payload {
-		ev, err := parseEvent(payload)
-		p = &parsedEvent{payload, ev, err}
-		l.of.Store(p)
-	}
-	return p.ev, p.err
 }
 
 // maxToken is the largest number that Redis' scripts represent exactly.

@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func forge(kind string, candidate, advertise string, token uint64) string {
 	if err != nil {
 		panic(err)
 	}
-	return string(b)
+	return fmt.Sprintf("%s %d  %s", kind, token, b)
 }
 
 func publish(c *cluster, channel, message string) {

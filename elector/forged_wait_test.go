@@ -13,21 +13,23 @@ import (
 func TestForgedMessagesHideNoRelease(t *testing.T) {
 	hour := uint64(time.Hour / time.Millisecond)
 	for name, forged := range map[string]func(token uint64) (channel, message string){
-		"elected on wake":      func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+hour) },
-		"the next one on wake": func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+1) },
+		"elected":      func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token+hour, "  {}") },
+		"the next one": func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token+1, "  {}") },
 		"elected on events": func(token uint64) (string, string) {
 			return "events", forge(elector.EventElected, "b0", "", token+hour)
 		},
 		"beyond all on events": func(uint64) (string, string) { return "events", forge(elector.EventElected, "b0", "", 1<<53-1) },
-		"released on wake":     func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " ") },
-		"for a ghost on wake":  func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " !ghost") },
+		"released":             func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token+hour, "  {}") },
+		"for a ghost": func(token uint64) (string, string) {
+			return "events", fmt.Sprint("released ", token+hour, " !ghost {}")
+		},
 		"released on events": func(token uint64) (string, string) {
 			return "events", forge(elector.EventReleased, "b0", "", token+hour)
 		},
-		"beyond all on wake":     func(uint64) (string, string) { return "wake", "released 9007199254740991 " },
-		"the same term on wake":  func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token, " !ghost") },
-		"an old one on wake":     func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token-1, " ") },
-		"an old one's elected":   func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token) },
+		"beyond all":             func(uint64) (string, string) { return "events", "released 9007199254740991  {}" },
+		"the same term":          func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token, " !ghost {}") },
+		"an old one":             func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token-1, "  {}") },
+		"an old one's elected":   func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token, "  {}") },
 		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.EventReleased, "x", "", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,17 +72,17 @@ func TestForgedMessagesCostFewClaims(t *testing.T) {
 		}
 		time.Sleep(2*shortLease + time.Second) // between the claims that it would make anyway
 		for _, message := range []string{
-			fmt.Sprint("elected ", term.Token()+1), fmt.Sprint("released ", term.Token(), " "), fmt.Sprint("released ", term.Token()+7, " "),
+			fmt.Sprint("elected ", term.Token()+1, "  {}"), fmt.Sprint("released ", term.Token(), "  {}"), fmt.Sprint("released ", term.Token()+7, "  {}"),
 		} {
 			began := time.Now()
-			publish(c, "wake", message)
+			publish(c, "events", message)
 			time.Sleep(shortLease / 32)
 			if claims, _ := claims(c.Nodes[0], began); claims > 16 {
 				t.Errorf("%q: %d claims", message, claims)
 			}
 			began = time.Now()
 			for range 100 {
-				publish(c, "wake", message)
+				publish(c, "events", message)
 				time.Sleep(shortLease / 100)
 			}
 			if claims, _ := claims(c.Nodes[0], began); claims > followers*2+16*16 {
@@ -106,8 +108,7 @@ func TestForgedElectionsDelayNoCandidate(t *testing.T) {
 		go func() {
 			for i := term.Token() + 1; ; i++ {
 				for _, nd := range c.Nodes {
-					nd.Server().Publish("mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d}`, i))
-					nd.Server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", i))
+					nd.Server().Publish("mandate:{orders}:events", forge(elector.EventElected, "ghost", "", i))
 				}
 				select {
 				case <-quit:

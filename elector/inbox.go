@@ -27,7 +27,7 @@ func newInbox(election string, own *ownCandidate) *inbox {
 // the observer wait longer after the next message.
 func (b *inbox) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
-		ev, err := parseEvent(s.Payload)
+		ev, err := eventIn(s.Payload)
 		if err != nil || ev.Election != b.election || b.own.is(ev.Incarnation) {
 			return
 		}

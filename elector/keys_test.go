@@ -134,7 +134,7 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 		for range rounds {
 			m := messages[rand.IntN(len(messages))]
 			for _, nd := range c.Nodes {
-				nd.Server().Publish("mandate:{orders}:"+[]string{"events", "wake"}[rand.IntN(2)], m)
+				nd.Server().Publish("mandate:{orders}:events", []string{"", fmt.Sprint("released ", term.Token(), "  "), fmt.Sprint("elected ", term.Token()+5, "  ")}[rand.IntN(3)]+m)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
 var errMaxTerm = errors.New("the maximum length of a term has been reached")
@@ -57,10 +55,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 		if before != nil {
 			<-before
 		}
-		m.voter.Announce(quorum.Report{
-			Event: recorded.encode(),
-			Front: protocol.WakeMessage{Elected: true, Token: term.token}.String(),
-		})
+		m.voter.Announce(quorum.Report{Event: recorded.encode(), Head: elected.message().Head()})
 	})
 	return l
 }
@@ -178,9 +173,11 @@ func (l *leadership) drain() {
 	}
 }
 
-// release gives the lock back, after the work has returned. The nodes notify the front row in
-// the same step. All other followers are notified, and the history is written, a little later and
-// in the background, so that this does not delay the front row.
+// recordDelay keeps the record of a term's end from delaying the claims that its release causes.
+const recordDelay = 2 * time.Millisecond
+
+// release gives the lock back, after the work has returned. The nodes publish the end of the term in
+// the same step. The history is written in the background.
 func (l *leadership) release(ended *Ended) {
 	m := l.m
 	held := l.term.held() // before another candidate can take the lock
@@ -190,7 +187,7 @@ func (l *leadership) release(ended *Ended) {
 	heir := m.heir(l.term)
 	ev := m.termEvent(EventReleased, l.term, ended)
 	ev.Next = heir.Incarnation
-	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.sent, releasing: m.voter.Releasing(l.term.token, heir)}
+	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.sent, releasing: m.voter.Releasing(l.term.token, heir, ev.encode())}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
 	if l.term.unreleased == nil {
@@ -201,7 +198,7 @@ func (l *leadership) release(ended *Ended) {
 	ev.Held = held
 	m.voter.Go(func() {
 		defer close(l.run.reported)
-		time.Sleep(standby.FrontRowLead)
+		time.Sleep(recordDelay)
 		<-l.announced
 		m.voter.Announce(quorum.Report{Event: ev.encode()})
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -64,7 +63,7 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		wg.Wait()
 		// A hung node must not hold up the caller; the requests to it are
 		// bounded by the call time-out, and harmless.
-		m.voter.WaitIdle(standby.FrontRowLead + m.timing.RetryEvery())
+		m.voter.WaitIdle(recordDelay + m.timing.RetryEvery())
 		m.awaitRecorded()
 		m.become(roleIdle, nil)
 	}

@@ -23,7 +23,6 @@ import (
 type Quorum struct {
 	nodes  *quorum.Nodes
 	bus    *pubsub.Bus
-	last   *lastEvent              // the last message that one of the candidates received
 	owned  []redis.UniversalClient // made by Open for their options alone; Close closes them
 	prefix string                  // of every key; "": the default one
 }
@@ -41,7 +40,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, last: &lastEvent{}}, nil
+	return &Quorum{nodes: nodes, bus: bus}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -92,7 +91,7 @@ func (q *Quorum) Parts(module.Only) (*quorum.Nodes, *pubsub.Bus) {
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, last: q.last, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix returns the first part of the keys of all elections that are made on this Quorum.

@@ -176,7 +176,9 @@ func (r *renewer) placed(address string) {
 	ev := m.termEvent(EventAddress, r.term, nil)
 	m.log.Info("advertised address changed", "token", r.term.token, "advertise", address)
 	m.subscribers.publish(ev)
-	m.voter.Go(func() { m.nodes.Publish(context.Background(), m.keys.Events, ev.encode(), m.timing.CallTimeout()) })
+	m.voter.Go(func() {
+		m.nodes.Publish(context.Background(), m.keys.Events, []byte(ev.message().Head()+string(ev.encode())), m.timing.CallTimeout())
+	})
 }
 
 // majorityLostData reports whether a renewal found that a majority of the nodes had lost all their data of

@@ -198,7 +198,14 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		Keys: protocol.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,
 	}, t.Attempt, t.Token)
-	r := v.Releasing(t.Token, protocol.Heir{})
+	event, err := json.Marshal(elector.Event{
+		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,
+		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: protocol.Clip(detail, protocol.MaxDetail), Time: died.Round(0).UTC(),
+	})
+	if err != nil {
+		return false, err
+	}
+	r := v.Releasing(t.Token, protocol.Heir{}, event)
 	r.Try(t.Lease)
 	for wait := t.Lease / 256; !r.Definite(); wait = min(2*wait, t.Lease/16) {
 		if time.Since(died)+wait >= t.Lease {
@@ -212,14 +219,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 	if !r.Released() { // the lock had expired, or the process had released it and recorded its end itself
 		return false, nil
 	}
-	ev := elector.Event{
-		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,
-		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: protocol.Clip(detail, protocol.MaxDetail), Time: died.Round(0).UTC(),
-	}
-	report, err := json.Marshal(ev)
-	if err == nil {
-		v.Announce(quorum.Report{Event: report})
-	}
+	v.Announce(quorum.Report{Event: event})
 	v.AwaitRecorded(min(t.Lease, reportWithin))
 	return true, nil
 }

@@ -48,8 +48,7 @@ type Answer struct {
 	Fence       uint64        // of Won: the token; else the node's counter
 	Holder      string        // the lock value in the way; of Renewed: the value that the node kept
 	Left        time.Duration // how long what is in the way still lives
-	Waiters     int           // subscribers of the wake channel; -1: not known
-	Subscribers int           // subscribers of the events channel; -1: not known
+	Subscribers int           // of the channel for requests to candidates; -1: not known
 	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
 	Settled     bool          // ID has been known for so long that no lock value names an earlier one
@@ -73,7 +72,7 @@ func parseAnswer(v any) Answer {
 	if err != nil {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	a := Answer{Status: Status(status), Fence: fence, Waiters: -1, Subscribers: -1}
+	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1}
 	if len(fields) > 2 {
 		a.Holder, _ = fields[2].(string)
 	}
@@ -82,12 +81,9 @@ func parseAnswer(v any) Answer {
 		a.ID = ParseIdentity(fields[4])
 	}
 	if len(fields) > 6 {
-		a.Left = millis(fields[3])
-		a.Waiters, a.Subscribers = int(integer(fields[4])), int(integer(fields[5]))
-		a.Note, _ = fields[6].(string)
-	}
-	if len(fields) > 7 {
-		a.ID = ParseIdentity(fields[7])
+		a.Left, a.Subscribers = millis(fields[3]), int(integer(fields[4]))
+		a.Note, _ = fields[5].(string)
+		a.ID = ParseIdentity(fields[6])
 	}
 	return a
 }
@@ -114,7 +110,7 @@ func millis(v any) time.Duration {
 // RefusedClaim returns the answer to a claim for one election while another candidate holds
 // the lock for that much longer. It is for tests that simulate a node.
 func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), int64(-1), ""}}
+	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), "", ""}}
 }
 
 // unexpected is the error of an answer that no script of ours gives: another

@@ -20,12 +20,12 @@ func TestRepliesThatAreNone(t *testing.T) {
 	if a := ParseReply([]any{[]any{"won", "7"}}, errors.New("cut"), 0, 1); a.Status != Unknown || a.Fence != 0 {
 		t.Errorf("an answer with an error: %+v", a)
 	}
-	a := parseAnswer([]any{"held", "7", "b/B/1", int64(1500), int64(3), int64(4), "note", "ABCDEF"})
-	if a != (Answer{Status: Held, Fence: 7, Holder: "b/B/1", Left: 1500 * time.Millisecond, Waiters: 3, Subscribers: 4, Note: "note", ID: "ABCDEF"}) {
+	a := parseAnswer([]any{"held", "7", "b/B/1", int64(1500), int64(4), "note", "ABCDEF"})
+	if a != (Answer{Status: Held, Fence: 7, Holder: "b/B/1", Left: 1500 * time.Millisecond, Subscribers: 4, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 	// Nobody who counts nothing may be taken for a crowd of none.
-	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}); a != (Answer{Status: Renewed, Fence: 7, Waiters: -1, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
+	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}); a != (Answer{Status: Renewed, Fence: 7, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 }

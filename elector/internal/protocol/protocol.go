@@ -14,12 +14,12 @@ import (
 // make Redis Cluster put them all into one slot.
 type Keys struct {
 	Lock, Fence, New, Pause, Heir, ID, History string // keys
-	Events, Wake, Ask, Roll                    string // channels
+	Events, Ask, Roll                          string // channels
 }
 
 // KeysOf returns the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
-	names := [...]string{LockKey, FenceKey, "new", "next", PauseKey, "id", "history", "events", "wake", "ask", RollName}
+	names := [...]string{LockKey, FenceKey, "new", "next", PauseKey, "id", "history", "events", "ask", RollName}
 	p := prefix + OpenTag + election + CloseTag
 	all := p + strings.Join(names[:], p)
 	var k [len(names)]string // next to each other in memory, the keys of a renewal first
@@ -28,7 +28,7 @@ func KeysOf(prefix, election string) Keys {
 	}
 	return Keys{
 		Lock: k[0], Fence: k[1], New: k[2], Heir: k[3], Pause: k[4], ID: k[5],
-		History: k[6], Events: k[7], Wake: k[8], Ask: k[9], Roll: k[10],
+		History: k[6], Events: k[7], Ask: k[8], Roll: k[9],
 	}
 }
 
@@ -78,11 +78,6 @@ func (k Keys) ReleaseKeys() []string { return []string{k.Lock, k.Fence, k.New, k
 // AnnounceKeys returns the key of AnnounceScript.
 func (k Keys) AnnounceKeys() []string { return []string{k.History} }
 
-// FrontRow is how many followers subscribe to the wake channel of a node. Redis
-// writes a message to all subscribers before it reads the next claim, so a
-// release is first published to a few.
-const FrontRow = 8
-
 // MaxEntries is how many events the history stream keeps, approximately.
 const MaxEntries = 1000
 
@@ -99,49 +94,39 @@ func Reservation(incarnation string) string { return reserved + incarnation }
 // IsReservation reports whether first reserves leadership rather than being only a hint.
 func IsReservation(first string) bool { return strings.HasPrefix(first, reserved) }
 
-// The messages on the wake channel are short, for the few followers that must be fast:
-// "released <token> <who goes first>", from the release script, and "elected <token>".
+// The kinds of messages on the events channel that followers act on.
 const (
-	released = "released "
-	elected  = "elected "
+	KindElected  = "elected"
+	KindReleased = "released"
 )
 
+// Message is a message on the events channel: "<kind> <token> <who claims first> <event as JSON>".
+// Followers need no more than the beginning, and have no time to parse the event.
+type Message struct {
+	Kind  string // of the event
+	Token uint64
+	First string // of KindReleased: the incarnation that goes first, or a Reservation; may be empty
+	Event string
+}
+
+// Head returns what precedes the event.
+func (m Message) Head() string {
+	return m.Kind + " " + strconv.FormatUint(m.Token, 10) + " " + m.First + " "
+}
+
+// ParseMessage parses a message; ok is false if it is not one of ours. Anyone with the right to
+// publish can send one.
+func ParseMessage(payload string) (m Message, ok bool) {
+	fields := strings.SplitN(payload, " ", 4)
+	if len(fields) < 4 {
+		return Message{}, false
+	}
+	token, err := strconv.ParseUint(fields[1], 10, 64)
+	return Message{fields[0], token, fields[2], fields[3]}, err == nil
+}
+
 // scriptFacts declares the constants that the scripts share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, released)
-
-// WakeMessage is a message on the wake channel.
-type WakeMessage struct {
-	Elected bool // a new leader was elected; false: a term has ended
-	Token   uint64
-	First   string // when a term ended: the incarnation that goes first, or a Reservation; may be empty
-}
-
-func (m WakeMessage) String() string {
-	token := strconv.FormatUint(m.Token, 10)
-	if m.Elected {
-		return elected + token
-	}
-	return released + token + " " + m.First
-}
-
-// ParseWakeMessage parses a message; ok is false if it is not one of ours. Anyone
-// with the right to publish can send one.
-func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
-	number, isElected := strings.CutPrefix(payload, elected)
-	m.Elected = isElected
-	if !m.Elected {
-		if number, ok = strings.CutPrefix(payload, released); !ok {
-			return WakeMessage{}, false
-		}
-		number, m.First, _ = strings.Cut(number, " ")
-	}
-	token, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return WakeMessage{}, false
-	}
-	m.Token = token
-	return m, true
-}
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, KindReleased)
 
 // Heir names the candidate that goes first after this term, and for how long leadership
 // is kept for it. The zero value names no candidate.

@@ -4,25 +4,24 @@ import (
 	"testing"
 )
 
-func TestWakeMessages(t *testing.T) {
-	for text, want := range map[string]WakeMessage{
-		"elected 7":           {Elected: true, Token: 7},
-		"released 7 ":         {Token: 7},
-		"released 7 ABC":      {Token: 7, First: "ABC"},
-		"released 7 !ABC":     {Token: 7, First: Reservation("ABC")},
-		"released 9 !A B":     {Token: 9, First: "!A B"},
-		"released 9007199254": {Token: 9007199254},
+func TestMessages(t *testing.T) {
+	for text, want := range map[string]Message{
+		"elected 7  {}":             {Kind: KindElected, Token: 7, Event: "{}"},
+		"released 7  {}":            {Kind: KindReleased, Token: 7, Event: "{}"},
+		"released 7 ABC {\"a\": 1}": {Kind: KindReleased, Token: 7, First: "ABC", Event: "{\"a\": 1}"},
+		"released 7 !ABC ":          {Kind: KindReleased, Token: 7, First: Reservation("ABC")},
+		"address 9007199254  x":     {Kind: "address", Token: 9007199254, Event: "x"},
 	} {
-		got, ok := ParseWakeMessage(text)
+		got, ok := ParseMessage(text)
 		if !ok || got != want {
 			t.Errorf("%q: %+v, %v", text, got, ok)
 		}
-		if again, ok := ParseWakeMessage(got.String()); !ok || again != want {
-			t.Errorf("%q is written as %q", text, got.String())
+		if again := got.Head() + got.Event; again != text {
+			t.Errorf("%q is written as %q", text, again)
 		}
 	}
-	for _, text := range []string{"", "elected", "elected ", "elected -1", "elected 7 ", "released", "released x y", "released -1 a", "Released 7 ", "{"} {
-		if got, ok := ParseWakeMessage(text); ok {
+	for _, text := range []string{"", "elected", "elected 7 ", "elected -1  {}", "released x y z", "released  7 {}", "{}", `{"v":1, "kind": "elected", "token": 7}`} {
+		if got, ok := ParseMessage(text); ok {
 			t.Errorf("%q was read as %+v", text, got)
 		}
 	}

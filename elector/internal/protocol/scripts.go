@@ -36,9 +36,9 @@ var (
 	RenewScript = newElectionScript(renewLua, 6, 6, renewArity)
 	// RaiseScript raises the tokens of a claim to the highest one.
 	RaiseScript = newElectionScript(raiseLua, 2, 2, 3)
-	// ReleaseScript deletes the lock, and notifies the front row.
-	ReleaseScript = newElectionScript(releaseLua, 4, 4, 10)
-	// AnnounceScript publishes and records a report.
+	// ReleaseScript deletes the lock, and publishes the end of the term.
+	ReleaseScript = newElectionScript(releaseLua, 4, 4, 11)
+	// AnnounceScript records a report, and publishes it unless the release has.
 	AnnounceScript = newElectionScript(announceLua, 0, 1, announceArity)
 
 	scripts = map[Script]ElectionScript{
@@ -95,20 +95,20 @@ const (
 	ClaimValue    = 0 // the lock value that is requested
 	ClaimSeq      = 2
 	ClaimHint     = 4
-	ClaimIdentity = 9
-	claimArity    = 10
+	ClaimIdentity = 7
+	claimArity    = 8
 	RenewToken    = 4
 	RenewCounter  = 5
 	RenewIdentity = 8
 	renewArity    = 9
 	ReleaseSeq    = 1
-	ReleaseToken  = 3 // 0: of a failed attempt, whose release notifies no candidate
-	announceArity = 5
+	ReleaseToken  = 3 // 0: of a failed attempt, whose release publishes nothing
+	announceArity = 4
 )
 
 // ClaimArgs returns the arguments of ClaimScript, in its order.
 func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity}
+	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Ask, identity}
 }
 
 // RaiseArgs returns the arguments of RaiseScript, in its order.
@@ -120,8 +120,8 @@ func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token
 }
 
 // AnnounceArgs returns the arguments of AnnounceScript, in its order.
-func AnnounceArgs(event []byte, events, wake, front string) []any {
-	return []any{event, MaxEntries, events, wake, front}
+func AnnounceArgs(event []byte, events, head string) []any {
+	return []any{event, MaxEntries, events, head}
 }
 
 // OnlyIfHeld is true for a release that changes nothing on a node that does not hold the lock.
@@ -135,8 +135,8 @@ func (h OnlyIfHeld) arg() int {
 }
 
 // ReleaseArgs returns the arguments of ReleaseScript, in its order.
-func ReleaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held OnlyIfHeld) []any {
-	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1, held.arg()}
+func ReleaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held OnlyIfHeld, event []byte) []any {
+	return []any{incarnation, seq, lease.Milliseconds(), token, k.Events, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1, held.arg(), event}
 }
 
 // Call is what a script call requests of a node for one election.

@@ -103,7 +103,7 @@ func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
 			all.voters[i].Renew(time.Now().Add(time.Hour), all.tokens[i], protocol.Heir{}, fit)
 		}
 		time.Sleep(2 * trip)
-		if tally := late.Releasing(all.tokens[1], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 {
+		if tally := late.Releasing(all.tokens[1], protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Released) != 1 {
 			t.Fatalf("%+v", tally.Answers)
 		}
 		if a := <-late.Answers(); a.answer.Status != protocol.NoLock || p.get(0, late.cfg.Keys.Lock) != "" {
@@ -148,7 +148,7 @@ func TestBatchArrivesLate(t *testing.T) {
 		}
 		all.first.Wait()
 		for i, v := range all.voters {
-			v.Releasing(all.tokens[i], protocol.Heir{}).Try(testLease)
+			v.Releasing(all.tokens[i], protocol.Heir{}, nil).Try(testLease)
 		}
 		time.Sleep(late)
 		for _, v := range all.voters {

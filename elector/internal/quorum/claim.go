@@ -157,7 +157,7 @@ func (v *Voter) release(node int, attempt uint64) (done <-chan *request) {
 	k, ended, lapses := v.cfg.Keys, make(chan *request, 1), time.Now().Add(v.cfg.Lease)
 	v.nodes.list[node].send(&request{
 		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(),
-		args: protocol.ReleaseArgs(v.cfg.Incarnation, attempt, v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false),
+		args: protocol.ReleaseArgs(v.cfg.Incarnation, attempt, v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false, nil),
 		node: node, wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
 	})
 	return ended

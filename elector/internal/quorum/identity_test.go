@@ -73,7 +73,7 @@ func TestForeignIdentityIsReplaced(t *testing.T) {
 			if id := p.get(0, p.keys.ID); id == value || len(id) != protocol.IdentityLength || string(a.Identities()) != id {
 				t.Errorf("%q became %q, and a knows %q", value, id, a.Identities())
 			}
-			a.Releasing(token, protocol.Heir{}).Try(testLease)
+			a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 		all := p.process(3)
 		all.busy()
 		began := time.Now()
-		if tally := all.voters[1].Releasing(all.tokens[1], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 || time.Since(began) > 4*trip { // its connection, too
+		if tally := all.voters[1].Releasing(all.tokens[1], protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Released) != 1 || time.Since(began) > 4*trip { // its connection, too
 			t.Errorf("a release beside a renewal took %v: %+v", time.Since(began), tally.Answers)
 		}
 		time.Sleep(time.Second)
@@ -115,7 +115,7 @@ func (p *process) release(before time.Duration) {
 	var wg sync.WaitGroup
 	for i, v := range p.voters {
 		wg.Go(func() {
-			if tally := v.Releasing(p.tokens[i], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 {
+			if tally := v.Releasing(p.tokens[i], protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Released) != 1 {
 				p.t.Errorf("election %d: %+v", i, tally.Answers)
 			}
 		})

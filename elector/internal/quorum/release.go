@@ -16,6 +16,7 @@ type Release struct {
 	value    string
 	token    uint64
 	heir     protocol.Heir
+	event    []byte   // what the nodes publish
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	ended    chan *request           // the outcomes
@@ -25,12 +26,12 @@ type Release struct {
 }
 
 // Releasing ends the attempt that won the term and returns its Release, which Try
-// sends. A later Claim does not change the Release.
-func (v *Voter) Releasing(token uint64, heir protocol.Heir) *Release {
+// sends. The nodes publish event with the end of the term. A later Claim does not change the Release.
+func (v *Voter) Releasing(token uint64, heir protocol.Heir, event []byte) *Release {
 	v.alive.Store(0)
 	n := v.nodes.Len()
 	r := &Release{
-		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir,
+		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: event,
 		ended: make(chan *request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
 	}
 	for _, s := range v.state {
@@ -53,9 +54,9 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	return v
 }
 
-// Try releases the lock on the nodes where that is not definite yet, and notifies their front
-// rows. It blocks until it is known whether a majority has released; the requests to the other
-// nodes continue. Each request waits at most limit to be sent, and at most the call time-out for its
+// Try releases the lock on the nodes where that is not definite yet, and makes them publish it. It
+// blocks until it is known whether a majority has released; the requests to the other nodes
+// continue. Each request waits at most limit to be sent, and at most the call time-out for its
 // answer. Try takes no context: a cancelled one must not leave a lock behind.
 func (r *Release) Try(limit time.Duration) Tally {
 	r.take()
@@ -81,7 +82,7 @@ func (r *Release) send(node int, wanted func() bool) {
 	r.underWay[node] = true
 	v.nodes.list[node].send(&request{
 		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(), node: node, wanted: wanted, ended: r.ended,
-		args: protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], v.onlyHeld),
+		args: protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], v.onlyHeld, r.event),
 	})
 }
 

@@ -22,7 +22,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		if err := protocol.ReleaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
 			t.Fatal(err)
 		}
-		r := a.Releasing(token, protocol.Heir{})
+		r := a.Releasing(token, protocol.Heir{}, nil)
 		a.lines[0].answersLost.Store(true)
 		if tally := r.Try(testLease); tally.Count(protocol.Unknown) != 1 || r.Definite() || r.Left() != 1 {
 			t.Fatalf("%+v, definite %v", tally.Answers, r.Definite())
@@ -42,13 +42,13 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 
 		late := func() protocol.Answer {
-			return p.run(0, protocol.ReleaseScript, k.ReleaseKeys(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false)...)
+			return p.run(0, protocol.ReleaseScript, k.ReleaseKeys(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false, nil)...)
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("under another's term: %+v, %d locks", got, p.locks())
 		}
-		b.Releasing(other, protocol.Heir{}).Try(testLease)
+		b.Releasing(other, protocol.Heir{}, nil).Try(testLease)
 		a.wins(1)
 		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("under the next term of the same incarnation: %+v, %d locks", got, p.locks())
@@ -65,7 +65,7 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		token := a.wins(1)
 		attempt := a.seq
 		release := func() Tally {
-			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, protocol.Heir{}).Try(testLease)
+			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		}
 		keys := func() string { return p.redis[0].Dump() }
 		if tally := release(); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
@@ -84,7 +84,7 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		unchanged("a lock that is free", protocol.NoLock)
 		other := b.wins(1)
 		unchanged("a lock of another", protocol.Taken)
-		b.Releasing(other, protocol.Heir{}).Try(testLease)
+		b.Releasing(other, protocol.Heir{}, nil).Try(testLease)
 		a.wins(1)
 		unchanged("a later term of the same incarnation", protocol.Taken)
 		p.redis[0].FlushAll()

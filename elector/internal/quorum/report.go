@@ -12,8 +12,8 @@ import (
 
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
-	Event []byte // goes to the events channel and to the history
-	Front string // is published on the wake channel first, unless empty
+	Event []byte // goes to the history, and to the events channel unless Head is empty
+	Head  string // precedes Event in the message (protocol.Message); empty: the release has published it
 }
 
 // maxUnrecorded is how many reports are kept for a node that does not record them: the
@@ -103,14 +103,14 @@ func (rec *recorder) take() (r Report, again, ok bool) {
 // send sends a report to the node, together with those of other elections, and reports whether the node
 // has recorded it.
 func (rec *recorder) send(r Report, again bool) bool {
-	events, front := rec.keys.Events, r.Front
+	head := r.Head
 	if again {
-		events, front = "", ""
+		head = ""
 	}
 	ended, lapses := make(chan *request, 1), time.Now().Add(connectLimits*rec.limit)
 	rec.node.send(&request{
 		script: protocol.AnnounceScript, limit: rec.limit, keys: rec.keys.AnnounceKeys(),
-		args:   protocol.AnnounceArgs(r.Event, events, rec.keys.Wake, front),
+		args:   protocol.AnnounceArgs(r.Event, rec.keys.Events, head),
 		wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
 	})
 	a := (<-ended).answer

@@ -20,7 +20,7 @@ func TestReportIsRecordedLater(t *testing.T) {
 					p.refuse(0, "EVALSHA", "LOADING")
 				}
 				for _, event := range []string{"one", "two"} {
-					a.Announce(Report{Event: []byte(event), Front: "front"})
+					a.Announce(Report{Event: []byte(event), Head: "elected 7  "})
 				}
 				a.WaitIdle(time.Minute)
 				for range 3 { // while it goes on
@@ -54,9 +54,9 @@ func TestReportIsRecordedLater(t *testing.T) {
 func TestUnrecordedReportsAreBounded(t *testing.T) {
 	rec := &recorder{}
 	for i := range 3 * maxUnrecorded {
-		rec.keep(append(rec.unrecorded, Report{Front: strconv.Itoa(i)}))
+		rec.keep(append(rec.unrecorded, Report{Head: strconv.Itoa(i)}))
 	}
-	if got := rec.unrecorded; len(got) != maxUnrecorded || got[0].Front != strconv.Itoa(2*maxUnrecorded) {
-		t.Errorf("%d reports, from %v on", len(got), got[0].Front)
+	if got := rec.unrecorded; len(got) != maxUnrecorded || got[0].Head != strconv.Itoa(2*maxUnrecorded) {
+		t.Errorf("%d reports, from %v on", len(got), got[0].Head)
 	}
 }

@@ -43,7 +43,7 @@ func newRound(nodes int, yes protocol.Status, every bool) *round {
 	return r
 }
 
-var noAnswer = protocol.Answer{Status: protocol.Unknown, Waiters: -1, Subscribers: -1}
+var noAnswer = protocol.Answer{Status: protocol.Unknown, Subscribers: -1}
 
 // record counts the outcome of one request to a node.
 func (r *round) record(node int, a protocol.Answer) {

@@ -119,7 +119,7 @@ func (s *service) carry(all []*request) {
 			}
 			return false
 		}
-		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Waiters: -1, Subscribers: -1})
+		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Subscribers: -1})
 		return true
 	})
 	if len(all) == 0 {

@@ -48,11 +48,11 @@ func TestCountersAreNeverLowered(t *testing.T) {
 			return tally
 		},
 		"by a release": func(p *polls, a *booth, token uint64) Tally {
-			return a.Releasing(token, protocol.Heir{}).Try(testLease)
+			return a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		},
 		"by a release after claims that it knows nothing of": func(p *polls, a *booth, token uint64) Tally {
 			_ = p.redis[2].Set(p.keys.Fence, "20")
-			return a.Releasing(token, protocol.Heir{}).Try(testLease)
+			return a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		if tally := a.Releasing(token, protocol.Heir{}).Try(testLease); tally.Count(protocol.NoLock) != 1 {
+		if tally := a.Releasing(token, protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.NoLock) != 1 {
 			t.Errorf("%+v", tally.Answers)
 		}
 		if tally := b.loses(); tally.Count(protocol.Abstains) != 1 || tally.Answers[0].Left != testLease {

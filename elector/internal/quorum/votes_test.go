@@ -84,7 +84,7 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
-		a.Releasing(token, protocol.Heir{}).Try(testLease)
+		a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		if got := p.lateRenewal(0, a, token); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("after its release: %+v, %d locks", got, p.locks())
 		}
@@ -166,7 +166,7 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
 			t.Errorf("after a renewal the reservation is kept for %v", ttl)
 		}
-		a.Releasing(token, heir).Try(testLease)
+		a.Releasing(token, heir, nil).Try(testLease)
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
 			t.Errorf("after a release the reservation is kept for %v", ttl)
 		}
@@ -174,7 +174,7 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 			t.Errorf("%+v", tally.Answers)
 		}
 		time.Sleep(keep + time.Millisecond)
-		b.Releasing(b.wins(1), protocol.Heir{}).Try(testLease)
+		b.Releasing(b.wins(1), protocol.Heir{}, nil).Try(testLease)
 
 		_ = p.redis[0].Set(p.keys.Heir, "!incghost") // by hand: without an end
 		b.wins(1)
@@ -191,7 +191,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		token := a.wins(1)
 		p.redis[0].Del(p.keys.Lock)
 		b.wins(1)
-		if tally := a.Releasing(token, protocol.Heir{}).Try(testLease); tally.Count(protocol.Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
+		if tally := a.Releasing(token, protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
 			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
 		}
 		// The late release of an attempt that was given up leaves the newer one alone.
@@ -201,7 +201,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		b.wins(1)
 		k := p.keys
 		if got := p.run(0, protocol.ReleaseScript, k.ReleaseKeys(),
-			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != protocol.Taken || p.locks() != 1 {
+			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Events, "", "", 0, 1, 0, ""); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}
 	})
@@ -240,12 +240,12 @@ func TestHintsAreBounded(t *testing.T) {
 		if now := uint64(time.Now().UnixMilli()); token > now {
 			t.Errorf("token %d: a hint two hours ahead was taken", token)
 		}
-		a.Releasing(token, protocol.Heir{}).Try(testLease)
+		a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		near := uint64(time.Now().Add(time.Minute).UnixMilli())
 		if token := a.wins(near); token != near {
 			t.Errorf("token %d: a good hint (%d) was not taken", token, near)
 		}
-		a.Releasing(near, protocol.Heir{}).Try(testLease)
+		a.Releasing(near, protocol.Heir{}, nil).Try(testLease)
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(1<<53-2, 10))
 		if tally := a.loses(); tally.Answers[0].Err == nil || !strings.Contains(tally.Answers[0].Err.Error(), "2^53") {
 			t.Errorf("%+v", tally.Answers)

@@ -1,7 +1,9 @@
 package standby
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -10,20 +12,16 @@ import (
 
 // Timing of followers. A timer of an idle Go process is no finer than about 1 ms.
 const (
-	// FrontRowLead is the time between notifying the front row of a release and all others.
-	FrontRowLead = 2 * time.Millisecond
-
-	claimSpacing = time.Millisecond // between two claims of the front row, at least
+	// few is how many followers claim at the end of a term, besides the one that the nodes name, and
+	// check whether a leader exists that was announced: about so many, if there are more, chosen by
+	// lot for each term. A herd of all would delay the winner, and the other followers learn of the
+	// next leader within a lease.
+	few          = 8
+	perFollower  = 200 * time.Microsecond // how far apart the claims of many followers are, on average
+	claimSpacing = time.Millisecond       // how far apart those of few followers are, at least
 	// A Redis key exists until the millisecond after its TTL, so the first candidate claims a
 	// little early: at worst its claim is refused once more.
-	afterLease    = 200 * time.Microsecond
-	frontRowAhead = 5 * time.Millisecond   // head start of the front row over all other followers, at least
-	perFollower   = 100 * time.Microsecond // the other followers' claims are spread over this time for each of them
-	fillAfter     = 100 * time.Millisecond // so long after an election they claim at least: the handover is over then
-	rowFillers    = 3                      // about how many followers claim after an election to fill the front row
-	// A message takes longer to reach the last of a thousand subscribers than the front row takes
-	// to claim: the news of a new leader must reach the other followers before they claim.
-	perSubscriber = 20 * time.Microsecond
+	afterLease = 200 * time.Microsecond
 )
 
 // Settings are the constants of the decision.
@@ -37,99 +35,90 @@ type Settings struct {
 
 func (s Settings) majority() int { return s.Nodes/2 + 1 }
 
-// decision computes when to claim. It is pure, apart from random jitter: the nodes' answers,
-// messages and the time come as arguments.
+// decision computes when to claim. It is pure, apart from random delays: the nodes' answers, messages
+// and the time come as arguments.
 type decision struct {
 	Settings
 
-	notices        notices
-	inRow          bool // in the front row
-	backoff        time.Duration
-	at             time.Time // when to claim, if no message comes
-	localFollowers neighbours
-	waiters        int           // followers in the front row, as the nodes last reported
-	listening      int           // all followers, likewise
-	rtt            time.Duration // round trip of the last claim
-	holder         string        // the attempt that held a majority at the last claim
-	namedNext      bool          // a majority of the nodes names this candidate as the first to claim after that holder
-	token          uint64        // of that holder's term
-	ignoreUntil    time.Time     // no message causes a claim before this time, because the last one was false
-	woken          bool          // a message causes the next claim
+	at          time.Time // when to claim, if no message comes
+	backoff     time.Duration
+	seed        maphash.Seed
+	followers   int           // about how many there are
+	rtt         time.Duration // round trip of the last claim
+	holder      string        // the attempt that held a majority at the last claim
+	token       uint64        // of that holder's term
+	first       bool          // a majority of the nodes names this candidate as the first to claim after that holder
+	ignoreUntil time.Time     // no message causes a claim before this time, because the last one was false
+	woken       bool          // a message causes the next claim
+	news        news
 }
 
-// neighbours are the followers of the election that share this process's subscription. A
-// node counts them as one: without this correction a thousand of them would each find the
-// front row empty, and would all claim at once.
-type neighbours struct {
-	waiters   int // in the front row
-	listening int // in all
+// news is the content of the messages received since the last claim. Any message may be forged, so
+// none hides another: the newest report of each node counts, and the announcement of a leader makes
+// the followers that check it wait a moment longer, but never drops their claims.
+type news struct {
+	ended        map[int]protocol.Message // the newest report of the end of a term, by node
+	elected      uint64                   // the highest token of an announced leader
+	claimAt      time.Time                // when to claim because a term has ended; zero: none has
+	checkAt      time.Time                // when to check whether a leader that was announced after that exists
+	resubscribed bool                     // messages may have been missed
+	postponed    bool                     // the planned claim was postponed because a leader was announced
 }
 
-// and adds the followers that a node counts to those of this process.
-func (n neighbours) and(waiters, listening int) (int, int) {
-	return waiters + max(0, n.waiters-1), listening + max(0, n.listening-1)
-}
-
-// lost plans when to claim again from the answers to the last claim.
-func (d *decision) lost(t quorum.Tally, now time.Time) {
-	d.rtt = t.RTT
+// lost plans when to claim again from the answers to the last claim. followers is about how many
+// there are.
+func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
+	d.followers = followers
+	if d.rtt = min(t.RTT, 2*d.rtt); d.rtt == 0 {
+		d.rtt = t.RTT
+	}
 	in, _ := protocol.HolderOf(t.Holders(), d.majority())
-	holder := in.Attempt
-	if d.woken && holder != "" && holder == d.holder {
+	if d.woken && in.Attempt != "" && in.Attempt == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
-	d.holder, d.token, d.woken = holder, in.Token, false
-	d.count(t)
-	d.namedNext = t.Named() >= d.majority()
-	d.notices.forget(d.token)
+	d.holder, d.token, d.woken = in.Attempt, in.Token, false
+	d.first = t.Named() >= d.majority()
 	left, ok := opensAt(t, d.majority())
 	switch {
 	case !ok: // too few nodes answered: try again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
-	case left == 0 || holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved) == 0: // a split vote
+	case left == 0 || d.holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
 	default:
 		d.backoff = 0
-		d.at = now.Add(min(left, d.Lease) + d.spread())
+		d.at = now.Add(min(left, d.Lease) + d.behindLease())
 	}
 }
 
-// spread returns how long after a lease's end to claim. It spreads the claims by the number of followers.
-func (d *decision) spread() time.Duration {
-	if d.namedNext {
+// behindLease returns how long after the end of a lease to claim.
+func (d *decision) behindLease() time.Duration {
+	if d.first {
 		return afterLease
 	}
-	if d.inRow || d.listening <= protocol.FrontRow {
-		if d.Nodes == 1 && d.waiters <= 3 {
-			return claimSpacing // on one node votes can't split: a few claims at once do no harm
-		}
-		return claimSpacing + upTo(claimSpacing*time.Duration(max(0, d.waiters-1))/2)
-	}
-	return claimSpacing + d.behindRow()
+	return claimSpacing + d.behindFirst(d.token)
 }
 
-// behindRow returns how long after the front row to claim.
-func (d *decision) behindRow() time.Duration {
-	all := max(1, d.listening)
-	return max(frontRowAhead, time.Duration(all)*perSubscriber) + upTo(time.Duration(all)*perFollower)
+// behindFirst returns how long to claim after the candidate that is named as the first at the end of a
+// term. That one gets two round trips: the time to win a majority, in which no other claim splits the
+// votes or delays it.
+func (d *decision) behindFirst(token uint64) time.Duration {
+	all := max(d.unit()*time.Duration(min(d.followers, few)), d.spread())
+	return d.unit() + time.Duration(lot(d.seed, token)*float64(all))
 }
 
-func (d *decision) count(t quorum.Tally) {
-	waiters, listening := -1, -1
-	for _, a := range t.Answers {
-		waiters, listening = max(waiters, a.Waiters), max(listening, a.Subscribers)
-	}
-	if waiters >= 0 {
-		d.waiters, d.listening = d.localFollowers.and(waiters, listening)
-	}
+// spread returns the time over which all followers spread their claims.
+func (d *decision) spread() time.Duration { return time.Duration(d.followers) * perFollower }
+
+// lot returns this follower's place among all at the end of a term: random from 0 to 1, and the same
+// each time.
+func lot(seed maphash.Seed, token uint64) float64 {
+	return float64(maphash.Comparable(seed, token)>>11) / (1 << 53)
 }
 
-// spreadOfAll returns how long to wait before a claim whose cause all followers learn of at once.
-func (d *decision) spreadOfAll() time.Duration {
-	return upTo(time.Duration(d.listening) * perFollower)
-}
+// unit returns the time between two claims that lets the first of them win.
+func (d *decision) unit() time.Duration { return max(claimSpacing, 2*d.rtt) }
 
 // refused postpones the claim of a candidate that could win but must not lead: otherwise it
 // would claim and release the majority that grants it again and again, without a pause. The
@@ -139,140 +128,145 @@ func (d *decision) refused(t quorum.Tally, now time.Time) {
 	pause := d.Lease/2 + upTo(d.Lease/4)
 	for _, a := range t.Answers {
 		if a.Status == protocol.Held && a.Left >= 0 {
-			pause = min(pause, a.Left+d.spread())
+			pause = min(pause, a.Left+d.behindLease())
 		}
 	}
 	d.backoff = 0
-	if at := now.Add(pause); at.After(d.at) {
-		d.at = at
-	}
+	d.at = later(d.at, now.Add(pause))
 }
 
-// postpone postpones the planned claim when a new leader was announced, unless this follower is
-// in the front row: otherwise all followers that wait for the end of the same lease would claim
-// just when one has won. The front row claims as planned, so that a forged announcement delays no
-// election; the others claim once within the new lease.
-func (d *decision) postpone(now time.Time) {
-	if n := &d.notices; n.elected > d.token && !d.inRow && !n.postponed {
-		n.postponed = true // once per claim
-		d.at = now.Add(d.Lease/2 + upTo(d.Lease/4))
-	}
-}
-
-// fillRow has about three of the followers behind the front row claim soon after each election. The
-// new leader has left the front row, and a lost claim shows whether there is room in it. Without
-// this, eight handovers within a lease empty the row, and the next release waits for the followers
-// behind it. A forged announcement costs about three requests to each node.
-func (d *decision) fillRow(now time.Time) {
-	n := &d.notices
-	if d.inRow || n.elected <= max(d.token, n.considered) {
+// termEnded takes a node's report of the end of a term into account. It ignores what is older than the
+// term that the last claim saw.
+func (d *decision) termEnded(node int, m protocol.Message) {
+	if m.Token < d.token {
 		return
 	}
-	n.considered = n.elected
-	if rand.N(max(1, d.listening)) < rowFillers {
-		after := max(fillAfter, d.RetryEvery/4)
-		d.at = earlier(d.at, later(d.ignoreUntil, now.Add(after+upTo(after))))
-		n.filling, d.woken = true, true
+	if d.news.ended == nil {
+		d.news.ended = map[int]protocol.Message{}
 	}
+	d.news.ended[node] = m
 }
 
 // next returns when to claim, given the messages received: never later than planned, unless
 // postpone postpones the claim.
 func (d *decision) next(now time.Time) time.Time {
-	n, majority := &d.notices, d.majority()
-	inRow := d.inRow && len(n.wake) >= majority
-	reports := n.events
-	if inRow {
-		reports = n.wake
-	}
-	d.woken = n.filling
+	n := &d.news
+	d.woken = len(n.ended) >= d.majority()
 	switch {
-	case len(reports) < majority:
+	case !d.woken:
 		d.postpone(now)
-		d.fillRow(now)
 		if n.resubscribed && d.holder != "" {
 			// Messages published before the node confirmed the subscription were missed: claim once.
 			n.resubscribed = false
 			d.at = earlier(d.at, now.Add(upTo(d.RetryEvery)))
 		}
 		return d.at
-	case n.replaced(reports, majority):
-		// The front row claims nevertheless, after a real winner has had the time to lead: otherwise
-		// one forged message would cost a lease without a leader. All other followers leave this
-		// claim to the front row.
-		n.claimAt = time.Time{} // of a release that is over: at the next one all followers that kept it would claim at once
-		if !inRow && !d.isHeir(reports, majority) {
-			d.postpone(now)
-			d.fillRow(now)
-			return d.at
+	case d.replaced():
+		// A leader was announced since. It is checked whether it exists, after a real one has had the
+		// time to lead: one forged message must not cost a lease without a leader.
+		n.claimAt = time.Time{} // of an end that is over: a later one has its own time
+		if n.checkAt.IsZero() {
+			n.checkAt = now.Add(d.checkIn())
 		}
-		if n.confirmAt.IsZero() {
-			n.confirmAt = now.Add(d.confirmIn())
-		}
-		d.woken = true
-		return earlier(d.at, later(d.ignoreUntil, n.confirmAt))
+		return earlier(d.at, later(d.ignoreUntil, n.checkAt))
 	}
 	// A further message can bring the claim forward, but can't postpone it.
-	if at := now.Add(d.delay(inRow, reports, majority)); n.claimAt.IsZero() || at.Before(n.claimAt) {
+	if at := now.Add(d.behindEnd()); n.claimAt.IsZero() || at.Before(n.claimAt) {
 		n.claimAt = at
 	}
 	at := n.claimAt
-	if !n.confirmAt.IsZero() {
-		at = earlier(at, n.confirmAt)
+	if !n.checkAt.IsZero() {
+		at = earlier(at, n.checkAt)
 	}
-	d.woken = true
 	return earlier(d.at, later(d.ignoreUntil, at))
 }
 
-// confirmIn returns after what time a follower in the front row claims to check whether an
-// announced leader exists: after all claims of the front row, and at a random time of its own.
-func (d *decision) confirmIn() time.Duration {
-	row := 2 * d.unit() * time.Duration(max(1, d.waiters))
-	return row + upTo(row)
-}
-
-// unit returns the time between two claims of the front row. On one node votes can't split, and
-// claims that overtake each other do no harm: there unit does not depend on the last round trip,
-// which may have been slow once, a lease ago.
-func (d *decision) unit() time.Duration {
-	if d.Nodes == 1 {
-		return claimSpacing
-	}
-	return max(claimSpacing, 2*d.rtt)
-}
-
-// delay returns how long after a release to claim. In the front row, the candidate that a
-// majority of the nodes named claims at once, and the others at random times after it.
-func (d *decision) delay(inRow bool, reports map[int]protocol.WakeMessage, majority int) time.Duration {
-	switch {
-	case d.isHeir(reports, majority):
-		return 0
-	case !inRow:
-		// Not in the front row; or in it, but some reports on the wake channel arrived before
-		// the claim that has just ended, and were dropped.
-		return d.behindRow()
-	}
-	unit, row := d.unit(), max(1, d.waiters)
-	for name, count := range names(reports) {
-		switch {
-		case count < majority:
-		case name == d.Incarnation:
-			return 0
-		case protocol.IsReservation(name):
-			return d.ReservedFor + upTo(unit*time.Duration(row))
-		default:
-			return unit + upTo(unit*time.Duration(row))
+// replaced reports whether a leader was announced that is newer than the terms whose end a majority
+// of the nodes reported.
+func (d *decision) replaced() bool {
+	newest := 0
+	for _, m := range d.news.ended {
+		if m.Token >= d.news.elected {
+			newest++
 		}
 	}
-	if d.Nodes == 1 { // two candidates may claim at once: votes can't split
-		return unit * time.Duration(rand.N(row+1)/2)
-	}
-	return unit * time.Duration(rand.N(row))
+	return newest < d.majority()
 }
 
-// isHeir reports whether a majority of the nodes keeps a reservation for this candidate.
-func (d *decision) isHeir(reports map[int]protocol.WakeMessage, majority int) bool {
-	return names(reports)[protocol.Reservation(d.Incarnation)] >= majority
+// behindEnd returns how long after the end of a term to claim.
+func (d *decision) behindEnd() time.Duration {
+	name, token := d.named()
+	switch {
+	case name == d.Incarnation, name == protocol.Reservation(d.Incarnation):
+		return 0
+	case protocol.IsReservation(name):
+		return d.ReservedFor + d.behindFirst(token)
+	default:
+		return d.behindFirst(token)
+	}
+}
+
+// named returns what a majority of the nodes reports of who claims first after the end of a term: an
+// incarnation, or a reservation; empty: they name none, or differ. token is the highest that they report.
+func (d *decision) named() (name string, token uint64) {
+	count := map[string]int{}
+	for _, m := range d.news.ended {
+		token = max(token, m.Token)
+		if count[m.First]++; count[m.First] >= d.majority() {
+			name = m.First
+		}
+	}
+	return name, token
+}
+
+// acts reports whether a follower is among those that claim at the end of a term.
+func acts(seed maphash.Seed, token uint64, followers int) bool {
+	return lot(seed, token)*float64(followers) < few
+}
+
+// checkIn returns after what time a follower claims to check whether an announced leader exists: after
+// the claims of all that act, and at a random time of its own.
+func (d *decision) checkIn() time.Duration {
+	all := 2 * d.unit() * time.Duration(min(max(1, d.followers), few))
+	return all + upTo(all)
+}
+
+// postpone postpones the planned claim when a new leader was announced, unless this follower is among
+// those that check it: otherwise all followers that wait for the end of the same lease would claim
+// just when one has won. A forged announcement delays no election, because of those that check it.
+func (d *decision) postpone(now time.Time) {
+	n := &d.news
+	if n.elected > d.token && !d.first && !acts(d.seed, d.token, d.followers) && !n.postponed {
+		n.postponed = true // once per claim
+		d.at = now.Add(d.Lease/2 + upTo(d.Lease/4))
+	}
+}
+
+// noExpiry stands for the time left of a lock or mark that does not expire.
+const noExpiry = 1000 * time.Hour
+
+// opensAt returns how long after the tally a majority of the nodes could grant a claim, if
+// nothing is renewed or released: the quorum-th smallest of the remaining times. ok is false
+// when too few nodes answered.
+func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
+	var all []time.Duration
+	for _, a := range t.Answers {
+		switch a.Status {
+		case protocol.Unknown, protocol.SameServer:
+		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved:
+			if a.Left < 0 { // it does not expire
+				a.Left = noExpiry
+			}
+			all = append(all, a.Left)
+		default: // the node would have granted the claim
+			all = append(all, 0)
+		}
+	}
+	if len(all) < majority {
+		return 0, false
+	}
+	slices.Sort(all)
+	return all[majority-1], true
 }
 
 func later(a, b time.Time) time.Time {

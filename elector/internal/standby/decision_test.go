@@ -1,6 +1,7 @@
 package standby
 
 import (
+	"hash/maphash"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,60 +10,72 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
+var keys = protocol.KeysOf("mandate", "orders")
+
+// follower has claimed, and saw the term 7.
+func follower(nodes int) *decision {
+	const lease = 10 * time.Second
+	return &decision{
+		Settings: Settings{Incarnation: "me", Nodes: nodes, Lease: lease, RetryEvery: lease / 16, ReservedFor: lease / 4},
+		seed:     maphash.MakeSeed(), token: 7,
+	}
+}
+
 // When to claim after what was received: earlier than planned for a release that a majority
 // of the nodes reports, never because of fewer, and never before a false alarm is over.
 func TestWhenToClaimAfterAMessage(t *testing.T) {
-	const planned, rtt = 8 * time.Second, 3 * time.Millisecond
-	ends := func(next string) map[int]protocol.WakeMessage {
-		return map[int]protocol.WakeMessage{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
+	const planned, rtt, unit = 8 * time.Second, 3 * time.Millisecond, 6 * time.Millisecond
+	ends := func(next string) map[int]protocol.Message {
+		return map[int]protocol.Message{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
 	}
 	for name, c := range map[string]struct {
-		received    notices
-		row         bool // in the front row
+		received    news
+		many        bool // followers, of which this one does not act
 		ignored     time.Duration
 		nobody      bool          // the last claim saw no holder
 		least, most time.Duration // from now on
 	}{
 		"nothing":                         {least: planned, most: planned},
-		"one node's word":                 {received: notices{events: map[int]protocol.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
-		"a release":                       {received: notices{events: ends("")}, least: frontRowAhead, most: frontRowAhead + 20*perFollower},
-		"a release after a false alarm":   {received: notices{events: ends("")}, ignored: time.Second, least: time.Second, most: time.Second},
-		"ignored for longer than planned": {received: notices{events: ends("")}, ignored: time.Hour, least: planned, most: planned},
-		"in the front row":                {received: notices{wake: ends(""), events: ends("")}, row: true, least: 0, most: 3 * 2 * rtt},
-		"named to go first":               {received: notices{wake: ends("me"), events: ends("me")}, row: true},
-		"another one is named":            {received: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
-		"the seat is kept for us":         {received: notices{events: ends(protocol.Reservation("me"))}},
-		"the seat is kept for another":    {received: notices{wake: ends(protocol.Reservation("you")), events: ends(protocol.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
-		"kept for another, one node's":    {received: notices{wake: map[int]protocol.WakeMessage{0: {Token: 7, First: protocol.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
-		"a new leader, in the row":        {received: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
-		"a new leader, behind":            {received: notices{events: ends(""), elected: 8, considered: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
-		"a gap in what was received":      {received: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
-		"a gap, and nobody led":           {received: notices{resubscribed: true}, nobody: true, least: planned, most: planned},
-		"the leader that we saw, again":   {received: notices{elected: 7}, least: planned, most: planned},
-		"a new leader, one node's word":   {received: notices{elected: 8, considered: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
-		"the same, in the row":            {received: notices{elected: 8}, row: true, least: planned, most: planned},
+		"one node's word":                 {received: news{ended: map[int]protocol.Message{1: {Token: 7}}}, least: planned, most: planned},
+		"a release":                       {received: news{ended: ends("")}, least: unit, most: 5 * unit},
+		"a release after a false alarm":   {received: news{ended: ends("")}, ignored: time.Second, least: time.Second, most: time.Second},
+		"ignored for longer than planned": {received: news{ended: ends("")}, ignored: time.Hour, least: planned, most: planned},
+		"named to go first":               {received: news{ended: ends("me")}},
+		"another one is named":            {received: news{ended: ends("you")}, least: unit, most: 5 * unit},
+		"reserved for us":                 {received: news{ended: ends(protocol.Reservation("me"))}},
+		"reserved for another":            {received: news{ended: ends(protocol.Reservation("you"))}, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 5*unit},
+		"reserved for another, one node's": {
+			received: news{ended: map[int]protocol.Message{0: {Token: 7, First: protocol.Reservation("you")}, 2: {Token: 7}}}, least: unit, most: 5 * unit,
+		},
+		"a new leader after the end":    {received: news{ended: ends(""), elected: 8}, least: 8 * unit, most: 16 * unit},
+		"a gap in what was received":    {received: news{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
+		"a gap, and nobody led":         {received: news{resubscribed: true}, nobody: true, least: planned, most: planned},
+		"the leader that we saw, again": {received: news{elected: 7}, many: true, least: planned, most: planned},
+		"a new leader":                  {received: news{elected: 8}, many: true, least: 5 * time.Second, most: 7500 * time.Millisecond},
+		"a new leader, and we act":      {received: news{elected: 8}, least: planned, most: planned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 20 { // much of it is random
 					d := follower(3)
 					now := time.Now()
-					d.notices, d.holder, d.rtt, d.waiters, d.listening = c.received, "a", rtt, 4, 20
+					d.news, d.holder, d.rtt, d.followers = c.received, "a", rtt, 4
 					d.at, d.ignoreUntil = now.Add(planned), now.Add(c.ignored)
+					for c.many && acts(d.seed, d.token, 1000) {
+						d.seed = maphash.MakeSeed()
+					}
+					if c.many {
+						d.followers = 1000
+					}
 					if c.nobody {
 						d.holder = ""
 					}
-					d.inRow = c.row
 					got := d.next(now)
 					if in := got.Sub(now); in < c.least || in > c.most {
 						t.Fatalf("in %v, want %v to %v", in, c.least, c.most)
 					}
-					again := d.next(now)
-					if again.After(got) { // whoever repeats messages puts nothing off
+					if again := d.next(now); !again.Equal(got) { // whoever repeats messages puts nothing off, nor brings it forward
 						t.Fatalf("put off by %v", again.Sub(got))
-					}
-					if (c.received.resubscribed || c.received.events == nil) && !again.Equal(got) { // nor does it bring forward
-						t.Fatalf("brought forward by %v", got.Sub(again))
 					}
 				}
 			})
@@ -70,19 +83,80 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 	}
 }
 
+// A report of each node counts, the newest, so that one that was forged hides none; and no end of an
+// older term is a reason to claim against a newer leader, unless a majority reports that one's end.
+func TestReportsOfEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		reports [][2]uint64 // node and token
+		elected uint64
+		woken   bool
+		check   bool // whether that leader exists
+	}{
+		"one":                            {reports: [][2]uint64{{0, 7}}},
+		"one, twice":                     {reports: [][2]uint64{{0, 7}, {0, 7}}},
+		"two":                            {reports: [][2]uint64{{0, 7}, {2, 7}}, woken: true},
+		"of older terms":                 {reports: [][2]uint64{{0, 6}, {1, 6}, {2, 6}}},
+		"the same leader":                {reports: [][2]uint64{{0, 7}, {2, 7}}, elected: 7, woken: true},
+		"replaced":                       {reports: [][2]uint64{{0, 7}, {1, 7}, {2, 7}}, elected: 9, woken: true, check: true},
+		"replaced, and one has ended":    {reports: [][2]uint64{{0, 7}, {1, 7}, {2, 9}}, elected: 9, woken: true, check: true},
+		"the next has ended, too":        {reports: [][2]uint64{{0, 7}, {1, 9}, {2, 9}}, elected: 9, woken: true},
+		"a forged one, then the true":    {reports: [][2]uint64{{0, 8}, {1, 8}, {0, 7}, {1, 7}}, woken: true},
+		"the true, then one of far away": {reports: [][2]uint64{{0, 7}, {1, 7}, {0, 1 << 52}}, woken: true},
+	} {
+		d := follower(3)
+		d.at = time.Now().Add(time.Hour)
+		for _, r := range c.reports {
+			d.termEnded(int(r[0]), protocol.Message{Kind: protocol.KindReleased, Token: r[1]})
+		}
+		d.news.elected = c.elected
+		d.next(time.Now())
+		if d.woken != c.woken || d.news.checkAt.IsZero() == c.check {
+			t.Errorf("%s: woken %v, checks at %v", name, d.woken, d.news.checkAt)
+		}
+	}
+}
+
+// Of a thousand followers about eight act at the end of each term, others each time: all would be a
+// herd, and if none did, a lease would pass without a leader where the named one is dead.
+func TestFewAct(t *testing.T) {
+	const followers, terms = 1000, 50
+	seeds := make([]maphash.Seed, followers)
+	for i := range seeds {
+		seeds[i] = maphash.MakeSeed()
+	}
+	all, ever := 0, map[int]bool{}
+	for token := range uint64(terms) {
+		n := 0
+		for i, seed := range seeds {
+			if acts(seed, token, followers) {
+				ever[i], n = true, n+1
+			}
+			if !acts(seed, token, few) {
+				t.Fatal("one of a few does not act")
+			}
+		}
+		if all += n; n > 3*few {
+			t.Errorf("%d act", n)
+		}
+	}
+	if mean := float64(all) / terms; mean < few-3 || mean > few+3 || len(ever) < all/2 {
+		t.Errorf("%.1f act on average, and %d of them ever", mean, len(ever))
+	}
+}
+
 // holding is a node's answer that somebody holds its lock for so much longer.
 func holding(who string, token string, left time.Duration) protocol.Answer {
-	return protocol.Answer{Status: protocol.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Subscribers: -1}
+	return protocol.Answer{Status: protocol.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Subscribers: -1}
 }
 
 // When to claim after a claim that was lost: when the lock would lapse; soon, and then
 // less and less often, where too few nodes answer; and at random after a split vote, or
 // the same candidates split it again.
 func TestWhenToClaimAgain(t *testing.T) {
-	const lease, rtt = 10 * time.Second, 3 * time.Millisecond
-	unknown := protocol.Answer{Status: protocol.Unknown, Waiters: -1, Subscribers: -1}
-	won := protocol.Answer{Status: protocol.Won, Fence: 8, Waiters: -1, Subscribers: -1}
-	paused := protocol.Answer{Status: protocol.Paused, Left: 20 * time.Second, Waiters: -1, Subscribers: -1}
+	const lease, rtt, unit = 10 * time.Second, 3 * time.Millisecond, 6 * time.Millisecond
+	unknown := protocol.Answer{Status: protocol.Unknown, Subscribers: -1}
+	won := protocol.Answer{Status: protocol.Won, Fence: 8, Subscribers: -1}
+	paused := protocol.Answer{Status: protocol.Paused, Left: 20 * time.Second, Subscribers: -1}
 	a := func(left time.Duration) protocol.Answer { return holding("a", "7", left) }
 	for name, c := range map[string]struct {
 		answers     []protocol.Answer
@@ -90,10 +164,10 @@ func TestWhenToClaimAgain(t *testing.T) {
 		first       bool
 		least, most time.Duration
 	}{
-		"held":                           {answers: []protocol.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + claimSpacing, most: 5*time.Second + claimSpacing},
+		"held":                           {answers: []protocol.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + claimSpacing + unit, most: 5*time.Second + claimSpacing + 2*unit},
 		"held, and we are the first":     {answers: []protocol.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, first: true, least: 5*time.Second + afterLease, most: 5*time.Second + afterLease},
-		"held without an end":            {answers: []protocol.Answer{a(-1), a(-1), a(-1)}, least: lease + claimSpacing, most: lease + claimSpacing},
-		"paused for longer than a lease": {answers: []protocol.Answer{paused, paused, paused}, least: lease + claimSpacing, most: lease + claimSpacing},
+		"held without an end":            {answers: []protocol.Answer{a(-1), a(-1), a(-1)}, least: lease + claimSpacing + unit, most: lease + claimSpacing + 2*unit},
+		"paused for longer than a lease": {answers: []protocol.Answer{paused, paused, paused}, least: lease + claimSpacing + unit, most: lease + claimSpacing + 2*unit},
 		"nobody answers":                 {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 1, least: lease / 128, most: lease / 64},
 		"nobody answers, once more":      {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 2, least: lease / 64, most: lease / 32},
 		"nobody answers for long":        {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 20, least: lease / 8, most: lease / 4},
@@ -105,14 +179,13 @@ func TestWhenToClaimAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 20 {
 					d := follower(3)
-					d.waiters, d.listening, d.inRow = 1, 1, true
 					if c.first {
 						for i := range c.answers {
 							c.answers[i].Note = protocol.GoesFirst
 						}
 					}
 					for range max(1, c.times) {
-						d.lost(quorum.Tally{Answers: c.answers, RTT: rtt}, time.Now())
+						d.lost(quorum.Tally{Answers: c.answers, RTT: rtt}, 1, time.Now())
 					}
 					if in := time.Until(d.at); in < c.least || in > c.most {
 						t.Fatalf("in %v, want %v to %v", in, c.least, c.most)
@@ -133,9 +206,9 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 			ignored bool
 		}{{true, "a/x/1", true}, {false, "a/x/1", false}, {true, "b/x/1", false}} {
 			d := follower(3)
-			d.woken, d.holder, d.waiters, d.inRow = c.woken, c.was, 1, true
+			d.woken, d.holder = c.woken, c.was
 			h := holding("a", "7", time.Second)
-			d.lost(quorum.Tally{Answers: []protocol.Answer{h, h, h}}, time.Now())
+			d.lost(quorum.Tally{Answers: []protocol.Answer{h, h, h}}, 1, time.Now())
 			want := time.Time{}
 			if c.ignored {
 				want = time.Now().Add(d.RetryEvery)
@@ -145,37 +218,32 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 			}
 			d.holder, d.woken, d.ignoreUntil = "", true, time.Time{} // nobody led, and nobody does
 			no := protocol.Answer{Status: protocol.Unknown}
-			if d.lost(quorum.Tally{Answers: []protocol.Answer{no, no, no}}, time.Now()); !d.ignoreUntil.IsZero() {
+			if d.lost(quorum.Tally{Answers: []protocol.Answer{no, no, no}}, 1, time.Now()); !d.ignoreUntil.IsZero() {
 				t.Error("ignored where nobody holds")
 			}
 		}
 	})
 }
 
-// At a lease's end followers come spread by how many they are, the front row first: a
+// At a lease's end followers come spread by how many they are, the first one ahead: a
 // thousand at once would be a herd, and a few that wait for nothing a late election.
 func TestClaimsAreSpread(t *testing.T) {
 	for name, c := range map[string]struct {
-		nodes, waiters, subscribers int
-		row, first                  bool
-		least, most                 time.Duration // and these are reached, nearly
+		followers   int
+		first       bool
+		least, most time.Duration // and these are reached, nearly
 	}{
-		"the first":                              {nodes: 3, waiters: 8, subscribers: 1000, row: true, first: true, least: afterLease, most: afterLease},
-		"alone":                                  {nodes: 3, waiters: 1, subscribers: 1, row: true, least: claimSpacing, most: claimSpacing},
-		"one node, three in the row":             {nodes: 1, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing},
-		"one node, four in the row":              {nodes: 1, waiters: 4, subscribers: 4, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*3/2},
-		"three nodes, three in the row":          {nodes: 3, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
-		"a full row of a subscribers":            {nodes: 3, waiters: 8, subscribers: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
-		"behind the row":                         {nodes: 3, waiters: 8, subscribers: 1000, least: claimSpacing + 1000*perSubscriber, most: claimSpacing + 1000*(perSubscriber+perFollower)},
-		"no subscribers, and not in the row":     {nodes: 3, waiters: 0, subscribers: protocol.FrontRow, least: claimSpacing, most: claimSpacing},
-		"one more is a subscribers, at one node": {nodes: 1, waiters: 8, subscribers: protocol.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
+		"the first":  {followers: 1000, first: true, least: afterLease, most: afterLease},
+		"alone":      {followers: 1, least: 2 * claimSpacing, most: 3 * claimSpacing},
+		"three":      {followers: 3, least: 2 * claimSpacing, most: 5 * claimSpacing},
+		"a thousand": {followers: 1000, least: 2 * claimSpacing, most: 2*claimSpacing + 1000*perFollower},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := follower(c.nodes)
-			d.waiters, d.listening, d.namedNext, d.inRow = c.waiters, c.subscribers, c.first, c.row
-			least, most := d.spread(), d.spread()
+			least, most := time.Hour, time.Duration(0)
 			for range 500 {
-				in := d.spread()
+				d := follower(3)
+				d.followers, d.first = c.followers, c.first
+				in := d.behindLease()
 				least, most = min(least, in), max(most, in)
 			}
 			span := (c.most - c.least) / 10
@@ -183,6 +251,20 @@ func TestClaimsAreSpread(t *testing.T) {
 				t.Errorf("%v to %v, want %v to %v", least, most, c.least, c.most)
 			}
 		})
+	}
+}
+
+// One slow answer does not make a follower slow: it is believed when it comes again.
+func TestOneSlowAnswer(t *testing.T) {
+	d, slow := follower(3), 0
+	for _, rtt := range []time.Duration{time.Millisecond, time.Second, time.Millisecond, time.Second, time.Second} {
+		d.lost(quorum.Tally{RTT: rtt}, 1, time.Now())
+		if d.rtt > 2*time.Millisecond {
+			slow++
+		}
+	}
+	if d.rtt != 4*time.Millisecond || slow != 1 {
+		t.Errorf("a round trip of %v, %d times slow", d.rtt, slow)
 	}
 }
 

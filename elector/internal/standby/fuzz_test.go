@@ -4,29 +4,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// FuzzMessages has a follower receive two messages on each channel. It may be made to
-// claim earlier, and nothing else; outside of the front row, to wait a little longer.
+// FuzzMessages has a follower receive messages of three nodes. It may be made to claim earlier, and
+// nothing else; one that does not act at the end of the term, to wait a little longer.
 func FuzzMessages(f *testing.F) {
-	f.Add("released 5 ABC", "elected 6", event("elected 6"), "{")
-	f.Add("released 9007199254740991 x", "elected 18446744073709551615", event("elected 9007199254740991"), "")
-	f.Add("released -1", "elected", event("released 7 !"), "released 7 !ABC")
-	f.Fuzz(func(t *testing.T, wake1, wake2, event1, event2 string) {
-		for _, inRow := range []bool{false, true} {
+	f.Add("released 5 ABC {", "elected 6  {", "released 5 ABC {}", "{")
+	f.Add("released 9007199254740991 x x", "elected 18446744073709551615  x", "elected 9007199254740991  {}", "")
+	f.Add("released -1 x x", "elected", "released 7 ! x", "released 7 !ABC ")
+	f.Fuzz(func(t *testing.T, one, two, three, four string) {
+		for _, followers := range []int{1, 1000} {
 			now := time.Now()
 			d := follower(3)
-			d.holder, d.token, d.waiters, d.inRow = "b/B/1", 5, 1, inRow
+			d.holder, d.token, d.followers = "b/B/1", 5, followers
 			d.at = now.Add(d.Lease)
 			end := d.at
-			for i, payload := range []string{wake1, event1, wake2, event2} {
-				channel := keys.Wake
-				if i%2 == 1 {
-					channel, payload = keys.Events, event(payload)
+			for i, payload := range []string{one, two, three, four} {
+				switch m := parse(payload); m.Kind {
+				case protocol.KindElected:
+					d.news.elected = max(d.news.elected, m.Token)
+				case protocol.KindReleased:
+					d.termEnded(i%3, m)
 				}
-				d.received(pubsub.Signal{Kind: pubsub.Message, Node: i % 3, Channel: channel, Payload: payload}, &keys, parseEvent)
-				if at := d.next(now); at.After(end) && (inRow || at.After(end.Add(d.Lease))) {
+				if at := d.next(now); at.After(end) && (followers <= few || at.After(end.Add(d.Lease))) {
 					t.Fatalf("%q puts the next claim off by %v", payload, at.Sub(end))
 				}
 			}

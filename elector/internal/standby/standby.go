@@ -5,6 +5,8 @@ package standby
 
 import (
 	"context"
+	"hash/maphash"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -25,29 +27,26 @@ type Config struct {
 
 	Bus  Subscriber
 	Keys *protocol.Keys
-	// ParseEvent converts a message of the events channel to one of the wake channel. It
-	// returns false for a message of another election, and for one that reports neither an
-	// election nor the end of a term.
-	ParseEvent func(payload string) (protocol.WakeMessage, bool)
 	// NotSubscribed is called with the reason when the subscription to a node fails. Without
 	// messages, only the time decides when to claim.
 	NotSubscribed func(error)
-	// Listening is called when a majority of the nodes has confirmed the subscription to the wake
-	// channel, or when so many refuse a subscription that no majority can. It may be nil.
+	// Listening is called when a majority of the nodes has confirmed the subscription, or when so
+	// many refuse it that no majority can. It may be nil.
 	Listening func()
 }
 
 // Waiter waits for the time to claim. It belongs to the goroutine that campaigns, to which a channel
 // brings the messages. A message is a hint: only a claim shows the state of the locks.
 type Waiter struct {
-	c          Config
-	d          decision
-	timer      *time.Timer
-	signals    chan pubsub.Signal
-	stopEvents func()
-	stopWake   func()       // nil while not in the front row
-	joined     map[int]bool // nodes that have confirmed the subscription to the wake channel
-	refusals   map[int]bool // nodes that refuse a subscription
+	c           Config
+	d           decision
+	timer       *time.Timer
+	signals     chan pubsub.Signal
+	unsubscribe func()
+	elected     atomic.Uint64 // the highest token of an announced leader since the last claim
+	followers   atomic.Int64  // about how many there are
+	joined      map[int]bool  // nodes that have confirmed the subscription
+	refusals    map[int]bool  // nodes that refuse it
 }
 
 // maxSignals is how many signals wait for the campaigning goroutine, which blocks during a claim. More
@@ -57,16 +56,24 @@ const maxSignals = 64
 
 // New subscribes to elections and releases, until Close.
 func New(c Config) *Waiter {
-	w := &Waiter{c: c, d: decision{Settings: c.Settings}, timer: time.NewTimer(0), signals: make(chan pubsub.Signal, maxSignals)}
+	w := &Waiter{c: c, d: decision{Settings: c.Settings, seed: maphash.MakeSeed()}, timer: time.NewTimer(0), signals: make(chan pubsub.Signal, maxSignals)}
 	w.timer.Stop()
-	w.stopEvents = c.Bus.Subscribe(c.Keys.Events, w.put)
+	w.unsubscribe = c.Bus.Subscribe(c.Keys.Events, w.put)
 	return w
 }
 
-// put runs on the subscription's goroutine. Messages leave room for the changes of the subscription.
+// put runs on the subscription's goroutine. Only what matters now wakes the campaigning goroutine:
+// a thousand of them that wake for each message would delay the one that claims. Messages leave room
+// for the changes of the subscription.
 func (w *Waiter) put(s pubsub.Signal) {
-	if s.Kind == pubsub.Message && len(w.signals) >= maxSignals/2 {
-		return
+	if s.Kind == pubsub.Message {
+		m := pubsub.Parsed(s, parse)
+		if m.Kind == protocol.KindElected {
+			w.announced(m.Token)
+		}
+		if m.Kind != protocol.KindReleased || !w.concerned(m) || len(w.signals) >= maxSignals/2 {
+			return
+		}
 	}
 	select {
 	case w.signals <- s:
@@ -74,21 +81,32 @@ func (w *Waiter) put(s pubsub.Signal) {
 	}
 }
 
-// Close ends the subscriptions.
-func (w *Waiter) Close() {
-	w.timer.Stop()
-	w.stopEvents()
-	w.LeaveFrontRow()
+// parse parses a message; the zero Message: it is none.
+func parse(payload string) protocol.Message {
+	m, ok := protocol.ParseMessage(payload)
+	if !ok {
+		return protocol.Message{}
+	}
+	return m
 }
 
-// LeaveFrontRow makes room for another candidate, which can claim when a leader releases.
-func (w *Waiter) LeaveFrontRow() {
-	if w.stopWake == nil {
-		return
+// announced keeps the highest token of an announced leader. Wait reads it before it lets the candidate
+// claim.
+func (w *Waiter) announced(token uint64) {
+	for old := w.elected.Load(); token > old && !w.elected.CompareAndSwap(old, token); old = w.elected.Load() {
 	}
-	w.stopWake()
-	w.stopWake, w.joined = nil, nil
-	w.d.inRow = false
+}
+
+// concerned reports whether this follower claims at the end of a term.
+func (w *Waiter) concerned(m protocol.Message) bool {
+	return m.First == w.c.Incarnation || m.First == protocol.Reservation(w.c.Incarnation) ||
+		acts(w.d.seed, m.Token, int(w.followers.Load()))
+}
+
+// Close ends the subscription.
+func (w *Waiter) Close() {
+	w.timer.Stop()
+	w.unsubscribe()
 }
 
 // Signals gets what Receive takes, for a candidate that does not wait to claim.
@@ -104,23 +122,28 @@ func (w *Waiter) ForgetMessages() {
 			continue
 		default:
 		}
-		w.d.notices = notices{}
+		w.d.news = news{}
+		w.elected.Store(0)
 		return
 	}
 }
 
-// Lost plans the next claim from the answers to a lost one, and joins or leaves the front row.
+// Lost plans the next claim from the answers to a lost one.
 func (w *Waiter) Lost(t quorum.Tally) {
-	w.d.localFollowers = neighbours{waiters: w.c.Bus.Subscribers(w.c.Keys.Wake), listening: w.c.Bus.Subscribers(w.c.Keys.Events)}
-	w.d.lost(t, time.Now())
-	switch w.d.changeRow() {
-	case join:
-		w.d.inRow = true
-		w.stopWake = w.c.Bus.Subscribe(w.c.Keys.Wake, w.put)
-	case leave:
-		w.LeaveFrontRow()
-	case stay:
+	all := w.count(t)
+	w.followers.Store(int64(all))
+	w.d.lost(t, all, time.Now())
+}
+
+// count returns about how many candidates there are. The nodes count those of one process as one
+// subscriber, because they share a connection: without this correction a thousand of them would each
+// believe that they are few.
+func (w *Waiter) count(t quorum.Tally) int {
+	processes := 1
+	for _, a := range t.Answers {
+		processes = max(processes, a.Subscribers)
 	}
+	return processes * max(1, w.c.Bus.Subscribers(w.c.Keys.Ask))
 }
 
 // Refused postpones the next claim of a candidate that could win but must not lead. Call it
@@ -133,6 +156,7 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 	var resumed time.Time // when to claim because a pause has ended; zero: none has
 	for {
 		now := time.Now()
+		w.d.news.elected = w.elected.Load()
 		at := w.d.next(now)
 		if !resumed.IsZero() {
 			at = earlier(at, resumed)
@@ -149,7 +173,7 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 		case <-claimWanted:
 			return
 		case <-pauseEnded:
-			resumed = time.Now().Add(w.d.spreadOfAll())
+			resumed = time.Now().Add(upTo(w.d.spread()))
 		case s := <-w.signals:
 			w.Receive(s)
 		case <-w.timer.C:
@@ -157,19 +181,21 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 	}
 }
 
-// Receive takes a signal into account when Wait decides when to claim.
+// Receive takes a signal into account when Wait decides when to claim. An invalid message changes
+// nothing: anyone who publishes on the channel can at most make this candidate query Redis.
 func (w *Waiter) Receive(s pubsub.Signal) {
-	majority := w.d.majority()
-	switch {
-	case s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake:
-		w.listen(&w.joined, s.Node, majority)
-	case s.Kind == pubsub.Failed && rediserr.RefusedSubscribe(s.Err):
-		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // with so many refusals no majority is left to wait for
-	}
-	if s.Kind == pubsub.Failed {
+	switch s.Kind {
+	case pubsub.Subscribed:
+		w.d.news.resubscribed = true
+		w.listen(&w.joined, s.Node, w.d.majority())
+	case pubsub.Failed: // the end of the lease still causes a claim
 		w.c.NotSubscribed(s.Err)
+		if rediserr.RefusedSubscribe(s.Err) {
+			w.listen(&w.refusals, s.Node, w.d.Nodes-w.d.majority()+1) // with so many refusals no majority is left to wait for
+		}
+	case pubsub.Message:
+		w.d.termEnded(s.Node, pubsub.Parsed(s, parse))
 	}
-	w.d.received(s, w.c.Keys, w.c.ParseEvent)
 }
 
 // listen adds a node to nodes, and calls Listening when there are enough.

@@ -1,11 +1,11 @@
 -- claim: take the lock if it can be taken, and grant a token; otherwise report
 -- everything that a follower needs to know to wait. One round trip.
 -- KEYS lock fence new pause heir id
--- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
--- -> {status, token or fence, holder, ms left, waiters, subscribers, note, identity}
-local id = identity(6, ARGV[10])
+-- ARGV value, to which the token is added, incarnation seq lease_ms hint marker ask_channel identity
+-- -> {status, token or fence, holder, ms left, subscribers, note, identity}
+local id = identity(6, ARGV[8])
 local mine = whose(got[1], ARGV[2], ARGV[3])
-if mine == 'same' then return {'same', stored, got[1], 0, 0, 0, '', id} end
+if mine == 'same' then return {'same', stored, got[1], 0, 0, '', id} end
 
 -- A key that lives for much longer than a lease was not written by us, or this node's
 -- clock was set: it must not block the election for that long.
@@ -72,21 +72,20 @@ if status == 'won' then
   redis.call('SET', KEYS[2], token)
   if got[3] then redis.call('DEL', KEYS[3]) end
   if got[5] == ARGV[2] or heir == ARGV[2] then redis.call('DEL', KEYS[5]) end
-  return {'won', token, '', 0, 0, 0, '', id}
+  return {'won', token, '', 0, 0, '', id}
 end
 
-local waiters, subscribers = -1, -1
-local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7], ARGV[8])
-if not subs.err then waiters, subscribers = tonumber(subs[2]), tonumber(subs[4]) end
--- The first follower of the front row is stored as the next to claim, so that a release
--- causes no race; the note tells it so. This is only a hint: it lapses, and the lock
--- decides. The stored follower gets the note even if the row is full by now: at a release
--- the row waits for it, so it must not have left the row.
-local named = got[5] == ARGV[2] or not got[5] and waiters < tonumber(ARGV[9])
+local subscribers = -1
+local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7])
+if not subs.err then subscribers = tonumber(subs[2]) end
+-- One follower is stored as the first to claim, so that a release causes no race; the note
+-- tells it so. It is the one with the smallest incarnation, so that all nodes come to store the
+-- same. This is only a hint: it lapses, and the lock decides.
+local named = not heir and (not got[5] or ARGV[2] <= got[5])
 if status == 'held' and mine == 'other' and named then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
   note = 'next'
 elseif status == 'held' and heir == ARGV[2] then
   note = 'next'
 end
-return {status, stored, got[1] or '', left, waiters, subscribers, note, id}
+return {status, stored, got[1] or '', left, subscribers, note, id}

@@ -48,8 +48,8 @@ var lease = func() time.Duration {
 const slack = 15 * time.Second
 
 const (
-	lockKey     = "mandate:{orders}:lock"
-	wakeChannel = "mandate:{orders}:wake"
+	lockKey       = "mandate:{orders}:lock"
+	eventsChannel = "mandate:{orders}:events"
 )
 
 var (
@@ -230,6 +230,6 @@ func contested(t testing.TB, n int, args ...string) ([]*servertest.Server, *elec
 func follows(t testing.TB, op *redis.Client) {
 	t.Helper()
 	servertest.Eventually(t, lease+slack, "somebody follows", func() bool {
-		return op.PubSubNumSub(t.Context(), wakeChannel).Val()[wakeChannel] > 0
+		return op.PubSubNumSub(t.Context(), eventsChannel).Val()[eventsChannel] > 0
 	})
 }

@@ -31,11 +31,12 @@ func encoded(message map[string]any) string {
 	return string(b)
 }
 
-func event(kind, candidate string, token uint64) map[string]any {
-	return map[string]any{
+// event is a message on the events channel.
+func event(kind, candidate, first string, token uint64) string {
+	return fmt.Sprintf("%s %d %s ", kind, token, first) + encoded(map[string]any{
 		"v": 1, "kind": kind, "election": election, "candidate": candidate, "advertise": "evil:80", "token": token,
 		"reason": "forged", "time": time.Now(),
-	}
+	})
 }
 
 // alarm notifies the candidates that the newest leader has released the lock: a forged
@@ -45,9 +46,8 @@ func alarm(s *Sim) {
 	token := s.lastToken()
 	s.mu.Unlock()
 	for _, n := range s.nodes {
-		n.redis.Publish(s.keys.Wake, fmt.Sprintf("released %d ", token))
+		n.redis.Publish(s.keys.Events, event("released", "mallory", "", token))
 	}
-	s.publish(s.keys.Events, event("released", "mallory", token))
 }
 
 // ask requests of all candidates that the leader hands over to another one, or to a ghost.
@@ -93,14 +93,7 @@ func (s *Sim) plausible(rng *rand.Rand) (channel, message string) {
 		token = uint64(time.Now().UnixMilli()) + rng.Uint64N(uint64(time.Hour/time.Millisecond))
 	}
 	kind := []string{"elected", "elected", "released"}[rng.IntN(3)]
-	if rng.IntN(2) == 0 {
-		next := []string{"", "", "!ghost", "ghost"}[rng.IntN(4)]
-		if kind == "elected" {
-			return s.keys.Wake, fmt.Sprint("elected ", token)
-		}
-		return s.keys.Wake, fmt.Sprintf("released %d %s", token, next)
-	}
-	return s.keys.Events, encoded(event(kind, name, token))
+	return s.keys.Events, event(kind, name, []string{"", "", "!ghost", "ghost"}[rng.IntN(4)], token)
 }
 
 // forge publishes such a message, on one node or on all.
