@@ -268,7 +268,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 		return nil
 	}
 	t.requestEnd()
-	if inside, _ := ctx.Value(termKey{}).(*Term); inside == t {
+	if TermOf(ctx) == t {
 		return nil
 	}
 	return t.awaitOver(ctx)

@@ -77,3 +77,10 @@ func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) e
 	defer unlink()
 	return f(ctx, term)
 }
+
+// TermOf returns the term to which a context belongs: that of a Work, of a function of Gate.Do, of
+// Term.Context, or of a request that electorhttp.Forward serves. Nil: it belongs to none.
+func TermOf(ctx context.Context) *Term {
+	t, _ := ctx.Value(termKey{}).(*Term)
+	return t
+}

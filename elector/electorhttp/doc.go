@@ -54,7 +54,6 @@
 //
 // # A service in front of the leader
 //
-// [Handler.Forward] lets every replica of a service take requests, and the leader
-// execute them: followers pass requests on, and no load balancer needs to know which
-// replica leads.
+// [Forward] lets every replica of a service take requests, and the leader execute them:
+// followers pass requests on, and no load balancer needs to know which replica leads.
 package electorhttp

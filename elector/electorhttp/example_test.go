@@ -7,14 +7,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
 // A service that any replica answers for, and only the leader executes: writes to one ledger.
-func ExampleHandler_Forward() {
+func ExampleForward() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	q, err := elector.Open("redis://127.0.0.1:6379")
@@ -29,26 +28,14 @@ func ExampleHandler_Forward() {
 		slog.Error("configuration", "error", err)
 		return
 	}
-	h, err := electorhttp.New(e, electorhttp.Config{})
-	if err != nil {
-		slog.Error("configuration", "error", err)
-		return
-	}
 	ledger := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, "booked under the token", r.Header.Get("Mandate-Token"))
+		fmt.Fprintln(w, "booked under the token", elector.TermOf(r.Context()).Token())
 	})
-	var gate elector.Gate
-	forward, err := h.Forward(&gate, ledger, electorhttp.ForwardConfig{})
+	l, err := electorhttp.Listen(ctx, "0.0.0.0:8080")
+	if err == nil {
+		err = electorhttp.Forward(ctx, e, ledger, l, electorhttp.ForwardConfig{})
+	}
 	if err != nil {
-		slog.Error("configuration", "error", err)
-		return
+		slog.Error("ledger", "error", err)
 	}
-	server := &http.Server{Addr: ":8080", Handler: forward, ReadHeaderTimeout: 5 * time.Second}
-	go server.ListenAndServe()
-	go h.Run(context.WithoutCancel(ctx)) // until the end of the program: it follows the next leader, too
-	if err := e.Run(ctx, gate.Work); err != nil {
-		slog.Error("election", "error", err)
-	}
-	time.Sleep(time.Second) // the others learn who leads now
-	server.Shutdown(context.Background())
 }

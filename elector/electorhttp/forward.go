@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -13,20 +12,21 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Headers between replicas, for the app, and on its answers. What a client sends in them is replaced.
+// Headers between replicas, and on the app's answers. Of a client's request no header Mandate-... passes.
 const (
-	tokenHeader     = "Mandate-Token"     // of the term that serves the request: to the app, and on its answers
+	tokenHeader     = "Mandate-Token"     // on the app's answers, and to the app: the token of the term that serves the request
 	leaderHeader    = "Mandate-Leader"    // on the app's answers: the candidate that served the request
 	forwardedHeader = "Mandate-Forwarded" // the candidate that forwarded the request: it is forwarded once
 )
 
-// ForwardConfig configures Handler.Forward. The zero value of a field means its default.
+// ForwardConfig configures Forward. The zero value of a field means its default.
 type ForwardConfig struct {
 	// Finish is how long a request under way may continue after a planned end of the term
 	// (Reason.Wanted), before its context ends. It delays the next leader, and must be shorter than
@@ -40,15 +40,24 @@ type ForwardConfig struct {
 	Transport http.RoundTripper
 }
 
-// Forward returns a handler that takes requests for app on every replica, while only the leader's app
-// executes them: a follower passes requests on to the leader. The Advertise of each replica must be
-// a URL that reaches this handler there (http://10.0.0.7:8080). So all replicas can stand behind one
-// load balancer and be ready at all times.
+// After the end of its last term a replica serves for lingerTime, so that the others learn who leads now, and
+// then for at most lastRequests until all requests are answered.
+const (
+	lingerTime   = time.Second
+	lastRequests = 10 * time.Second
+)
+
+// Forward is a replica of a service: it runs e, and serves HTTP on l, until ctx ends. Every replica
+// takes requests, and only the leader's app executes them: a follower passes them on to the leader.
+// The Advertise of each replica must be a URL that reaches its listener (http://10.0.0.7:8080). So
+// all replicas can stand behind one load balancer and be ready at all times. For TLS give it a
+// listener of crypto/tls.
 //
-//   - The leader serves a request under the gate: the lock is not released before the app has
-//     answered. The app gets the term's token in the header Mandate-Token, and must have the
-//     resource that it writes to compare the token, as any work must. The gate's Work must be the
-//     work of e.Run. The app's answers have the headers Mandate-Leader and Mandate-Token.
+//   - The lock is not released before the app has answered (see elector.Gate). The context of its
+//     request carries the term (elector.TermOf), and the header Mandate-Token the term's token, which
+//     the resource that the app writes to must compare, as with any work. No other header
+//     Mandate-..., also not one written with underscores, reaches the app. The app's answers have the
+//     headers Mandate-Leader and Mandate-Token.
 //   - 503 with Retry-After: no leader executed the request, because none is known or reached, or its
 //     term has just ended. The client, or the load balancer, may send it again, whatever its method.
 //   - 502: the leader was gone before it had answered, so it is not known whether the request was
@@ -57,30 +66,70 @@ type ForwardConfig struct {
 //     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they
 //     end with the term.
 //
-// Forward needs Handler.Run, which follows the leader. It trusts the other replicas: anyone who can
-// write to Redis can name an address to send requests to. It returns an error if the gate or the app
-// is missing.
-func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfig) (http.Handler, error) {
-	if gate == nil || app == nil {
-		return nil, errors.New("electorhttp: Forward needs a gate and an app")
+// When ctx ends, Forward hands the leadership over, forwards requests for one more second, while the
+// other replicas learn who leads, and then lets those under way finish for at most 10 s. It closes the
+// listener. It returns what Elector.Run has returned, or the error of the listener, which ends Run.
+//
+// Forward trusts the other replicas: anyone who can write to Redis can name an address to send
+// requests to.
+func Forward(ctx context.Context, e *elector.Elector, app http.Handler, l net.Listener, cfg ForwardConfig) error {
+	if app == nil || l == nil {
+		return errors.New("electorhttp: Forward needs an app and a listener")
 	}
-	cfg.Finish = cmp.Or(cfg.Finish, h.elector.Lease()/4)
+	h, err := New(e, Config{})
+	if err != nil {
+		return err
+	}
+	cfg.Finish = cmp.Or(cfg.Finish, e.Lease()/4)
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{
+		transport := &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 2 * time.Second, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 		}
+		defer transport.CloseIdleConnections()
+		cfg.Transport = transport
 	}
-	return &forwarder{h: h, gate: gate, app: app, cfg: cfg}, nil
+	f := &forwarder{h: h, app: app, cfg: cfg}
+	return f.run(ctx, l)
 }
 
 // forwarder serves an app on every replica. The app of the leader answers.
 type forwarder struct {
 	h    *Handler
-	gate *elector.Gate
+	gate elector.Gate
 	app  http.Handler
 	cfg  ForwardConfig
+}
+
+// run campaigns until ctx ends, and serves for somewhat longer.
+func (f *forwarder) run(ctx context.Context, l net.Listener) error {
+	campaigning, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	var all sync.WaitGroup
+	all.Go(func() { _ = f.h.Run(serving) }) // it fails only when it is running already
+	var broken error
+	all.Go(func() {
+		server := &http.Server{Handler: f, ReadHeaderTimeout: readTimeout, IdleTimeout: 2 * time.Minute, ErrorLog: discarded}
+		if broken = serve(serving, server, l, lastRequests); broken != nil {
+			stop()
+			leave()
+		}
+	})
+	var ended time.Time // of the last term
+	err := f.h.elector.Run(campaigning, func(ctx context.Context, term *elector.Term) error {
+		defer func() { ended = time.Now() }()
+		return f.gate.Work(ctx, term)
+	})
+	select {
+	case <-serving.Done():
+	case <-time.After(time.Until(ended.Add(lingerTime))):
+		leave()
+	}
+	all.Wait()
+	return errors.Join(err, broken)
 }
 
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +171,7 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.R
 	})()
 	token := strconv.FormatUint(term.Token(), 10)
 	r := in.Clone(ctx)
-	r.Header.Del(forwardedHeader)
+	removeOurs(r.Header)
 	r.Header.Set(tokenHeader, token)
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, token)
@@ -162,6 +211,7 @@ func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.U
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // else parameters with a semicolon or a bad escape are missing
 			pr.SetURL(target)
 			continueForwarded(pr)
+			removeOurs(pr.Out.Header)
 			pr.Out.Header.Set(forwardedHeader, f.h.elector.ID())
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -171,9 +221,19 @@ func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.U
 			}
 			refuse(w, http.StatusBadGateway, "no answer came from the leader at %s, so it is not known whether the request was executed: %v", target.Redacted(), err)
 		},
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
+		ErrorLog: discarded,
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// removeOurs removes the headers Mandate-... that a client has sent, also those with underscores: to a CGI or
+// WSGI program they have the same names.
+func removeOurs(head http.Header) {
+	for name := range head {
+		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "mandate-") {
+			delete(head, name)
+		}
+	}
 }
 
 // continueForwarded keeps the Host, continues X-Forwarded-For, and keeps X-Forwarded-Host and

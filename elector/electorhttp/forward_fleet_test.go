@@ -34,17 +34,16 @@ type fleet struct {
 
 type replica struct {
 	*elector.Elector
-	id     string
-	stop   func() // ends Run, and waits for it
-	server *http.Server
-	l      *pipeNet
-	dead   chan struct{}
-	app    http.HandlerFunc // nil: the fleet's
+	id    string
+	stop  func() // ends Forward, and waits for it
+	l     *pipeNet
+	dead  chan struct{}
+	conns []net.Conn
+	app   http.HandlerFunc // nil: the fleet's
 }
 
 func newFleet(t *testing.T, s *stage) *fleet {
-	f := &fleet{t: t, s: s, replicas: map[string]*replica{}, executed: map[string]int{}, running: map[uint64]int{}}
-	return f
+	return &fleet{t: t, s: s, replicas: map[string]*replica{}, executed: map[string]int{}, running: map[uint64]int{}}
 }
 
 func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*elector.Config)) *replica {
@@ -60,45 +59,32 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 		f.t.Fatal(err)
 	}
 	r := &replica{Elector: e, id: id, l: &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, dead: make(chan struct{})}
-	h, err := electorhttp.New(e, electorhttp.Config{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	if cfg.Transport == nil {
 		transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second}
 		f.t.Cleanup(transport.CloseIdleConnections)
 		cfg.Transport = transport
 	}
-	gate := &elector.Gate{}
-	forward, err := h.Forward(gate, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if r.app != nil {
-			r.app(w, req)
-			return
-		}
-		f.serve(w, req, e)
-	}), cfg)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r.server = &http.Server{Handler: forward, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), ReadHeaderTimeout: time.Minute}
 	f.mu.Lock()
 	f.replicas[id] = r
 	f.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
-	var run, all sync.WaitGroup
-	run.Go(func() { _ = e.Run(ctx, gate.Work) })
-	follow, unfollow := context.WithCancel(context.Background())
-	all.Go(func() { _ = h.Run(follow) })
-	all.Go(func() { _ = r.server.Serve(r.l) })
-	r.stop = func() { cancel(); run.Wait() }
-	f.t.Cleanup(func() {
-		r.stop()
-		unfollow()
-		_ = r.server.Close()
-		all.Wait()
-	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = electorhttp.Forward(ctx, e, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if r.app != nil {
+				r.app(w, req)
+				return
+			}
+			f.serve(w, req, e)
+		}), r.l, cfg)
+	}()
+	r.stop = func() { cancel(); <-done }
+	f.t.Cleanup(r.stop)
 	return r
 }
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 
 // dial connects to a replica by its name.
 func (f *fleet) dial(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -106,21 +92,23 @@ func (f *fleet) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	f.mu.Lock()
 	r := f.replicas[host]
 	f.mu.Unlock()
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	if r == nil {
-		return nil, refused
+		return nil, errRefused
 	}
 	client, server := net.Pipe()
 	select {
 	case <-r.dead:
-		return nil, refused
+		return nil, errRefused
 	default:
 	}
 	select {
 	case r.l.conns <- server:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		r.conns = append(r.conns, server)
 		return client, nil
 	case <-r.l.done:
-		return nil, refused
+		return nil, errRefused
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -130,7 +118,11 @@ func (f *fleet) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 func (f *fleet) kill(r *replica) {
 	f.s.redis.CutOff(r.id)
 	close(r.dead)
-	_ = r.server.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range r.conns {
+		_ = c.Close()
+	}
 }
 
 // serve is the app. It fails the test when another replica's app serves under another token.

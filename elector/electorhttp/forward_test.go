@@ -37,22 +37,34 @@ func TestForward(t *testing.T) {
 		}
 		var got http.Header
 		var host, target string
-		a.app = func(_ http.ResponseWriter, r *http.Request) { got, host, target = r.Header, r.Host, r.RequestURI }
-		if _, _, err := f.do("b", http.MethodGet, "/a%2Fb//c?ids=1;2&half=%zz", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https",
-			"Mandate-Token", "99", "Connection", "X-Hop", "X-Hop", "1", "X-End", "2"); err != nil {
-			t.Fatal(err)
+		var term *elector.Term
+		a.app = func(_ http.ResponseWriter, r *http.Request) {
+			got, host, target, term = r.Header, r.Host, r.RequestURI, elector.TermOf(r.Context())
 		}
-		if got.Get("Mandate-Token") != fmt.Sprint(a.Term().Token()) || got.Get("Mandate-Forwarded") != "" || host != "b" ||
-			!strings.HasPrefix(got.Get("X-Forwarded-For"), "192.0.2.7, ") && got.Get("X-Forwarded-For") != "192.0.2.7" ||
-			got.Get("X-Forwarded-Proto") != "https" || got.Get("X-Hop") != "" || got.Get("X-End") != "2" ||
-			target != "/a%2Fb//c?ids=1;2&half=%zz" {
-			t.Errorf("the app has got %v, host %q, %q", got, host, target)
+		for _, to := range []string{"a", "b"} {
+			if _, _, err := f.do(to, http.MethodGet, "/a%2Fb//c?ids=1;2&half=%zz", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https",
+				"Mandate-Token", "99", "mandate_token", "99", "Mandate_Passed-By", "e/one", "Connection", "X-Hop", "X-Hop", "1", "X-End", "2"); err != nil {
+				t.Fatal(err)
+			}
+			token := got.Get("Mandate-Token")
+			delete(got, "Mandate-Token")
+			for name := range got {
+				if strings.HasPrefix(name, "Mandate") {
+					t.Errorf("the app has got a client's %s", name)
+				}
+			}
+			if token != fmt.Sprint(a.Term().Token()) || term != a.Term() || host != to ||
+				!strings.HasPrefix(got.Get("X-Forwarded-For"), "192.0.2.7, ") && got.Get("X-Forwarded-For") != "192.0.2.7" ||
+				got.Get("X-Forwarded-Proto") != "https" || to == "b" && got.Get("X-Hop") != "" || got.Get("X-End") != "2" ||
+				target != "/a%2Fb//c?ids=1;2&half=%zz" {
+				t.Errorf("the app has got %v, host %q, %q, the term %p", got, host, target, term)
+			}
 		}
 	})
 }
 
-// During planned hand-overs a request is executed, or answered 503, whatever its method. So a client
-// that repeats what was answered 503 has each executed once.
+// During planned hand-overs and restarts a request is executed, or answered 503, or refused before it was sent,
+// whatever its method. So a client that repeats it then has each executed once.
 func TestForwardDuringHandovers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
@@ -74,7 +86,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 					path := fmt.Sprintf("/%d/%d", c, n)
 					began := time.Now()
 					resp, body, err := f.do(ids[rand.IntN(len(ids))], http.MethodPost, path, "x")
-					for err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+					for errors.Is(err, errRefused) || err == nil && resp.StatusCode == http.StatusServiceUnavailable {
 						time.Sleep(10 * time.Millisecond)
 						resp, body, err = f.do(ids[rand.IntN(len(ids))], http.MethodPost, path, "x")
 					}
@@ -90,13 +102,16 @@ func TestForwardDuringHandovers(t *testing.T) {
 				}
 			})
 		}
-		for i := range 8 {
+		for i := range 9 {
 			was := f.leader()
 			if was == nil {
 				t.Fatal("no leader")
 			}
 			token := was.Term().Token()
-			if i%2 == 0 {
+			if i%3 == 0 {
+				was.stop()
+				f.start(was.id, electorhttp.ForwardConfig{}, func(c *elector.Config) { c.Cooldown = -1 })
+			} else if i%3 == 1 {
 				was.Term().Resign()
 			} else if _, err := was.Election().Transfer(context.Background(), ids[(slices.Index(ids, was.id)+1)%len(ids)]); err != nil {
 				t.Fatal(err)

@@ -36,9 +36,12 @@ func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readTimeout / 2, ReadTimeout: readTimeout,
 		WriteTimeout: queryTimeout + writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients that have disconnected
+		ErrorLog: discarded,
 	}
 }
+
+// discarded is for the errors of clients that have disconnected.
+var discarded = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 
 // shutdownTimeout is how long requests under way may take after the end of Serve's context.
 const shutdownTimeout = 2 * time.Second
@@ -48,6 +51,11 @@ const shutdownTimeout = 2 * time.Second
 // nil after ctx has ended, or that of the listener. Use it for a Handler that is
 // mounted beside other handlers; use [Handler.Serve] for a Handler alone.
 func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
+	return serve(ctx, server, l, shutdownTimeout)
+}
+
+// serve is Serve with the time for requests under way.
+func serve(ctx context.Context, server *http.Server, l net.Listener, under time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	var broken error
@@ -55,7 +63,7 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	case broken = <-served:
 	case <-ctx.Done():
 	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), under)
 	defer stop()
 	if server.Shutdown(last) != nil {
 		_ = server.Close() // cut off what is still under way
