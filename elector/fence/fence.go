@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Errors that a caller may want to distinguish with errors.Is. The error itself is a [*StaleError].
@@ -51,7 +50,7 @@ const anotherType = "another type than a string"
 func judge(resource, mark string, token uint64) error {
 	newest, err := strconv.ParseUint(mark, 10, 64)
 	switch {
-	case err != nil || newest > maxToken || strings.HasPrefix(mark, "+"):
+	case err != nil || newest > maxToken:
 		return &StaleError{Resource: resource, Token: token, Foreign: fmt.Sprintf("%q, which is no token", legible(mark))}
 	case newest > token:
 		return &StaleError{Resource: resource, Token: token, Newest: newest}

@@ -1,8 +1,12 @@
 package fence
 
 import (
+	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,4 +46,25 @@ func TestWhereCommandsHaveTheirKey(t *testing.T) {
 	if got, want := keysOf(p.Cmds()), []string{"get", "eval", "evalsha", "xgroup", "object", "fcall", "bitop", "memory"}; !slices.Equal(got, want) {
 		t.Errorf("keys %q, want %q", got, want)
 	}
+}
+
+// FuzzMark reads what anyone may have written over a mark, as the client and as the guard's error have it: nothing but
+// a token refuses less than all.
+func FuzzMark(f *testing.F) {
+	for _, mark := range []string{"5", "+5", "-5", "", "\xff\x00", "9007199254740992", "18446744073709551616", "a>b> 5", " 4 script: x", "0x10", "007"} {
+		f.Add(mark, uint64(7))
+	}
+	r := &Redis{mark: "{orders}:mark"}
+	f.Fuzz(func(t *testing.T, mark string, token uint64) {
+		newest, parsed := strconv.ParseUint(mark, 10, 64)
+		foreign := parsed != nil || newest > maxToken || mark[0] == '+'
+		for _, err := range []error{judge(r.mark, mark, token), r.explain(errors.New("MANDATESTALE <"+mark+"> script: 5c"), token)} {
+			if accepted := !foreign && newest <= token; accepted != (err == nil) || errors.Is(err, ErrForeignMark) != foreign {
+				t.Fatalf("%q for the token %d: %v", mark, token, err)
+			}
+			if err != nil && (!errors.Is(err, ErrStale) || strings.ContainsFunc(err.Error(), func(c rune) bool { return !unicode.IsPrint(c) })) {
+				t.Fatalf("%q", err)
+			}
+		}
+	})
 }

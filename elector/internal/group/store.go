@@ -95,7 +95,7 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 		}
 		return a, nil
 	case len(answer) == 2 && answer[0] == "differs":
-		a.Settings, err = s.settings(node, answer[1])
+		a.Settings, err = s.settings(s.nodes.Names()[node], answer[1])
 		return a, err
 	case slices.Equal(answer, []string{"none"}):
 		return a, nil
@@ -107,9 +107,9 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 }
 
 // settings parses the settings of a node.
-func (s *Store) settings(node int, text string) (f Settings, err error) {
+func (s *Store) settings(node, text string) (f Settings, err error) {
 	if json.Unmarshal([]byte(text), &f) != nil || f.Shards < 1 || f.Shards > MaxShards {
-		return Settings{}, fmt.Errorf("%s: the key %s holds %.100q, which no member wrote: delete it", s.nodes.Names()[node], s.settingsKey, text)
+		return Settings{}, fmt.Errorf("%s: the key %s holds %.100q, which no member wrote: delete it", node, s.settingsKey, text)
 	}
 	return f, nil
 }
@@ -183,7 +183,7 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		return v
 	}
 	if text := settings.Val(); text != "" {
-		v.Settings, v.Err = s.settings(node, text)
+		v.Settings, v.Err = s.settings(s.nodes.Names()[node], text)
 	}
 	v.Plan = parsePlan(plan.Val())
 	for incarnation, text := range members.Val() {
