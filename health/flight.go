@@ -12,9 +12,9 @@ import (
 // ignores its context can't be ended: without a flight every interval would leave one more
 // goroutine behind.
 //
-// A caller that finds a call running shares its answer. Once a call has outlived the deadline
-// of a caller it is overdue: other callers get an error at once, and no second call starts
-// until it has returned.
+// A caller that finds a call running waits for its end, and then makes one of its own: an answer to
+// somebody else may be too old. Once a call has outlived the deadline of a caller it is overdue: other
+// callers get an error at once, and no second call starts until it has returned.
 type flight struct {
 	mu      sync.Mutex
 	current *call // nil when none runs
@@ -24,11 +24,10 @@ type call struct {
 	began   time.Time
 	done    chan struct{} // closed when the call has returned
 	err     error         // valid after done
-	overdue bool          // guarded by flight.mu, as is left
-	left    bool          // a caller left it: its answer is too old for callers that come later
+	overdue bool          // guarded by flight.mu
 }
 
-// check runs p, or joins the run in flight. It returns at the latest grace after ctx has
+// check runs p. It returns at the latest grace after ctx has
 // ended; grace gives a probe that respects ctx the time to report why it was slow.
 func (f *flight) check(ctx context.Context, p Probe, grace time.Duration) error {
 	if n, ok := p.(*named); ok {
@@ -39,34 +38,27 @@ func (f *flight) check(ctx context.Context, p Probe, grace time.Duration) error 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, mine, overdue, left := f.join(ctx, p)
+		c, mine, overdue := f.join(ctx, p)
 		if overdue {
 			return fmt.Errorf("no answer for %s: the call from %s still hangs, not repeated",
 				short(time.Since(c.began)), c.began.UTC().Format("15:04:05Z"))
 		}
-		err := f.wait(ctx, c, grace)
-		if left && ctx.Err() == nil {
-			continue // that answer is too old: call again
+		if err := f.wait(ctx, c, grace); mine || ctx.Err() != nil {
+			return err
 		}
-		// The call that was joined may have ended with its own caller's context, which
-		// shows nothing about the probe.
-		if !mine && ctx.Err() == nil && isContextError(err) {
-			continue
-		}
-		return err
 	}
 }
 
-func (f *flight) join(ctx context.Context, p Probe) (c *call, mine, overdue, left bool) {
+func (f *flight) join(ctx context.Context, p Probe) (c *call, mine, overdue bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current != nil {
-		return f.current, false, f.current.overdue, f.current.left
+		return f.current, false, f.current.overdue
 	}
 	c = &call{began: time.Now(), done: make(chan struct{})}
 	f.current = c
 	go f.run(ctx, c, p)
-	return c, true, false, false
+	return c, true, false
 }
 
 // run is the only place that calls a probe. What a probe does to its goroutine (panic,
@@ -108,13 +100,11 @@ func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 		return c.answer(ctx, grace)
 	default:
 	}
-	f.mu.Lock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f.mu.Lock()
 		c.overdue = true
-	} else {
-		c.left = true
+		f.mu.Unlock()
 	}
-	f.mu.Unlock()
 	return c.noAnswer(ctx, grace)
 }
 
@@ -145,25 +135,22 @@ func (f *flight) idle() <-chan struct{} {
 	return f.current.done
 }
 
-func isContextError(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // FromCheck makes a [Probe] from a check without a context, such as any Check of
 // github.com/heptiolabs/healthcheck.
 //
 // As the check can't be ended, it runs in its own goroutine. Check returns as soon as
 // ctx has ended; while the check hangs beyond that, further calls fail at once, reporting
-// since when, and no second goroutine starts. Callers at the same time share one answer.
+// since when, and no second goroutine starts. Callers at the same time take turns.
 //
 // Give it the check itself, not one wrapped by healthcheck.Async: Async keeps returning
 // its last OK while the check inside hangs, which no caller can see. The [Runner] does what
 // Async is for.
 func FromCheck(check func() error) Probe {
-	if check == nil {
-		return &fromCheck{probe: Func(func(context.Context) error { return errNilProbe })}
+	c := &fromCheck{}
+	if check != nil {
+		c.probe = Func(func(context.Context) error { return check() })
 	}
-	return &fromCheck{probe: Func(func(context.Context) error { return check() })}
+	return c
 }
 
 type fromCheck struct {
