@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -35,11 +37,10 @@ type Collector struct {
 	elector *elector.Elector
 	running atomic.Bool
 
-	isLeader, token, left, lease, able *prometheus.Desc
-	leaderKnown, leaderless            *prometheus.Desc
-	paused, build, renewalTime         *prometheus.Desc
-	renewals, requests, requestTime    *prometheus.Desc
-	probeUp, probeRuns, probeTime      *prometheus.Desc
+	all                             set
+	renewalTime                     *prometheus.Desc
+	renewals, requests, requestTime *prometheus.Desc
+	probeUp, probeRuns, probeTime   *prometheus.Desc
 
 	won, changes, overruns, skipped prometheus.Counter
 	stepDowns                       *prometheus.CounterVec
@@ -83,15 +84,6 @@ func New(e *elector.Elector) *Collector {
 	}
 	c := &Collector{
 		elector:     e,
-		isLeader:    desc("is_leader", "1 while this candidate leads, by the clock at the moment of the scrape."),
-		token:       desc("token", "Fencing token of this candidate's term, 0 while it does not lead."),
-		left:        desc("lease_left_seconds", "Time until this candidate's work must stop unless the lease is renewed, 0 while it does not lead."),
-		lease:       desc("lease_seconds", "Lease that this candidate uses."),
-		able:        desc("able", "1 while this candidate can campaign: running, healthy, Redis reachable."),
-		leaderKnown: desc("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease."),
-		leaderless:  desc("leaderless_seconds_total", "Time without a leader, as far as this candidate knows."),
-		paused:      desc("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows."),
-		build:       desc("build_info", "1, with the version of the mandate module and of Go.", "version", "go_version"),
 		renewalTime: desc("renewal_seconds", "How long the confirmed renewals took, from sending until a majority had confirmed."),
 		renewals:    desc("renewals_total", "Renewals of this candidate's leases, by result: confirmed, unconfirmed (tried again), refused (the term ended).", "result"),
 		requests:    desc("requests_total", "Claims, renewals and releases sent to a Redis node, by result.", "node", "result"),
@@ -110,7 +102,43 @@ func New(e *elector.Elector) *Collector {
 	for _, r := range reasons {
 		c.stepDowns.WithLabelValues(string(r))
 	}
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return newGauge(name, help, labels, value)
+	}
+	c.all = set{
+		gauge("is_leader", "1 while this candidate leads, by the clock at the moment of the scrape.", func() float64 { return flag(e.IsLeader()) }),
+		gauge("token", "Fencing token of this candidate's term, 0 while it does not lead.", func() float64 { return float64(e.Term().Token()) }),
+		gauge("lease_left_seconds", "Time until this candidate's work must stop unless the lease is renewed, 0 while it does not lead.",
+			func() float64 { return e.Term().Left().Seconds() }),
+		gauge("lease_seconds", "Lease that this candidate uses.", e.Lease().Seconds),
+		gauge("able", "1 while this candidate can campaign: running, healthy, Redis reachable.", func() float64 { return flag(e.Check() == nil) }),
+		gauge("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease.", c.leaderKnown),
+		gauge("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows.",
+			func() float64 { return flag(e.Stats().Paused) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "mandate_leaderless_seconds_total", Help: "Time without a leader, as far as this candidate knows.", ConstLabels: labels,
+		}, c.leaderless),
+		newGauge("build_info", "1, with the version of the mandate module and of Go.", prometheus.Labels{
+			"election": e.Election().Name(), "prefix": e.Election().Prefix(), "version": version, "go_version": runtime.Version(),
+		}, func() float64 { return 1 }),
+		c.won, c.changes, c.overruns, c.skipped, c.stepDowns,
+	}
 	return c
+}
+
+func newGauge(name, help string, labels prometheus.Labels, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mandate_" + name, Help: help, ConstLabels: labels}, value)
+}
+
+// set is several collectors as one.
+type set []prometheus.Collector
+
+func (s set) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
+
+func (s set) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range s {
+		c.Collect(ch)
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -118,29 +146,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 
 // Collect implements prometheus.Collector. It does no I/O.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	var leads, token, left float64 // all of the same moment
-	if t := c.elector.Term(); t != nil {
-		leads, token, left = 1, float64(t.Token()), t.Left().Seconds()
-	}
-	gauge(c.isLeader, leads)
-	gauge(c.token, token)
-	gauge(c.left, left)
-	gauge(c.lease, c.elector.Lease().Seconds())
-	gauge(c.able, flag(c.elector.Check() == nil))
-	known, without := c.vacancy()
-	stats := c.elector.Stats()
-	gauge(c.leaderKnown, flag(known && (leads == 1 || !stats.LeaderUnknown)))
-	ch <- prometheus.MustNewConstMetric(c.leaderless, prometheus.CounterValue, without.Seconds())
-	gauge(c.paused, flag(stats.Paused))
-	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, version, runtime.Version())
-	c.collectStats(ch, stats, leads == 1)
-	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
-		m.Collect(ch)
-	}
-}
-
-func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats, leads bool) {
+	c.all.Collect(ch)
+	st := c.elector.Stats()
 	count := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
@@ -161,7 +168,7 @@ func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats, 
 		if p == nil {
 			continue
 		}
-		if name != "work" || leads { // a follower has no work that could fail
+		if name != "work" || c.elector.IsLeader() { // a follower has no work that could fail
 			ch <- prometheus.MustNewConstMetric(c.probeUp, prometheus.GaugeValue, flag(p.Healthy), name)
 		}
 		count(c.probeRuns, float64(p.Runs-p.Failures), name, "passed")
@@ -177,14 +184,21 @@ func flag(b bool) float64 {
 	return 0
 }
 
-func (c *Collector) vacancy() (known bool, without time.Duration) {
+func (c *Collector) leaderKnown() float64 {
+	c.mu.Lock()
+	known := c.known
+	c.mu.Unlock()
+	return flag(known && (c.elector.IsLeader() || !c.elector.Stats().LeaderUnknown))
+}
+
+func (c *Collector) leaderless() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	without = c.without
+	without := c.without
 	if !c.vacant.IsZero() {
 		without += time.Since(c.vacant)
 	}
-	return c.known, without
+	return without.Seconds()
 }
 
 // Run counts events until ctx ends. It returns an error if the Collector is running already.
@@ -251,4 +265,32 @@ func (c *Collector) Handler() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second})
+}
+
+// NewMember returns a collector of one member of a group of shards. Its few series, with the
+// label group, do not grow with the number of shards: use `mandate exporter` to see which shards
+// each member owns, and whether all are owned. It does no I/O.
+func NewMember(m *shard.Member) prometheus.Collector {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return newGauge("member_"+name, help, prometheus.Labels{"group": m.Group()}, value)
+	}
+	left := func() float64 {
+		var all []time.Duration
+		for _, s := range m.Owned() {
+			if t := m.Term(s); t != nil { // else it has just ended
+				all = append(all, t.Left())
+			}
+		}
+		if len(all) == 0 {
+			return 0
+		}
+		return slices.Min(all).Seconds()
+	}
+	return set{
+		gauge("shards_owned", "Shards that this member owns, by the clock at the moment of the scrape.", func() float64 { return float64(len(m.Owned())) }),
+		gauge("group_shards", "Shards of the group, as far as this member knows.", func() float64 { return float64(m.Shards()) }),
+		gauge("able", "1 while this member can be given shards: running, healthy, Redis reachable.", func() float64 { return flag(m.Check() == nil) }),
+		gauge("lease_left_seconds", "Shortest time until the work of a shard must stop unless its lease is renewed, 0 while this member owns none.", left),
+		gauge("lease_seconds", "Lease of each shard.", m.Lease().Seconds),
+	}
 }
