@@ -18,7 +18,6 @@ SERVERS   ?=
 SIMRUNS    ?= 24
 SIMALSO    ?=
 SIMSEED    ?= 1
-SIMREPORT  ?=
 COUNT     ?= 1
 BENCH     ?= .
 TIMEOUT   ?= 20m
@@ -109,7 +108,7 @@ servers: ## run conformance, rights and a handover on other Redis and Valkey, fr
 .PHONY: sim
 sim: ## simulate elections under faults: SIMRUNS=24 seeds from SIMSEED=1 on, and one that SIMALSO=name gives
 	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/proof/internal/simtest \
-		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.also='$(SIMALSO)' -sim.report=$(abspath $(SIMREPORT))
+		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.also='$(SIMALSO)'
 
 .PHONY: mutants
 mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 40, about what changed since)

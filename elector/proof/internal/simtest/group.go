@@ -182,7 +182,6 @@ func (s *Sim) onShard(p *proc, d deed) {
 func (p *planner) stick() {
 	who, shard := p.whom(), p.rng.IntN(len(p.sim.group.shards))
 	var hit *proc
-	p.kind = "probe of a shard fails"
 	p.add(func(s *Sim) {
 		hit = s.find(who).proc.Load()
 		hit.member.stuck.Store(int64(shard))

@@ -41,10 +41,11 @@ type link struct {
 // holds a mutex meanwhile, and a goroutine that waits for a mutex stops the
 // virtual clock.
 type conn struct {
-	net    *network
-	link   *link
-	proc   *proc
-	server net.Conn
+	net.Conn // to the server
+
+	network *network
+	link    *link
+	proc    *proc
 
 	// under net.mu
 	changed    chan struct{}
@@ -83,7 +84,7 @@ func (n *network) dial(p *proc, l *link) (net.Conn, error) {
 		_ = server.Close()
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
-	c := &conn{net: n, link: l, proc: p, server: server, changed: make(chan struct{})}
+	c := &conn{Conn: server, network: n, link: l, proc: p, changed: make(chan struct{})}
 	n.conns[c] = struct{}{}
 	go c.send()
 	go c.receive()
@@ -131,8 +132,8 @@ func (n *network) usual(extra time.Duration) time.Duration {
 // meanwhile.
 func (c *conn) await(at time.Time) {
 	ch := c.changed
-	c.net.mu.Unlock()
-	defer c.net.mu.Lock()
+	c.network.mu.Unlock()
+	defer c.network.mu.Lock()
 	if at.IsZero() {
 		<-ch
 		return
@@ -147,9 +148,9 @@ func (c *conn) await(at time.Time) {
 
 // send carries requests to the server.
 func (c *conn) send() {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
-	defer c.server.Close()
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	defer c.Conn.Close()
 	for !c.cut {
 		if len(c.requests) == 0 {
 			if c.closed {
@@ -168,9 +169,9 @@ func (c *conn) send() {
 			continue
 		}
 		c.requests = c.requests[1:]
-		c.net.mu.Unlock()
-		_, err := c.server.Write(head.data)
-		c.net.mu.Lock()
+		c.network.mu.Unlock()
+		_, err := c.Conn.Write(head.data)
+		c.network.mu.Lock()
 		if err != nil {
 			return
 		}
@@ -181,40 +182,40 @@ func (c *conn) send() {
 func (c *conn) receive() {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := c.server.Read(buf)
-		c.net.mu.Lock()
+		n, err := c.Conn.Read(buf)
+		c.network.mu.Lock()
 		if err != nil {
 			c.eof = true
 			c.wake()
 			if c.closed || c.cut {
-				delete(c.net.conns, c)
+				delete(c.network.conns, c)
 			}
-			c.net.mu.Unlock()
+			c.network.mu.Unlock()
 			return
 		}
 		first := c.answered == 0
 		c.answered++
 		if first || !c.link.loseRep && !(c.subscriber && c.link.noMessages) {
-			p := packet{data: append([]byte(nil), buf[:n]...), at: time.Now().Add(c.net.usual(c.link.delayRep)), first: first}
+			p := packet{data: append([]byte(nil), buf[:n]...), at: time.Now().Add(c.network.usual(c.link.delayRep)), first: first}
 			if k := len(c.replies); k > 0 && p.at.Before(c.replies[k-1].at) {
 				p.at = c.replies[k-1].at
 			}
 			c.replies = append(c.replies, p)
 			c.wake()
 		}
-		c.net.mu.Unlock()
+		c.network.mu.Unlock()
 	}
 }
 
 // Read gives the client what has arrived.
 func (c *conn) Read(b []byte) (int, error) {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
 	for {
 		if c.answered > 0 && !(len(c.replies) > 0 && c.replies[0].first) {
-			c.net.mu.Unlock()
+			c.network.mu.Unlock()
 			c.proc.gate()
-			c.net.mu.Lock()
+			c.network.mu.Lock()
 		}
 		now := time.Now()
 		switch {
@@ -248,8 +249,8 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write takes whole commands, and notifies the checker.
 func (c *conn) Write(b []byte) (int, error) {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
 	switch {
 	case c.closed:
 		return 0, net.ErrClosed
@@ -267,10 +268,10 @@ func (c *conn) Write(b []byte) (int, error) {
 		if cmd.is("SUBSCRIBE") {
 			c.subscriber = true
 		}
-		c.net.mu.Unlock()
+		c.network.mu.Unlock()
 		c.link.onCommand(c.proc, cmd)
-		c.net.mu.Lock()
-		p := packet{data: cmd.raw, at: time.Now().Add(c.net.usual(c.link.delayReq)), first: c.commands == 1}
+		c.network.mu.Lock()
+		p := packet{data: cmd.raw, at: time.Now().Add(c.network.usual(c.link.delayReq)), first: c.commands == 1}
 		if k := len(c.requests); k > 0 && p.at.Before(c.requests[k-1].at) {
 			p.at = c.requests[k-1].at
 		}
@@ -281,11 +282,11 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // Close is the client's; what was written is still under way.
 func (c *conn) Close() error {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
 	c.closed = true
 	if c.eof {
-		delete(c.net.conns, c)
+		delete(c.network.conns, c)
 	}
 	c.wake()
 	return nil
@@ -296,8 +297,8 @@ func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetReadDeadline implements net.Conn.
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
 	c.deadline = t
 	c.wake()
 	return nil
@@ -305,14 +306,3 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline implements net.Conn.
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }
-
-// LocalAddr implements net.Conn.
-func (c *conn) LocalAddr() net.Addr { return simAddr("host") }
-
-// RemoteAddr implements net.Conn.
-func (c *conn) RemoteAddr() net.Addr { return simAddr(c.link.node.addr) }
-
-type simAddr string
-
-func (simAddr) Network() string  { return "sim" }
-func (a simAddr) String() string { return string(a) }

@@ -53,7 +53,6 @@ func alarm(s *Sim) {
 // ask requests of all candidates that the leader hands over to another one, or to a ghost.
 func (p *planner) ask() {
 	to, ghost := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(3) == 0
-	p.kind = "request to all"
 	p.add(func(s *Sim) {
 		s.mu.Lock()
 		token := s.lastToken()
@@ -109,7 +108,6 @@ func (s *Sim) forge(rng *rand.Rand) {
 
 // forgePlausible is a burst of them, during the faults.
 func (p *planner) forgePlausible() {
-	p.kind = "plausible forged messages"
 	seed, times := p.rng.Uint64(), 1+p.rng.IntN(6)
 	p.add(func(s *Sim) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -44,12 +44,10 @@ type Report struct {
 	Lease      time.Duration
 	Hosts      int
 	Virtual    time.Duration
-	Terms      int
-	ShardTerms int
+	Terms      int // of shards, too
 	Renewals   int
-	Batches    int            // calls for several elections
-	Recovery   time.Duration  // from the end of the faults to a leader
-	Faults     map[string]int // begun, by kind
+	Recovery   time.Duration // from the end of the faults to a leader
+	Faults     int           // begun or ended
 	Violations []string
 	History    []string
 }

@@ -10,7 +10,6 @@ import (
 // step is one action of a schedule.
 type step struct {
 	at   time.Duration
-	kind string // of the fault that it begins; "": it ends one
 	name string
 	do   func(*Sim)
 }
@@ -21,7 +20,6 @@ type planner struct {
 	sim    *Sim
 	rng    *rand.Rand
 	at     time.Duration
-	kind   string // of the fault that is being planned
 	steps  []step
 	forgot []time.Duration // when nodes forget
 }
@@ -29,7 +27,6 @@ type planner struct {
 // weighted is a kind of fault, and how often it is drawn among the others.
 type weighted struct {
 	weight int
-	kind   string
 	plan   func()
 }
 
@@ -43,7 +40,6 @@ func (p *planner) draw(faults []weighted, from, end time.Duration) {
 		n := p.rng.IntN(total)
 		for _, f := range faults {
 			if n -= f.weight; n < 0 {
-				p.kind = f.kind
 				f.plan()
 				break
 			}
@@ -56,13 +52,11 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	l, end := s.t.lease, s.storm()
 	p := &planner{sim: s, rng: rng}
 	faults := []weighted{
-		{20, "way", p.linkFault}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
-		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
-		{6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash}, {8, "probe", p.probe},
+		{20, p.linkFault}, {8, p.nodeFault}, {8, p.crashNode}, {12, p.pause}, {5, p.wallStep}, {2, p.noBoot},
+		{6, p.shutdown}, {4, p.crash}, {8, p.probe},
 	}
 	if s.group == nil {
-		faults = append(faults, weighted{6, "resignation", p.resign}, weighted{8, "work", p.work},
-			weighted{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, weighted{8, "amnesia: one of a bare majority forgets", p.amnesia})
+		faults = append(faults, weighted{6, p.resign}, weighted{8, p.work}, weighted{8, p.slowThenCut}, weighted{8, p.amnesia})
 	}
 	p.draw(faults, p.upTo(l), end)
 	every := func(stream uint64, most time.Duration, until time.Duration, plan func(*planner)) {
@@ -98,7 +92,7 @@ func (p *planner) span() time.Duration {
 }
 
 func (p *planner) add(do func(*Sim), format string, args ...any) {
-	p.steps = append(p.steps, step{at: p.at, kind: p.kind, name: fmt.Sprintf(format, args...), do: do})
+	p.steps = append(p.steps, step{at: p.at, name: fmt.Sprintf(format, args...), do: do})
 }
 
 // later adds what ends a fault.
@@ -163,7 +157,6 @@ func (p *planner) linkFault() {
 		{"is reset", func(*link) {}},
 	}
 	k := kinds[p.rng.IntN(len(kinds))]
-	p.kind = "way " + k.name
 	cut := p.rng.IntN(2) == 0
 	var hit []*link
 	p.add(func(s *Sim) {

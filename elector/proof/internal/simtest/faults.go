@@ -1,8 +1,83 @@
 package simtest
 
 import (
+	"context"
 	"time"
 )
+
+// pause stops a process, or suspends its machine, for a while.
+func (p *planner) pause() {
+	who, d, suspend := p.whom(), p.span(), p.rng.IntN(2) == 0
+	var slept time.Duration
+	if suspend {
+		slept = d
+	}
+	var hit *proc
+	p.add(func(s *Sim) { hit = s.find(who).proc.Load(); hit.pause() }, "%s is paused for %v (suspend %v)", name(who), d, suspend)
+	p.later(d, func(*Sim) { hit.resume(slept) }, "%s continues", name(who))
+}
+
+func (p *planner) wallStep() {
+	who, by := p.whom(), p.upTo(2*time.Hour)-time.Hour
+	if p.rng.IntN(2) == 0 {
+		by = p.upTo(2*p.sim.t.lease) - p.sim.t.lease
+	}
+	p.add(func(s *Sim) { s.find(who).proc.Load().warp.Wall.Add(int64(by)) }, "%s: wall clock steps by %v", name(who), by)
+}
+
+func (p *planner) noBoot() {
+	who, off := p.whom(), p.rng.IntN(3) > 0
+	p.add(func(s *Sim) { s.find(who).proc.Load().warp.NoBoot.Store(off) }, "%s: without boot clock %v", name(who), off)
+}
+
+func (p *planner) resign() {
+	who := p.whom()
+	p.add(func(s *Sim) {
+		e := s.find(who).proc.Load().e
+		s.extra.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*s.t.lease)
+			defer cancel()
+			_ = e.Resign(ctx)
+		})
+	}, "%s resigns", name(who))
+}
+
+func (p *planner) shutdown() {
+	who, after, same := p.whom(), p.upTo(2*p.sim.t.lease), p.rng.IntN(2) == 0
+	if p.rng.IntN(2) == 0 {
+		after = time.Millisecond
+	}
+	p.add(func(s *Sim) {
+		q, id := s.find(who).proc.Load(), ""
+		if same {
+			id = q.name
+		}
+		q.shutdown(after, id)
+	}, "%s shuts down, and starts again %v after (same id %v)", name(who), after, same)
+}
+
+func (p *planner) crash() {
+	who, after := p.whom(), p.upTo(2*p.sim.t.lease)
+	p.add(func(s *Sim) { s.find(who).proc.Load().crash(after) }, "%s crashes, and starts again %v after", name(who), after)
+}
+
+func (p *planner) probe() {
+	who, mode, d, work := p.whom(), p.rng.Int32N(probeModes), p.span(), p.rng.IntN(2) == 0
+	var hit *probe
+	p.add(func(s *Sim) {
+		q := s.find(who).proc.Load()
+		if hit = q.probe; work {
+			hit = q.work
+		}
+		hit.set(mode)
+	}, "%s: probe (of the work %v) is %s", name(who), work, probeWords[mode])
+	p.later(d, func(*Sim) { hit.set(passing) }, "%s: probe passes again", name(who))
+}
+
+func (p *planner) work() {
+	who, mode := p.whom(), p.rng.Int32N(workModes)
+	p.add(func(s *Sim) { s.find(who).proc.Load().mode.Store(mode) }, "%s: work is %s", name(who), workWords[mode])
+}
 
 // nodeFault makes a node hang, or answer with an error, for everybody.
 func (p *planner) nodeFault() {
@@ -13,7 +88,6 @@ func (p *planner) nodeFault() {
 	nodes, d := p.some(count), p.span()
 	if p.rng.IntN(3) == 0 {
 		msg := []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."}[p.rng.IntN(2)]
-		p.kind = "node answers with an error"
 		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError(msg) }) }, "nodes %v say %s", nodes, msg)
 		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError("") }) }, "nodes %v answer again", nodes)
 		return
@@ -21,7 +95,6 @@ func (p *planner) nodeFault() {
 	hang := func(on bool) func(*Sim) {
 		return func(s *Sim) { s.net.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
 	}
-	p.kind = "node hangs"
 	p.add(hang(true), "nodes %v hang", nodes)
 	p.later(d, hang(false), "nodes %v go on", nodes)
 }
@@ -39,9 +112,6 @@ func (p *planner) crashNode() {
 		d = time.Millisecond // restarted at once
 	}
 	empty := p.rng.IntN(2) == 0 && p.mayForget(p.at+d)
-	if p.kind = "node crashes, keeps its data"; empty {
-		p.kind = "node crashes, forgets"
-	}
 	p.add(func(s *Sim) { s.crash(s.nodes[n]) }, "node %d crashes", n)
 	p.later(d, func(s *Sim) { s.restart(s.nodes[n], empty) }, "node %d restarts (empty %v)", n, empty)
 }
@@ -93,10 +163,6 @@ func (p *planner) lose() {
 	}
 	t := p.sim.t
 	gap := []time.Duration{0, 0, t.renewEvery / 4, 2 * t.renewEvery, t.lease}[p.rng.IntN(5)]
-	p.kind = "all nodes forget"
-	if gap > t.renewEvery {
-		p.kind = "all nodes forget, one after the other"
-	}
 	for i, n := range p.rng.Perm(len(p.sim.nodes)) {
 		forget := func(s *Sim) { s.restart(s.nodes[n], true) }
 		if i == 0 {
@@ -119,20 +185,15 @@ func (p *planner) stepClock(end time.Duration) {
 	if back {
 		// The quiet end counts on locks that end within a lease.
 		if by = p.upTo(l); p.at+by < end {
-			p.kind = "node's clock steps back"
 			p.add(func(s *Sim) { s.nodes[n].redis.FastForward(-by) }, "the clock of node %d steps back by %v", n, by)
 		}
 		return
 	}
-	p.kind = "" // counted where it happens
 	p.add(func(s *Sim) {
 		if !s.mayStep(s.nodes[n]) {
 			return
 		}
 		s.history.addf("it steps")
-		if who, ttl := s.nodes[n].attempt(s.keys.Lock); who != "" && ttl <= by {
-			s.faults["node's clock steps beyond its lock"]++
-		}
 		s.nodes[n].redis.FastForward(by)
 	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
 }
