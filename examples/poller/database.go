@@ -4,21 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	_ "modernc.org/sqlite"             // SQLite, in Go
 
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
 // database is that of the legacy application: its table of events and, for this example, the record
 // of what was handled.
-type database struct {
-	*sql.DB
-	sqlite bool
-}
+type database struct{ *sql.DB }
 
 // tables of the application and of the record.
 var tables = []string{
@@ -35,83 +38,52 @@ var tables = []string{
 // openDatabase opens a PostgreSQL database by its URL, or an SQLite file by its path, and creates
 // the missing tables.
 func openDatabase(ctx context.Context, where string) (*database, error) {
-	db := &database{}
-	var err error
+	driver, dsn, lock := "sqlite", sqlite.DSN(where), "SELECT 1"
 	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
-		db.DB, err = sql.Open("pgx", where)
-	} else {
-		db.sqlite = true
-		db.DB, err = sql.Open("sqlite", sqlite.DSN(where))
+		// IF NOT EXISTS alone fails when two processes start at the same time.
+		driver, dsn, lock = "pgx", where, "SELECT pg_advisory_xact_lock(20261121)"
 	}
+	conn, err := sql.Open(driver, dsn)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(24)
+	conn.SetMaxOpenConns(24)
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if err := sqlite.Open(ctx, db.createTables); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("the database: %w", err)
-	}
-	return db, nil
-}
-
-func (db *database) createTables(ctx context.Context) error {
-	return sqlite.InTx(ctx, db.DB, func(tx *sql.Tx) error {
-		if !db.sqlite {
-			// IF NOT EXISTS alone fails when two processes start at the same time.
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
-				return err
-			}
-		}
-		for _, statement := range tables {
+	err = sqlite.InTx(ctx, conn, func(tx *sql.Tx) error {
+		for _, statement := range append([]string{lock}, tables...) {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	return &database{conn}, nil
 }
 
-// read reads late rows in the gaps, and then new rows: at most batch rows in all.
+// read reads late rows in the gaps, each with one look-up in the index, and then new rows: at most batch
+// rows in all.
 func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading, error) {
 	r := reading{gapsTo: allGaps}
-	if len(c.Gaps) > 0 {
-		var args []any
-		for _, g := range c.Gaps {
-			args = append(args, g.From, g.To)
-		}
-		late, err := db.rows(ctx, db.lateQuery(len(c.Gaps), batch), args...)
+	ranges := c.Gaps
+	if len(c.Gaps) < maxGaps {
+		ranges = append(slices.Clone(c.Gaps), gap{From: c.High + 1, To: math.MaxInt64})
+	}
+	for _, g := range ranges {
+		rows, err := db.rows(ctx, "SELECT id, type, payload FROM events WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3", g.From, g.To, batch-len(r.rows))
 		if err != nil {
 			return r, err
 		}
-		r.rows = late
-		if len(late) == batch {
-			r.gapsTo = late[batch-1].ID
-			return r, nil
+		if r.rows = append(r.rows, rows...); len(r.rows) == batch {
+			r.gapsTo = r.rows[batch-1].ID
+			break
 		}
 	}
-	if len(c.Gaps) >= maxGaps {
-		return r, nil
-	}
-	fresh, err := db.rows(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE id > $1 ORDER BY id LIMIT %d", batch-len(r.rows)), c.High)
-	r.rows = append(r.rows, fresh...)
-	return r, err
-}
-
-// lateQuery looks into so many gaps, each with one look-up in the index. A chain of "id BETWEEN ...
-// OR ..." would scan the whole table, on SQLite and on PostgreSQL, and on PostgreSQL so would a
-// plain join.
-func (db *database) lateQuery(gaps, limit int) string {
-	values := make([]string, gaps)
-	for i := range values {
-		values[i] = fmt.Sprintf("(CAST($%d AS BIGINT), CAST($%d AS BIGINT))", 2*i+1, 2*i+2)
-	}
-	from := "gaps JOIN events ON id BETWEEN low AND high"
-	if !db.sqlite {
-		from = fmt.Sprintf("gaps CROSS JOIN LATERAL (SELECT id, type, payload FROM events WHERE id BETWEEN low AND high ORDER BY id LIMIT %d) AS late", limit)
-	}
-	return fmt.Sprintf("WITH gaps (low, high) AS (VALUES %s) SELECT id, type, payload FROM %s ORDER BY id LIMIT %d", strings.Join(values, ", "), from, limit)
+	return r, nil
 }
 
 func (db *database) rows(ctx context.Context, query string, args ...any) ([]event, error) {
@@ -129,4 +101,39 @@ func (db *database) rows(ctx context.Context, query string, args ...any) ([]even
 		all = append(all, e)
 	}
 	return all, rows.Err()
+}
+
+// produce plays the legacy application: it writes events until ctx ends, some late, after others
+// with higher ids, and some never, as a transaction that is rolled back. rate is per second, 1 or more.
+func (db *database) produce(ctx context.Context, log *slog.Logger, rate int) error {
+	var open sync.WaitGroup
+	defer open.Wait()
+	for ; ctx.Err() == nil; cli.Pause(ctx, time.Second/time.Duration(max(1, rate))) {
+		open.Go(func() {
+			// What has begun is finished, also when ctx ends.
+			if err := db.write(context.WithoutCancel(ctx)); err != nil {
+				log.Warn("an event was not written", "error", err) // no other part relies on it
+			}
+		})
+	}
+	return nil
+}
+
+// write takes an id and then, perhaps after others, writes the event.
+func (db *database) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var id int64
+	err := db.QueryRowContext(ctx, "UPDATE event_ids SET next = next + 1 RETURNING next - 1").Scan(&id)
+	if err != nil {
+		return err
+	}
+	switch chance := rand.Float64(); {
+	case chance < 0.02:
+		return nil
+	case chance < 0.2:
+		cli.Pause(ctx, rand.N(2*time.Second))
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO events (id, type, payload) VALUES ($1, 'order', '{}')", id)
+	return err
 }

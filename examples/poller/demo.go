@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"syscall"
@@ -17,7 +18,7 @@ import (
 // Redis, SQLite. The leader hangs, and its successor is killed.
 func demo(ctx context.Context, out io.Writer) error {
 	return children.Demo(ctx, func(dir, redis string) error {
-		c, err := newCrew(out, dir, filepath.Join(dir, "legacy.db"), redis)
+		c, err := newCrew(ctx, out, dir, filepath.Join(dir, "legacy.db"), redis)
 		if err != nil {
 			return err
 		}
@@ -60,19 +61,25 @@ func (c *crew) play(ctx context.Context) error {
 // crew is the processes, and observes the election from outside.
 type crew struct {
 	*children.Crew
-	db, redis string
-	quorum    *elector.Quorum
+	db     *database
+	redis  string
+	quorum *elector.Quorum
 }
 
 const demoLease = 2 * time.Second
 
-func newCrew(out io.Writer, dir, db, redis string) (*crew, error) {
-	quorum, err := elector.Open(redis)
-	return &crew{children.New(out, dir, "--db", db, "--redis", redis), db, redis, quorum}, err
+func newCrew(ctx context.Context, out io.Writer, dir, where, redis string) (*crew, error) {
+	c := &crew{Crew: children.New(out, dir, "--db", where, "--redis", redis), redis: redis}
+	var err error
+	if c.quorum, err = elector.Open(redis); err == nil {
+		c.db, err = openDatabase(ctx, where)
+	}
+	return c, err
 }
 
 func (c *crew) close() {
 	c.Kill()
+	c.db.Close()
 	c.quorum.Close()
 }
 
@@ -102,10 +109,33 @@ func (c *crew) verify(ctx context.Context) error {
 	if err := c.End("shop", syscall.SIGTERM); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, c.db)
+	return verify(ctx, c.db, c.redis, c.Out)
+}
+
+// verify waits until the queue is empty and every event has been handled, and fails if one is lost
+// or was queued twice, or if there was nothing to check.
+func verify(ctx context.Context, db *database, queueURL string, out io.Writer) error {
+	q, err := openQueue(queueURL)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	return verify(ctx, db, c.redis, c.Out)
+	defer q.close()
+	var events, handled, twice, leaders, queued int64
+	for limit := time.Now().Add(30 * time.Second); ; cli.Pause(ctx, 100*time.Millisecond) {
+		queued, err = q.client.XLen(ctx, queueKey).Result()
+		if err == nil {
+			err = db.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM events), "+
+				"(SELECT COUNT(*) FROM events JOIN handled ON event_id = id), "+
+				"(SELECT COUNT(*) FROM handled WHERE twice), "+
+				"(SELECT COUNT(DISTINCT token) FROM handled)").Scan(&events, &handled, &twice, &leaders)
+		}
+		if ctx.Err() != nil || time.Now().After(limit) || err == nil && queued == 0 && handled == events {
+			break
+		}
+	}
+	fmt.Fprintf(out, "%d events, fed by %d leaders; lost: %d, queued twice: %d\n", events, leaders, events-handled, twice)
+	if err == nil && (events == 0 || handled != events || twice > 0 || queued > 0) {
+		err = errors.New("the events were not handled exactly once")
+	}
+	return err
 }

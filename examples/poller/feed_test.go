@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -169,61 +167,5 @@ func TestHandledTwice(t *testing.T) {
 	err = verify(t.Context(), f.db, "redis://"+f.queue.client.Options().Addr, &out)
 	if err == nil || out.String() != "2 events, fed by 1 leaders; lost: 0, queued twice: 1\n" {
 		t.Errorf("%v\n%s", err, &out)
-	}
-}
-
-// A gap costs a look-up in the index, however large the table is.
-func TestGapsAreLookedUp(t *testing.T) {
-	gapsAreLookedUp(t, filepath.Join(t.TempDir(), "events.db"), "EXPLAIN QUERY PLAN ", "SEARCH events", "SCAN events")
-}
-
-func TestGapsAreLookedUpReal(t *testing.T) {
-	gapsAreLookedUp(t, servertest.Postgres(t), "EXPLAIN ", "Index Cond", "Seq Scan on events")
-}
-
-func gapsAreLookedUp(t *testing.T, where, explain, want, bad string) {
-	db, err := openDatabase(t.Context(), where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO events (id, type, payload) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "+
-		"SELECT i, 'order', '{}' FROM n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "ANALYZE"); err != nil {
-		t.Fatal(err)
-	}
-	for _, gaps := range []int{1, 10, maxGaps + feedBatch} {
-		args := make([]any, 2*gaps)
-		for i := range args {
-			args[i] = int64(i / 2 * 100)
-		}
-		rows, err := db.QueryContext(t.Context(), explain+db.lateQuery(gaps, 2), args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		columns, err := rows.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var plan strings.Builder
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			if err := rows.Scan(values...); err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintln(&plan, *values[len(values)-1].(*any)) // the plan's words come last
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(plan.String(), want) || strings.Contains(plan.String(), bad) || strings.Contains(plan.String(), "Filter") {
-			t.Errorf("%d gaps:\n%s", gaps, &plan)
-		}
 	}
 }

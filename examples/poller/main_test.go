@@ -3,10 +3,7 @@ package main
 import (
 	"errors"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -50,7 +47,7 @@ func TestDemo(t *testing.T) {
 // is killed, each in the middle of whatever it does.
 func TestRealFaults(t *testing.T) {
 	server := servertest.Redis(t, servertest.AOF...)
-	c, err := newCrew(t.Output(), t.TempDir(), servertest.Postgres(t), server.URL())
+	c, err := newCrew(t.Context(), t.Output(), t.TempDir(), servertest.Postgres(t), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,25 +77,6 @@ func TestErrorsNameNoPassword(t *testing.T) {
 		if out, err := program(t, args...); err == nil || strings.Contains(out+err.Error(), "secret") {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
-	}
-}
-
-// The demo's processes start together, on a file that none of them has made yet.
-func TestSQLiteIsMadeOnceByMany(t *testing.T) {
-	dir := t.TempDir()
-	for i := range 100 {
-		var all sync.WaitGroup
-		for range 6 {
-			all.Go(func() {
-				db, err := openDatabase(t.Context(), filepath.Join(dir, strconv.Itoa(i)))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				db.Close()
-			})
-		}
-		all.Wait()
 	}
 }
 

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/examples/internal/cli"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/health"
 	"github.com/mandate-dev/mandate/health/healthhttp"
 )
@@ -71,40 +69,16 @@ func (w *worker) run(ctx context.Context, urls []string) error {
 	); err != nil {
 		return err
 	}
-	if err := awaitQueue(ctx, q, log); err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx) // when one part fails, the others are stopped
-	g.Go(func() error { return candidate.Run(ctx, feeder.lead) })
-	g.Go(func() error { return consumer.run(ctx) })
-	g.Go(func() error { return checks.Run(ctx) })
-	g.Go(func() error { return serve(ctx, w.http, checks, log) })
-	return g.Wait()
-}
-
-// awaitQueue waits for the queue's Redis, which may come up after the worker.
-func awaitQueue(ctx context.Context, q *queue, log *slog.Logger) error {
-	for {
-		err := q.createGroup(ctx)
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		log.Warn("the queue can't be used yet", "error", err)
-		cli.Pause(ctx, time.Second)
-	}
-}
-
-// serve serves the health checks until ctx ends.
-func serve(ctx context.Context, addr string, checks http.Handler, log *slog.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	listener, err := electorhttp.Listen(ctx, w.http)
 	if err != nil {
 		return err
 	}
 	log.Info("working", "http", listener.Addr().String())
-	server := &http.Server{Handler: checks, ReadHeaderTimeout: 5 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	_ = q.createGroup(ctx)              // if this fails, the consumer does it when Redis is there
+	g, ctx := errgroup.WithContext(ctx) // when one part fails, the others are stopped
+	g.Go(func() error { return candidate.Run(ctx, feeder.lead) })
+	g.Go(func() error { return consumer.run(ctx) })
+	g.Go(func() error { return checks.Run(ctx) })
+	g.Go(func() error { return electorhttp.Serve(ctx, electorhttp.NewServer(checks), listener) })
+	return g.Wait()
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -40,23 +42,16 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 	}
 	db := &database{DB: conn}
 	if db.marks, err = fence.NewSQL(fence.SQLite, "marks"); err == nil {
-		err = sqlite.Open(ctx, db.createTables)
+		_, err = conn.ExecContext(ctx, db.marks.Schema()+`;
+			CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered INTEGER NOT NULL, invoiced INTEGER NOT NULL);
+			CREATE TABLE IF NOT EXISTS invoices (id INTEGER PRIMARY KEY AUTOINCREMENT,
+				tenant TEXT NOT NULL, number INTEGER NOT NULL, shard INTEGER NOT NULL, token INTEGER NOT NULL, member TEXT NOT NULL)`)
 	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("the database: %w", err)
 	}
 	return db, nil
-}
-
-func (db *database) createTables(ctx context.Context) error {
-	return sqlite.InTx(ctx, db.DB, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, db.marks.Schema()+`;
-			CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered INTEGER NOT NULL, invoiced INTEGER NOT NULL);
-			CREATE TABLE IF NOT EXISTS invoices (id INTEGER PRIMARY KEY AUTOINCREMENT,
-				tenant TEXT NOT NULL, number INTEGER NOT NULL, shard INTEGER NOT NULL, token INTEGER NOT NULL, member TEXT NOT NULL)`)
-		return err
-	})
 }
 
 // open returns the tenants with open invoices.
@@ -116,4 +111,49 @@ func (db *database) order(ctx context.Context, tenant string) error {
 	_, err := db.ExecContext(context.WithoutCancel(ctx), "INSERT INTO tenants (tenant, ordered, invoiced) VALUES ($1, 1, 0) "+
 		"ON CONFLICT (tenant) DO UPDATE SET ordered = tenants.ordered + 1", tenant)
 	return err
+}
+
+// verify waits until all orders are invoiced, and checks that each was invoiced exactly once, in its
+// turn, and that no former owner of a tenant has written after its successor.
+func (db *database) verify(ctx context.Context, out io.Writer) error {
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); cli.Pause(ctx, 100*time.Millisecond) {
+		if open, err := db.open(ctx); err != nil || len(open) == 0 {
+			break
+		}
+	}
+	ordered, invoiced, moves := 0, 0, 0
+	if err := db.QueryRowContext(ctx, "SELECT COALESCE(SUM(ordered), 0) FROM tenants").Scan(&ordered); err != nil {
+		return err
+	}
+	rows, err := db.QueryContext(ctx, "SELECT tenant, number, shard, token, member FROM invoices ORDER BY id")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var problems []error
+	last, owner := map[string]invoice{}, map[int]string{}
+	for rows.Next() {
+		var i invoice
+		if err := rows.Scan(&i.tenant, &i.number, &i.shard, &i.token, &i.member); err != nil {
+			return err
+		}
+		before := last[i.tenant]
+		last[i.tenant] = i
+		invoiced++
+		if was := owner[i.shard]; was != "" && was != i.member {
+			moves++
+		}
+		owner[i.shard] = i.member
+		if i.number != before.number+1 {
+			problems = append(problems, fmt.Errorf("lost or doubled: %s: invoice %d after %d", i.tenant, i.number, before.number))
+		}
+		if i.token < before.token || i.token == before.token && i.member != before.member {
+			problems = append(problems, fmt.Errorf("crossed: %s: %s wrote with token %d after %s with %d", i.tenant, i.member, i.token, before.member, before.token))
+		}
+	}
+	if ordered == 0 || ordered != invoiced {
+		problems = append(problems, fmt.Errorf("%d orders, %d invoices", ordered, invoiced))
+	}
+	fmt.Fprintf(out, "%d orders, %d invoices, %d times by another member than before; lost, doubled or crossed: %d\n", ordered, invoiced, moves, len(problems))
+	return errors.Join(append(problems, rows.Err())...)
 }

@@ -155,14 +155,3 @@ func TestVerify(t *testing.T) {
 		})
 	}
 }
-
-func TestBadArguments(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, args := range [][]string{
-		{"nonsense"}, {"--nonsense"}, {"--shards", "0", "work"}, {"--lease", "1ms", "work"}, {"--redis", "http://user:secret@host", "work"},
-	} {
-		if out, err := program(t, args...); err == nil || strings.Contains(out+err.Error(), "secret") {
-			t.Errorf("%q: %v\n%s", args, err, out)
-		}
-	}
-}

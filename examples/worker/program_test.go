@@ -3,137 +3,83 @@
 package main
 
 import (
+	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// As README.md has it: two replicas, one does the job, a stop hands over.
-func TestProgram(t *testing.T) {
-	program, url := build(t), redisURL(t)
-	a := start(t, program, url)
-	a.says(t, 2, "msg=working")
-	b := start(t, program, url)
-	a.says(t, 3, "msg=working")
-	if strings.Contains(b.logged(), "msg=working") {
-		t.Fatalf("both work:\n%s", b.logged())
-	}
-	a.stop(t)
-	if !strings.Contains(a.logged(), "shutdown") {
-		t.Errorf("it does not say why it stopped:\n%s", a.logged())
-	}
-	b.says(t, 2, "msg=working")
-	b.stop(t)
-}
+// asWorker makes the test binary stand in for the program in child processes.
+const asWorker = "WORKER_TEST_AS_WORKER"
 
-func TestBadURL(t *testing.T) {
-	p := start(t, build(t), "http://127.0.0.1")
-	if code := p.exitCode(); code != 1 || !strings.Contains(p.logged(), "http") {
-		t.Errorf("exit code %d:\n%s", code, p.logged())
+func TestMain(m *testing.M) {
+	if os.Getenv(asWorker) == "1" {
+		main()
+		return
 	}
-}
-
-func TestHelp(t *testing.T) {
-	p := start(t, build(t), "--help")
-	if code := p.exitCode(); code != 0 || !strings.Contains(p.logged(), "usage: worker [URL...]") {
-		t.Errorf("exit code %d:\n%s", code, p.logged())
-	}
+	goleak.VerifyTestMain(m)
 }
 
 // process is a running example and what it has logged.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-
-	mu  sync.Mutex
-	log strings.Builder
+	*exec.Cmd
+	servertest.Logbook
 }
 
-// Write receives the standard error of the process.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-// logged returns what the process has logged so far.
-func (p *process) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
-// start runs a program until the test ends.
-func start(t *testing.T, program string, args ...string) *process {
+// start runs the program until the test ends.
+func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
-	p.cmd.Stderr = p
-	if err := p.cmd.Start(); err != nil {
+	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	p.Env, p.Stderr = append(os.Environ(), asWorker+"=1"), &p.Logbook
+	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.done)
-		_ = p.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // fails if the process has ended already
-		<-p.done
-	})
 	return p
 }
 
-// says waits until the process has logged word at least n times.
-func (p *process) says(t *testing.T, n int, word string) {
+// works waits until the process has done its job n times.
+func (p *process) works(t *testing.T, n int) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); strings.Count(p.logged(), word) < n; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("did not log %q %d times:\n%s", word, n, p.logged())
-		}
-	}
+	servertest.Eventually(t, 30*time.Second, "the job is done", func() bool { return len(p.Lines("msg=working")) >= n })
 }
 
 // stop sends SIGTERM, as a deploy does, and fails the test unless the process exits with 0.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-p.done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("it did not end:\n%s", p.logged())
-	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, p.logged())
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &p.Logbook)
 	}
 }
 
-// exitCode waits for the process to end, and returns its exit code.
-func (p *process) exitCode() int {
-	<-p.done
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// build builds the program in the directory of the test.
-func build(t *testing.T) (program string) {
-	t.Helper()
-	program = filepath.Join(t.TempDir(), "example")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return program
-}
-
-// redisURL returns the URL of an embedded Redis on loopback, whose leases expire by the clock.
-func redisURL(t *testing.T) string {
-	t.Helper()
+// As README.md has it: two replicas, one does the job, a stop hands over.
+func TestProgram(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
-	return "redis://" + m.Addr()
+	url := "redis://" + m.Addr()
+	a := start(t, url)
+	a.works(t, 2)
+	b := start(t, url)
+	a.works(t, 3)
+	if len(b.Lines("msg=working")) > 0 {
+		t.Fatalf("both work:\n%s", &b.Logbook)
+	}
+	a.stop(t)
+	if len(a.Lines("shutdown")) == 0 {
+		t.Errorf("it does not say why it stopped:\n%s", &a.Logbook)
+	}
+	b.works(t, 2)
+	b.stop(t)
+	if p := start(t, "http://127.0.0.1"); p.Wait() == nil || !strings.Contains(p.Logbook.String(), "http") {
+		t.Errorf("a bad URL:\n%s", &p.Logbook)
+	}
 }

@@ -1,25 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/health"
 )
 
 // The worker in virtual time: what does it do when it loses its lease?
 func TestWorkerStopsWhenItLosesItsLease(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		var log logbook
-		logger := slog.New(slog.NewTextHandler(&log, nil))
+		var log servertest.Logbook
+		logger := log.Logger()
 		w := &worker{log: logger, every: time.Second, beat: health.NewHeartbeat(5 * time.Second)}
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "jobs", WorkProbe: w.beat, Logger: logger})
 		if err != nil {
@@ -32,14 +29,14 @@ func TestWorkerStopsWhenItLosesItsLease(t *testing.T) {
 		r.Lead(e)
 		term := e.Term()
 		electortest.Advance(time.Minute)
-		if n := log.count("msg=working"); n < 60 || n > 61 || !term.Valid() {
+		if n := len(log.Lines("msg=working")); n < 60 || n > 61 || !term.Valid() {
 			t.Errorf("%d jobs in a minute, leads: %v", n, term.Valid())
 		}
 		r.TakeLease(e)
 		electortest.Advance(time.Second)
-		before := log.count("msg=working")
+		before := len(log.Lines("msg=working"))
 		electortest.Advance(5 * time.Second)
-		if n := log.count("msg=working") - before; n != 0 {
+		if n := len(log.Lines("msg=working")) - before; n != 0 {
 			t.Errorf("%d jobs without a lease", n)
 		}
 		var ended *elector.Ended
@@ -51,22 +48,4 @@ func TestWorkerStopsWhenItLosesItsLease(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	})
-}
-
-// logbook counts what was logged.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logbook) count(word string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), word)
 }
