@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // campaign runs a candidate until the end of the test, or until the returned function is called.
@@ -88,22 +88,7 @@ func (s shell) shows(want int, line string, texts ...string) {
 }
 
 // captured is what a command has written, maybe from a goroutine that outlives it.
-type captured struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (c *captured) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.b.Write(b)
-}
-
-func (c *captured) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.b.String()
-}
+type captured = servertest.Logbook
 
 // One rule for a name that Redis knows nothing of: docs/runbook.md, "Exit codes".
 func TestUnknownNamesHaveOneExitCode(t *testing.T) {

@@ -3,12 +3,10 @@
 package servertest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -43,14 +41,14 @@ func NeedProgram(t testing.TB, install string, names ...string) string {
 // process is a running server.
 type process struct {
 	cmd  *exec.Cmd
-	out  *output
+	out  *Logbook
 	gone chan struct{} // closed when the process has ended and was reaped
 }
 
 // launch starts a server and waits until it has printed that it is ready.
 func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 	t.Helper()
-	p := &process{cmd: cmd, out: &output{}, gone: make(chan struct{})}
+	p := &process{cmd: cmd, out: &Logbook{}, gone: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = orphan()
@@ -91,22 +89,4 @@ func (p *process) end(by os.Signal) {
 	case <-time.After(10 * time.Second):
 		p.kill()
 	}
-}
-
-// output is what a process printed.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }

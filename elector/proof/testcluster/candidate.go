@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // Lease is that of the candidates.
 const Lease = 10 * time.Second
+
+// Logbook collects what a candidate logs.
+type Logbook = servertest.Logbook
 
 // Candidate is an Elector with work that stops when its context ends, and records what
 // happens to it.
@@ -42,7 +45,7 @@ func NewCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*el
 	c.Elector = e
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what %s logged:\n%s", id, strings.Join(c.Log.Lines(), ""))
+			t.Logf("what %s logged:\n%s", id, c.Log)
 		}
 	})
 	return c

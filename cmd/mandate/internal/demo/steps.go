@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector/fence"
 )
 
 // step is one step of the demo. play returns what the summary shows: what happened, and what was
@@ -130,25 +131,34 @@ func cutOff(ctx context.Context, c *cluster) (string, string, error) {
 	return old.who.name + " -> " + next.who.name, "lease + " + output.Brief(max(0, late)), nil
 }
 
+// registered is the write of a resource that checks tokens.
+var registered = fence.NewScript("return redis.call('SET', KEYS[1], ARGV[1])")
+
 // staleWrite shows what the token is for: it refuses a write of a former leader that arrives late.
 func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
 	old, now := c.before, c.leader
 	old.who.link.restore()
-	ok, err := c.write(ctx, now)
-	if err != nil || !ok {
-		return "", "", errors.Join(errors.New("the leader's write was refused"), err)
-	}
-	c.report(now.who, fmt.Sprintf("writes with token %d: accepted", now.token))
-	ok, err = c.write(ctx, old)
+	rdb := redis.NewClient(&redis.Options{Addr: c.nodes[0].Addr()})
+	defer func() { _ = rdb.Close() }()
+	register, err := fence.NewRedis(rdb, "demo:mark")
 	if err != nil {
 		return "", "", err
 	}
-	if ok {
+	write := func(o observation) error {
+		return register.Run(ctx, o.token, registered, []string{"demo:register"}, o.who.name).Err()
+	}
+	if err := write(now); err != nil {
+		return "", "", fmt.Errorf("the leader's write: %w", err)
+	}
+	c.report(now.who, fmt.Sprintf("writes with token %d: accepted", now.token))
+	switch err := write(old); {
+	case err == nil:
 		return "", "", fmt.Errorf("%w: the old leader's write was accepted", errBroken)
+	case !errors.Is(err, fence.ErrStale):
+		return "", "", err
 	}
 	c.report(old.who, fmt.Sprintf("writes with token %d: refused, a smaller one", old.token))
-	value, err := c.register(ctx)
-	if err != nil || value != now.who.name {
+	if value, err := rdb.Get(ctx, "demo:register").Result(); err != nil || value != now.who.name {
 		return "", "", errors.Join(fmt.Errorf("the register holds %q", value), err)
 	}
 	c.note("the register still holds what %s wrote", now.who.name)
@@ -163,26 +173,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-}
-
-// fencedWrite is the write of a resource that checks tokens.
-const fencedWrite = `
-if tonumber(redis.call('HGET', KEYS[1], 'token') or '0') > tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
-return 1`
-
-const registerKey = "demo:register"
-
-// write writes a leader's name under its token. It returns false if the write was refused.
-func (c *cluster) write(ctx context.Context, o observation) (bool, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: c.nodes[0].Addr()})
-	defer func() { _ = rdb.Close() }()
-	n, err := rdb.Eval(ctx, fencedWrite, []string{registerKey}, o.token, o.who.name).Int()
-	return n == 1, err
-}
-
-func (c *cluster) register(ctx context.Context) (string, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: c.nodes[0].Addr()})
-	defer func() { _ = rdb.Close() }()
-	return rdb.HGet(ctx, registerKey, "value").Result()
 }

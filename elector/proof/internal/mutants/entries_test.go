@@ -141,7 +141,7 @@ func TestEntriesMatch(t *testing.T) {
 	for _, m := range load(t) {
 		changed, err := m.overlay()
 		if err != nil {
-			t.Errorf("%v (how to write it anew: see doc.go)", err)
+			t.Errorf("%v (how to write it anew: see the top of mutants_test.go)", err)
 			continue
 		}
 		for file, src := range changed {

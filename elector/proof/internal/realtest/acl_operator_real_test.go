@@ -88,35 +88,3 @@ func TestRealACLOperatorIsEnough(t *testing.T) {
 		}
 	}
 }
-
-// Less is not enough to steer.
-func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
-	t.Parallel()
-	none := []string{"no roll call", "no transfer", "no resignation"}
-	moves := []string{"no transfer", "no resignation"}
-	misses := map[string][]string{
-		"%R~mandate:*":        moves,
-		"+get":                moves,
-		"+pttl":               moves,
-		"~mandate:{*}:pause":  {"no pause", "no resumption"},
-		"+set":                {"no pause"},
-		"+del":                {"no resumption"},
-		"&mandate:{*}:ask":    moves,
-		"&mandate:{*}:ask:*":  moves,
-		"&mandate:{*}:roll":   {"no roll call", "no transfer"},
-		"&mandate:{*}:roll:*": {"no roll call", "no transfer"},
-		"+publish":            none,
-		"+subscribe":          none,
-		"&mandate:{*}:events": nil, // the gap of a handover is not known
-		"+pubsub|numsub":      nil, // a roll call waits for its limit
-		"~mandate:{*}:check":  nil, // status finds with it whether the nodes take writes
-		"+unsubscribe":        nil,
-		"+xrevrange":          nil, // the reader's, as are these
-		"+scan":               nil,
-		"+pubsub|channels":    nil,
-		"+ping":               nil,
-		// A pause is as good without its record.
-		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
-	}
-	needed(t, operator, misses, []string{"+scan", "+pubsub|channels"}, func(t *testing.T, s *servertest.Server, _ string) []string { return steers(t, s) })
-}

@@ -166,26 +166,3 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	}
 	el.survives(term, el.lease)
 }
-
-// Less is not enough to look.
-func TestRealACLReaderLessIsNotEnough(t *testing.T) {
-	t.Parallel()
-	misses := map[string][]string{
-		"%R~mandate:*":        {"no status", "no history", "no news"},
-		"+get":                {"no status", "no history", "no news"},
-		"+pttl":               {"no status", "no history", "no news"},
-		"+xrevrange":          {"no history"},
-		"+scan":               {"no list"},
-		"+pubsub|channels":    {"no list"},
-		"&mandate:{*}:events": {"no news"},
-		"&mandate:{*}:roll:*": {"no roll call"},
-		"+subscribe":          {"no roll call", "no news"},
-		"+pubsub|numsub":      nil, // a roll call waits for its limit
-		"+unsubscribe":        nil, // the refusal costs the connection, and maybe a message
-		"+ping":               nil, // the sign of life after half a minute of silence
-
-		"(+publish &mandate:{*}:roll)": {"no roll call"},
-	}
-	needed(t, reader, misses, []string{"+unsubscribe"}, // it is sent only when another subscription is left
-		func(t *testing.T, s *servertest.Server, _ string) []string { return sight(t, s, reader) })
-}

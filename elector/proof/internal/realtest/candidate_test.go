@@ -1,5 +1,8 @@
 //go:build unix
 
+// Package realtest is the integration tier: the public package elector on real
+// servers (servertest) that hang, die, forget, refuse and fail over.
+// See CONTRIBUTING.md.
 package realtest_test
 
 import (
