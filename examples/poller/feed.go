@@ -35,6 +35,7 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 		if f.hangAfter > 0 && time.Since(began) > f.hangAfter {
 			f.log.Warn("hanging, as --hang-after says")
 			<-ctx.Done()
+			f.hangAfter = 0 // once
 		}
 		next, more, err := f.step(ctx, term.Token(), n, p)
 		wait := pollInterval
