@@ -60,15 +60,11 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 // had been killed: the lease lapses, and the history records "vanished". Where that matters,
 // f should recover and return an error.
 func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
-	g.mu.Lock()
-	term := g.term
-	if term == nil || !term.Valid() {
-		g.mu.Unlock()
-		return ErrNotLeader
+	term, leave, err := g.Enter()
+	if err != nil {
+		return err
 	}
-	g.running.Add(1)
-	g.mu.Unlock()
-	defer g.running.Done() // also when f panics: the caller gets the panic
+	defer leave() // also when f panics: the caller gets the panic
 
 	// Elector.Resign, called by f, must not wait for f.
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, term))
@@ -83,4 +79,18 @@ func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) e
 func TermOf(ctx context.Context) *Term {
 	t, _ := ctx.Value(termKey{}).(*Term)
 	return t
+}
+
+// Enter is Do without a callback, for code that is told when it may begin and when it has ended by two calls, as
+// the locks of schedulers are. It returns the current term, or ErrNotLeader. The lock is not released before
+// leave, which may be called more than once, so work under it must stop within StopMargin when the term's context
+// ends. It does no I/O.
+func (g *Gate) Enter() (term *Term, leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.term == nil || !g.term.Valid() {
+		return nil, nil, ErrNotLeader
+	}
+	g.running.Add(1)
+	return g.term, sync.OnceFunc(g.running.Done), nil
 }

@@ -52,6 +52,29 @@
 // wait for that row. Bound that wait on the server
 // (PostgreSQL: idle_in_transaction_session_timeout, below the lease).
 //
+// # One tick, once
+//
+// A leader is not enough for a scheduler: A runs the job of 12:00 and hands over, the clock of B is 200 ms
+// behind, its own 12:00 comes, and it runs the job again, with a newer token. [Once] keeps the newest tick of each job
+// that was taken: its ideal time, which is the same on every clock, and the token that took it. A tick is run only
+// if it is later, by a token that is not older:
+//
+//	ticks, err := fence.NewOnce(client, "", "reports")
+//	err = ticks.Do(ctx, fence.Tick{Job: "mail", At: noon, Every: 24 * time.Hour, Token: term.Token()}, sendMail)
+//	if errors.Is(err, fence.ErrRan) { ... } // this tick, or a later one, was taken before
+//
+// The mark is raised before the job begins. What becomes of a tick:
+//
+//	the job returned nil                    it ran once
+//	the job returned an error               it ran once; with Tick.Retry it may run again
+//	the process died before the mark        the next leader may run it
+//	the process died after the mark         it is not run again, also if the job had not begun
+//	no answer from Redis within ctx         the job is not run; the tick may have been taken
+//	nobody led when it was due              a leader may run it later, as long as no later tick was taken
+//
+// [OnceSQL] keeps the marks in a table. [OnceSQL.Take] raises the mark in the transaction in which the job writes: the tick is then
+// taken if and only if its writes are committed, exactly once.
+//
 // # Anything else
 //
 // Send the token with each write (for HTTP, in a header named Fencing-Token), and let the

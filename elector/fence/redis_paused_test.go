@@ -2,8 +2,10 @@ package fence_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -73,4 +75,35 @@ func testRedisResumes(t *testing.T, addr, way, at string) {
 	close(g.resume)
 	testfence.WantStale(t, <-result, 5, 7)
 	wantList(t, c, "first", "second")
+}
+
+// losing makes connections that lose the answer to the next script.
+type losing struct {
+	addr string
+	lose atomic.Bool
+}
+
+func (l *losing) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, l.addr)
+	return &losingConn{Conn: conn, l: l}, err
+}
+
+type losingConn struct {
+	net.Conn
+	l    *losing
+	next bool
+}
+
+func (c *losingConn) Write(b []byte) (int, error) {
+	c.next = strings.Contains(strings.ToLower(string(b)), "evalsha")
+	return c.Conn.Write(b)
+}
+
+func (c *losingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.next && c.l.lose.CompareAndSwap(true, false) {
+		c.Conn.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
 }

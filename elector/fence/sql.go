@@ -38,9 +38,13 @@ type SQL struct {
 	// raise sets the mark to the larger of itself and the token. It writes the row even
 	// when nothing changes: the row lock that this takes makes the transactions of two
 	// leaders run one after the other.
-	raise string
-	// newest reads the mark after raise; empty: raise itself returns the mark.
-	newest string
+	raise statement
+}
+
+// statement writes a row, and returns what its mark is then.
+type statement struct {
+	write string
+	read  string // returns the mark; empty: write itself does
 }
 
 // NewSQL returns a fence with its marks in the given table; an empty name means "mandate_fence".
@@ -57,15 +61,15 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	conflict := " ON CONFLICT (resource) DO UPDATE SET token = CASE WHEN %s THEN mark.token ELSE %s(mark.token, excluded.token) END RETURNING token"
 	switch dialect {
 	case PostgreSQL:
-		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES ($1, $2)" + fmt.Sprintf(conflict, "mark.token < 0", "GREATEST")
+		s.raise.write = "INSERT INTO " + table + " AS mark (resource, token) VALUES ($1, $2)" + fmt.Sprintf(conflict, "mark.token < 0", "GREATEST")
 	case SQLite:
-		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "mark.token < 0 OR typeof(mark.token) <> 'integer'", "MAX")
+		s.raise.write = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "mark.token < 0 OR typeof(mark.token) <> 'integer'", "MAX")
 	case MySQL:
 		// VARBINARY, because MySQL compares text without regard to case, so that resources would
 		// share a mark. InnoDB, because other engines have no transactions.
 		s.schema = schemaOf(table, "VARBINARY(255)", " ENGINE=InnoDB")
-		s.raise = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = IF(token < 0, token, GREATEST(token, VALUES(token)))"
-		s.newest = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
+		s.raise.write = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = IF(token < 0, token, GREATEST(token, VALUES(token)))"
+		s.raise.read = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
 	default:
 		return nil, fmt.Errorf("fence: dialect %q is not known: use fence.PostgreSQL, fence.SQLite or fence.MySQL", dialect)
 	}
@@ -111,10 +115,7 @@ func (s *SQL) Create(ctx context.Context, db interface {
 // tx must be the transaction in which the caller writes afterwards: *sql.Tx, or an ORM's wrapper
 // of one. A *sql.DB is refused, because its statements share no transaction.
 func (s *SQL) Guard(ctx context.Context, tx Tx, resource string, token uint64) error {
-	if _, ok := tx.(*sql.DB); ok {
-		return errors.New("fence: Guard needs a transaction, not a *sql.DB: begin one, and write in it")
-	}
-	return s.guard(resource, token, func() (mark string, err error) { return s.raiseTo(ctx, tx, resource, token) })
+	return s.guard(resource, token, func() (mark string, err error) { return s.raise.run(ctx, tx, resource, int64(token)) })
 }
 
 // GuardFunc is Guard for transactions of packages other than database/sql. queryRow runs a
@@ -128,17 +129,7 @@ func (s *SQL) Guard(ctx context.Context, tx Tx, resource string, token uint64) e
 // On MySQL GuardFunc returns an error, because MySQL has no statement that writes a mark and
 // returns it.
 func (s *SQL) GuardFunc(ctx context.Context, queryRow func(ctx context.Context, query string, args ...any) Row, resource string, token uint64) error {
-	if s.newest != "" {
-		return errors.New("fence: GuardFunc does not work on MySQL: use Guard, with a transaction of database/sql")
-	}
-	return s.guard(resource, token, func() (string, error) {
-		var mark any // unlike database/sql, other packages don't convert numbers to text
-		err := queryRow(ctx, s.raise, resource, int64(token)).Scan(&mark)
-		if text, ok := mark.([]byte); ok {
-			mark = string(text)
-		}
-		return fmt.Sprint(mark), err
-	})
+	return s.guard(resource, token, func() (string, error) { return s.raise.runFunc(ctx, queryRow, resource, int64(token)) })
 }
 
 func (s *SQL) guard(resource string, token uint64, raise func() (mark string, err error)) error {
@@ -155,15 +146,32 @@ func (s *SQL) guard(resource string, token uint64, raise func() (mark string, er
 	return judge(resource, mark, token)
 }
 
-// raiseTo raises the mark and returns it as text, because a column in SQLite can hold any type.
-func (s *SQL) raiseTo(ctx context.Context, tx Tx, resource string, token uint64) (mark string, err error) {
-	if s.newest == "" {
-		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&mark)
+// run runs the statement, whose first argument is the key of the row. It returns the mark as text, because a column
+// in SQLite can hold any type.
+func (s statement) run(ctx context.Context, tx Tx, args ...any) (mark string, err error) {
+	if _, ok := tx.(*sql.DB); ok {
+		return "", errors.New("this needs a transaction, not a *sql.DB: begin one, and write in it")
+	}
+	if s.read == "" {
+		err = tx.QueryRowContext(ctx, s.write, args...).Scan(&mark)
 		return mark, err
 	}
-	if _, err := tx.ExecContext(ctx, s.raise, resource, int64(token)); err != nil {
+	if _, err := tx.ExecContext(ctx, s.write, args...); err != nil {
 		return "", err
 	}
-	err = tx.QueryRowContext(ctx, s.newest, resource).Scan(&mark)
+	err = tx.QueryRowContext(ctx, s.read, args[0]).Scan(&mark)
 	return mark, err
+}
+
+// runFunc is run for transactions of packages other than database/sql.
+func (s statement) runFunc(ctx context.Context, queryRow func(ctx context.Context, query string, args ...any) Row, args ...any) (string, error) {
+	if s.read != "" {
+		return "", errors.New("this does not work on MySQL: use a transaction of database/sql")
+	}
+	var mark any // unlike database/sql, other packages don't convert numbers to text
+	err := queryRow(ctx, s.write, args...).Scan(&mark)
+	if text, ok := mark.([]byte); ok {
+		mark = string(text)
+	}
+	return fmt.Sprint(mark), err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,6 +55,7 @@ func testPgx(t *testing.T, url string) {
 		}
 		return guarded
 	}
+	testPgxOnce(t, ctx, conn)
 	commit := func(tx pgx.Tx) error { return tx.Commit(ctx) }
 	rollback := func(tx pgx.Tx) error { return tx.Rollback(ctx) }
 	for _, err := range []error{guard(5, commit), guard(1794204187000, commit), guard(1794204187002, rollback), guard(1794204187001, commit)} {
@@ -117,5 +119,29 @@ func TestOtherTransactions(t *testing.T) {
 	}
 	if err := mysql.GuardFunc(t.Context(), queryRow, "bills", 9); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("on MySQL: %v", err)
+	}
+}
+
+// A tick that was taken by pgx is taken.
+func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
+	once, err := fence.NewOnceSQL(fence.PostgreSQL, "pgx_tick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(ctx, once.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	tick := fence.Tick{Job: "mail", At: time.Now(), Every: time.Hour, Token: 5}
+	for i, want := range []error{nil, fence.ErrRan} {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := once.TakeFunc(ctx, pgxRow(tx), tick); !errors.Is(err, want) {
+			t.Errorf("attempt %d: %v", i, err)
+		}
+		if err := tx.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

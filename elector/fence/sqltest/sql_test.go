@@ -73,6 +73,7 @@ func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
 		"resources have marks of their own":   testSQLResources,
 		"a mark that no fence wrote":          testSQLForeign,
 		"two leaders write as fast as it can": testSQLRace,
+		"a tick is taken once":                testSQLOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec(t, db, "DROP TABLE IF EXISTS writes")
