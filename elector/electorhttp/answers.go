@@ -129,7 +129,7 @@ func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "%s is not enabled here: configure a token", r.URL.Path)
 		return
 	}
-	if h.bearer.Check(w, r) != http.StatusOK {
+	if !h.bearer.Check(w, r) {
 		refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
 		return
 	}

@@ -174,10 +174,8 @@ func TestResign(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e := s.candidate("a")
-		for _, cfg := range []electorhttp.Config{{Token: "fifteen bytes.."}, {Hosts: []string{"me.example", "me.example:80"}}, {Hosts: []string{""}}} {
-			if _, err := electorhttp.New(e, cfg); err == nil {
-				t.Errorf("%+v was accepted", cfg)
-			}
+		if _, err := electorhttp.New(e, electorhttp.Config{Token: "fifteen bytes.."}); err == nil {
+			t.Error("a short token was accepted")
 		}
 		if _, err := electorhttp.New(nil, electorhttp.Config{}); err == nil {
 			t.Error("nil was accepted")

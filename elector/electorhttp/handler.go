@@ -21,13 +21,6 @@ type Config struct {
 	// Token enables POST /resign for anyone who sends it as a bearer token. At least 16
 	// bytes. Default: it is refused.
 	Token string
-	// Hosts are the host names under which the Handler is reached, in addition to
-	// localhost and IP addresses. All other names are refused, because a web site can
-	// point a name of its own at this server and read the answers in its visitors'
-	// browsers. Default: no names if Serve listens on a loopback address, for which no
-	// other machine has a name. On any other address, and if the Handler is mounted on a
-	// server of yours, all names are accepted by default, and you must protect the server.
-	Hosts []string
 	// Logger gets a line for wrong tokens. Default slog.Default().
 	Logger *slog.Logger
 	// Promise is the longest time for which an answer of /leader may be relied on,
@@ -35,9 +28,6 @@ type Config struct {
 	// leader. A promise is shorter if less is left of the lease. It needs Work, which
 	// keeps the promises. Default a fifth of the lease; negative: nothing is promised.
 	Promise time.Duration
-	// Health serves /live and /ready; use healthhttp.Handler, for example. Default: /live
-	// is always 200, and /ready calls Elector.Check.
-	Health http.Handler
 	// Metrics serves /metrics. Default: 404.
 	Metrics http.Handler
 }
@@ -76,17 +66,8 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	if e == nil {
 		return nil, errors.New("electorhttp: the elector is nil")
 	}
-	var problems []error
 	if cfg.Token != "" && len(cfg.Token) < minToken {
-		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken))
-	}
-	for _, name := range cfg.Hosts {
-		if err := webguard.CheckName(name); err != nil {
-			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
-		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return nil, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken)
 	}
 	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
 	h := &Handler{
@@ -100,31 +81,16 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /events", h.events)
 	h.mux.HandleFunc("POST /resign", h.resign)
-	if cfg.Health != nil {
-		h.mux.Handle("/live", cfg.Health)
-		h.mux.Handle("/ready", cfg.Health)
-	} else {
-		h.mux.HandleFunc("GET /live", live)
-		h.mux.HandleFunc("GET /ready", h.ready)
-	}
+	h.mux.HandleFunc("GET /live", live)
+	h.mux.HandleFunc("GET /ready", h.ready)
 	if cfg.Metrics != nil {
 		h.mux.Handle("GET /metrics", cfg.Metrics)
 	}
 	return h, nil
 }
 
-// ServeHTTP answers a request. Bodies are read up to 1 KiB.
+// ServeHTTP answers a request, under any host name. Bodies are read up to 1 KiB.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.serve(w, r, len(h.cfg.Hosts) > 0)
-}
-
-// serve refuses foreign host names if namesMatter, and limits the body.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) {
-	// Browsers always send a Host header; some health checks of load balancers send none.
-	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, h.cfg.Hosts) {
-		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts")
-		return
-	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
 	w.Header().Set("X-Content-Type-Options", "nosniff")

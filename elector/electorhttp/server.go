@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
 // Listen listens on an address of the form host:port. Without a host it listens on the
@@ -78,8 +80,12 @@ func loopback(addr net.Addr) bool {
 
 // Serve runs the Handler and serves it until ctx ends, and then lets requests under way
 // finish for at most 2 s. It closes the listener. The error is nil after ctx has ended,
-// or that of the listener, or of Run. On a loopback address it refuses foreign names:
-// see Config.Hosts.
+// or that of the listener, or of Run.
+//
+// No other machine has a name for a loopback address, so there Serve refuses all names but
+// localhost and IP addresses: a web site can point a name of its own at this server and read the
+// answers in its visitors' browsers. On any other address, and if the Handler is mounted on a
+// server of yours, you must protect the server.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,7 +95,12 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		followed <- h.Run(ctx)
 	}()
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.serve(w, r, len(h.cfg.Hosts) > 0 || loopback(l.Addr()))
+		// Browsers always send a Host header; some health checks of load balancers send none.
+		if loopback(l.Addr()) && r.Host != "" && !webguard.Expected(r.Host, nil) {
+			refuse(w, http.StatusMisdirectedRequest, "not served under this name: write localhost, or the IP address")
+			return
+		}
+		h.ServeHTTP(w, r)
 	}))
 	server.RegisterOnShutdown(cancel) // ends Run, and so the streams, also when the listener has failed
 	broken := Serve(ctx, server, l)

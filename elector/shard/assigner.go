@@ -105,7 +105,7 @@ func (r *reconciler) decide() {
 		return
 	}
 	last := r.last()
-	p := group.NewPlan(members, r.m.cfg.Shards, last, r.m.cfg.Moves)
+	p := group.NewPlan(members, r.m.cfg.Shards, last, moves)
 	if a.made != nil && a.made.Equal(p) {
 		return
 	}

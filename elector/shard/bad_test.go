@@ -191,7 +191,6 @@ func TestBadConfig(t *testing.T) {
 			"Weight is -1":     {Group: "g", Shards: 1, Weight: -1},
 			"Weight is NaN":    {Group: "g", Shards: 1, Weight: math.NaN()},
 			"Lease is 100ms":   {Group: "g", Shards: 1, Lease: 100 * time.Millisecond},
-			"Moves is -1":      {Group: "g", Shards: 1, Moves: -1},
 			"ID is \"a b\"":    {Group: "g", Shards: 1, ID: "a b"},
 			"Cooldown is -1s":  {Group: "g", Shards: 1, Cooldown: -time.Second},
 			"at most 24h0m0s":  {Group: "g", Shards: 1, Cooldown: 25 * time.Hour},

@@ -47,10 +47,10 @@ func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 		}
 	}
 	m, term := c.r.m, &Term{Term: won, Shard: c.shard, Shards: c.r.m.cfg.Shards}
-	m.change(func() { m.owned[c.shard] = term })
+	m.own(c.shard, term)
 	c.r.send(func() { c.term, c.r.led = term, true })
 	defer func() {
-		m.change(func() { delete(m.owned, c.shard) })
+		m.own(c.shard, nil)
 		c.r.send(c.workDone)
 	}()
 	return c.r.work(ctx, term)

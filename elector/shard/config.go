@@ -52,10 +52,6 @@ type Config struct {
 	// Cooldown is how long this member does not take a shard again after it has failed at it,
 	// or after an operator has taken the shard from it. Default one lease.
 	Cooldown time.Duration
-	// Moves is how many shards change their owner at one time, in the whole group; the
-	// assigner's setting applies. Default 8. With more moves at one time each shard is without
-	// an owner for longer, because their releases and claims wait for each other.
-	Moves int
 
 	// Probe is checked at all times. A member that is not healthy owns nothing.
 	// Default: always healthy.
@@ -73,14 +69,14 @@ type Config struct {
 // time for which a member counts as alive are fractions of the lease.
 const minLease = 500 * time.Millisecond
 
-// defaultMoves is how many shards move at one time unless Config.Moves is set.
-const defaultMoves = 8
+// moves is how many shards change their owner at one time, in the whole group. With more of them each shard is
+// without an owner for longer, because their releases and claims wait for each other.
+const moves = 8
 
 func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.Lease)
 	c.Cooldown = cmp.Or(c.Cooldown, c.Lease)
-	c.Moves = cmp.Or(c.Moves, defaultMoves)
 	c.Weight = cmp.Or(c.Weight, 1)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
@@ -101,9 +97,6 @@ func (c Config) validate() (problems []error) {
 	}
 	if c.Lease < minLease {
 		add(setting.Errorf("Lease", " is %v: at least %v", c.Lease, minLease))
-	}
-	if c.Moves < 1 {
-		add(setting.Errorf("Moves", " is %d: at least 1", c.Moves))
 	}
 	if c.Cooldown < 0 {
 		add(setting.Errorf("Cooldown", " is %v: not below zero, or a shard would return at once to where it failed", c.Cooldown))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -32,10 +31,9 @@ type Member struct {
 	running     atomic.Bool
 	state       atomic.Pointer[state]
 
-	mu      sync.Mutex // guards all below
-	owned   map[int]*Term
-	plan    *inForce
-	changed chan struct{} // closed by the next change of an owner
+	mu    sync.Mutex // guards all below
+	owned map[int]*Term
+	plan  *inForce
 }
 
 // Term is the ownership of one shard, from its begin to its end. To test your work, make a Term
@@ -88,7 +86,7 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	}
 	cfg.ID = e.ID()
 	m := &Member{
-		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: e.Incarnation(), owned: map[int]*Term{}, changed: make(chan struct{}),
+		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: e.Incarnation(), owned: map[int]*Term{},
 		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
 	}
 	m.state.Store(&state{})
@@ -217,56 +215,24 @@ func (m *Member) OwnerOf(key string) (Owner, bool) { return m.Owner(m.ShardOf(ke
 // ShardOf returns the shard to which a key belongs.
 func (m *Member) ShardOf(key string) int { return Of(key, m.cfg.Shards) }
 
-// Change is a change of a shard's owner, as this member knows it.
-type Change struct {
-	Shard int
-	Owner Owner // the zero value: no member
-}
-
-// Observe yields the owner of each shard that has one, and then every change of Owner, until ctx
-// ends or the loop is left. If a shard's owner changes again before the loop has taken the change,
-// Observe yields only the last one. It does no I/O, and there are changes only while Run runs. Like
-// Owner, it gives hints.
-func (m *Member) Observe(ctx context.Context) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		last := make([]Owner, m.cfg.Shards)
-		for {
-			m.mu.Lock()
-			changed := m.changed // before the owners are read, so that no change is missed
-			m.mu.Unlock()
-			for s := range last {
-				owner, _ := m.Owner(s)
-				if owner == last[s] {
-					continue
-				}
-				last[s] = owner
-				if ctx.Err() != nil || !yield(Change{Shard: s, Owner: owner}) {
-					return
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
+// own notes the term of a shard; nil: it has ended.
+func (m *Member) own(shard int, t *Term) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t == nil {
+		delete(m.owned, shard)
+		return
 	}
+	m.owned[shard] = t
 }
 
 // follow puts another plan in force.
 func (m *Member) follow(p *group.Plan) *inForce {
 	f := &inForce{Plan: p, me: p.Index(m.incarnation), next: p.Assignees(), owner: p.Owners()}
-	m.change(func() { m.plan = f })
-	return f
-}
-
-// change changes what Owner returns, and wakes the observers.
-func (m *Member) change(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f()
-	close(m.changed)
-	m.changed = make(chan struct{})
+	m.plan = f
+	return f
 }
 
 // log returns a logger that names the group and the member in each line.

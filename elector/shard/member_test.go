@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,51 +22,6 @@ func TestOfIsStable(t *testing.T) {
 			t.Errorf("Of(%q, 1024) is %d, it was %d", key, got, want)
 		}
 	}
-}
-
-// An observer learns of each owner, and that a shard has another one.
-func TestObserve(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
-		a := g.join("a")
-		ctx, cancel := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		owner := map[int]string{}
-		changes := 0
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for ch := range a.Observe(ctx) {
-				mu.Lock()
-				owner[ch.Shard] = ch.Owner.ID
-				changes++
-				mu.Unlock()
-			}
-		}()
-		at := func(id string) (n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, o := range owner {
-				if o == id {
-					n++
-				}
-			}
-			return n
-		}
-		g.eventually(2*time.Second, "all are a's", func() bool { return at("a") == 8 })
-		b := g.join("b")
-		g.eventually(2*time.Second, "half are b's", func() bool { return at("a") == 4 && at("b") == 4 })
-		b.stop()
-		g.eventually(2*time.Second, "all are a's again", func() bool { return at("a") == 8 })
-		if changes > 40 {
-			t.Errorf("%d changes of 8 shards that moved twice", changes)
-		}
-		for range a.Observe(ctx) {
-			break // leaves nothing behind
-		}
-		cancel()
-		<-done
-	})
 }
 
 // A member that can release nothing says so: its shards were without an owner until their

@@ -32,11 +32,8 @@ func Of(key string, shards int) int {
 	return int(sum % uint64(max(shards, 1)))
 }
 
-// Set is a set of shards in ascending order.
-type Set []int
-
-// String returns the set in a short, readable form: "0-3,7".
-func (s Set) String() string { return group.Set(s).String() }
+// Set is a set of shards in ascending order. Its String is short and readable: "0-3,7".
+type Set = group.Set
 
 // Split separates the names of elections, as elector.Quorum.Elections lists them, into those of
 // groups' shards and assigners, and the others. others are in the order of the list. shards has, by

@@ -109,12 +109,11 @@ func (p *Page) mayRead(w http.ResponseWriter, r *http.Request) bool {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+sent)
 	}
-	code := p.reader.Check(w, r)
-	if code == http.StatusOK {
+	if p.reader.Check(w, r) {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="mandate", charset="UTF-8"`)
-	refuse(w, code, "this page needs its token, as the password")
+	refuse(w, http.StatusUnauthorized, "this page needs its token, as the password")
 	return false
 }
 

@@ -1,0 +1,105 @@
+// Package webguard protects the HTTP servers of the project against requests under a
+// foreign host name, requests of other sites, and wrong tokens. It depends on the
+// standard library only.
+package webguard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// CheckName returns an error for a name that no Host header can match. So a mistake is
+// reported at the start, and not by each request that is refused because of it.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("empty: give a host name")
+	case net.ParseIP(strings.Trim(name, "[]")) != nil: // IP addresses are accepted anyway
+		return nil
+	case strings.ContainsAny(name, ":/*?#@\\, \t\r\n"):
+		return errors.New("no host name: give it alone, without scheme, port, path or wildcard")
+	}
+	return nil
+}
+
+// Expected reports whether host is a name of this server: localhost, an IP address, or
+// one of names. With any other name, a web site may have pointed its own name at this
+// server, to read the answers in its visitors' browsers (DNS rebinding).
+func Expected(host string, names []string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return true
+	}
+	for _, n := range names {
+		if strings.EqualFold(strings.TrimSuffix(n, "."), host) {
+			return true
+		}
+	}
+	return false
+}
+
+// CrossSite reports whether the browser has marked a request as coming from a page of another site.
+// That page can't read the answer, but the request may change something.
+func CrossSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
+
+// logEvery is the least time between two log lines about wrong tokens.
+const logEvery = time.Second
+
+// Bearer lets requests with a token through, and logs wrong tokens. Guessing is not slowed down:
+// the token must be long and random. Safe for concurrent use.
+type Bearer struct {
+	want [sha256.Size]byte
+	log  *slog.Logger
+
+	mu       sync.Mutex // guards all below
+	logged   time.Time
+	unlogged int // wrong tokens since the last line
+}
+
+// NewBearer makes a Bearer for a token, which must not be empty.
+func NewBearer(token string, log *slog.Logger) *Bearer {
+	return &Bearer{want: sha256.Sum256([]byte(token)), log: log}
+}
+
+// Check reports whether the token of a request is right. It sets the header that belongs to a
+// refusal with 401, and writes nothing. The time of the comparison depends neither on the content
+// nor on the length of the token that was sent.
+func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) bool {
+	header := r.Header.Get("Authorization")
+	scheme, sent, _ := strings.Cut(header, " ")
+	got := sha256.Sum256([]byte(sent))
+	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], b.want[:]) == 1 {
+		return true
+	}
+	if header != "" { // otherwise no guess: a browser, or a person, that does not know of the token yet
+		b.wrong(r)
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+	return false
+}
+
+// wrong logs where a wrong token came from, at most once per logEvery.
+func (b *Bearer) wrong(r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Sub(b.logged) < logEvery {
+		b.unlogged++
+		return
+	}
+	b.log.Warn("wrong bearer token", "from", r.RemoteAddr, "path", r.URL.Path, "not_logged", b.unlogged)
+	b.logged, b.unlogged = now, 0
+}
