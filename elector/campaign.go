@@ -2,11 +2,10 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
@@ -16,7 +15,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(roleFollowing, nil)
 	w := m.standBy()
 	defer w.Close()
-	defer m.standsBy.Store(false)
+	defer m.published.update(func(s *state) { s.standsBy = false })
 	for m.awaitHealth(ctx, w) {
 		changed := m.probes.changes().candidate // before the claim, so that no change is missed
 		term, err := m.claimOnce(ctx, w)
@@ -35,7 +34,8 @@ func (m *machine) standBy() *standby.Waiter {
 			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
 		},
-		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
+		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed,
+		Listening: func() { m.published.update(func(s *state) { s.standsBy = true }) },
 	})
 }
 
@@ -45,46 +45,15 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 		return nil, err
 	}
 	w.ForgetMessages()
-	term, tally, refused, err := m.claimAndJudge(ctx)
-	if term != nil || err != nil {
+	term, tally, err := m.claimAndJudge(ctx)
+	if term != nil || errors.Is(err, ErrPermanent) {
 		return term, err
 	}
 	w.Lost(tally)
-	if refused.err != nil {
+	if err != nil {
 		w.Refused(tally)
 	}
-	return nil, nil //nolint:nilnil // neither won nor failed: lost
-}
-
-// claimAndJudge claims once. It returns the term; or, as the condition, why
-// this candidate has given back a majority that it had won; or neither, when the claim was lost.
-// The error is one that waiting does not cure.
-func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, condition, error) {
-	sent := m.clock.Now()
-	token, tally := m.claim(ctx)
-	switch {
-	case token > 0:
-	case ctx.Err() != nil: // the requests were abandoned, which shows nothing about the nodes
-		return nil, tally, condition{}, nil //nolint:nilerr // the caller sees that ctx has ended
-	default:
-		return nil, tally, condition{}, m.assess(tally)
-	}
-	grant := lease.NewGrant(m.clock, m.timing, sent)
-	if tally.Count(protocol.SameServer) > 0 {
-		m.voter.Abandon()
-		if err := m.assess(tally); err != nil {
-			return nil, tally, condition{}, err
-		}
-	}
-	if refused := m.refusal(tally); refused.refuses() || ctx.Err() != nil || !grant.Valid() || !m.probes.fit() {
-		m.voter.Abandon()
-		m.setCondition(refused)
-		return nil, tally, refused, nil //nolint:nilerr // the caller sees that ctx has ended
-	}
-	m.setCondition(condition{})
-	m.notePause(tally)
-	m.advertised = m.voter.Advertised()
-	return newTerm(ctx, m.clock, token, grant), tally, condition{}, nil
+	return nil, nil //nolint:nilnil,nilerr // neither won nor failed: lost
 }
 
 // tryCampaign claims once, as soon as the candidate's probe has answered.
@@ -96,7 +65,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if err := m.meet(ctx); err != nil {
 		return nil, err
 	}
-	term, tally, _, err := m.claimAndJudge(ctx)
+	term, tally, err := m.claimAndJudge(ctx)
 	switch {
 	case term != nil:
 		return term, nil
@@ -121,52 +90,29 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 // awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
 // campaign. It returns false when ctx ended first.
 func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
-	if ctx.Err() != nil {
-		return false
+	if m.probes.candidate == nil || m.probes.fit() {
+		return ctx.Err() == nil
 	}
-	if m.probes.candidate == nil {
-		return true
-	}
-	logged := false
-	var remind reminder
-	look := m.newPoller()
-	defer look.close()
-	for {
+	var logged lasting
+	for ctx.Err() == nil {
 		changed := m.probes.candidate.Changed()
-		st := m.probes.candidate.Status()
-		if st.Healthy {
-			if logged {
-				m.log.Info("healthy again", "for", remind.lasted(time.Now()))
-				m.subscribers.publish(m.event(EventHealthy, ""))
+		switch st := m.probes.candidate.Status(); {
+		case st.Healthy:
+			if logged.note(m.log, unhealthy, "", time.Now()) {
+				m.subscribers.publish(m.event(EventHealthy, nil, nil))
 			}
 			return true
+		case st.LastErr == nil: // before the probe's first result there is nothing to log
+		case logged.note(m.log, unhealthy, "unhealthy", time.Now(), "reason", st.Err):
+			ev := m.event(EventUnhealthy, nil, nil)
+			ev.Detail = st.Err.Error()
+			m.subscribers.publish(ev)
 		}
-		// Before the probe's first result there is nothing to log.
-		if !logged && st.LastErr != nil {
-			logged = true
-			remind.begin(time.Now())
-			m.log.Warn("unhealthy, not campaigning", "reason", st.Err)
-			m.subscribers.publish(m.event(EventUnhealthy, st.Err.Error()))
-		}
-		if now := time.Now(); logged && remind.due(now) {
-			m.log.Warn("still unhealthy, cannot campaign", "for", remind.lasted(now), "reason", st.Err)
-		}
-		again := time.NewTimer(m.timing.RenewEvery())
-		select {
-		case <-ctx.Done():
-			again.Stop()
-			return false
-		case <-changed:
-		case <-again.C: // a first failure does not change Healthy
-		case <-look.due.C:
-			look.start()
-		case views := <-look.views:
-			look.take(views)
-		case s := <-w.Signals():
-			w.Receive(s)
-		}
-		again.Stop()
+		again, cancel := context.WithTimeout(ctx, m.timing.RenewEvery()) // a first failure does not change Healthy
+		m.away(again, changed)
+		cancel()
 	}
+	return false
 }
 
 // meet queries the nodes for their identities, which the first claim needs. The error reports that a

@@ -4,12 +4,45 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
+
+// claimAndJudge claims once, and returns the term that it won. The error is why this candidate has given
+// back a majority that it had won, or an ErrPermanent. Without a term and an error the claim was lost.
+func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error) {
+	sent := m.clock.Now()
+	token, tally := m.claim(ctx)
+	switch {
+	case token > 0:
+	case ctx.Err() != nil: // the requests were abandoned, which shows nothing about the nodes
+		return nil, tally, nil //nolint:nilerr // the caller sees that ctx has ended
+	default:
+		return nil, tally, m.assess(tally)
+	}
+	grant := lease.NewGrant(m.clock, m.timing, sent)
+	if tally.Count(protocol.SameServer) > 0 {
+		m.voter.Abandon()
+		if err := m.assess(tally); err != nil {
+			return nil, tally, err
+		}
+	}
+	refuses, err := m.refusal(tally)
+	if refuses || ctx.Err() != nil || !grant.Valid() || !m.probes.fit() {
+		m.voter.Abandon()
+		m.setTrouble(campaigning, err)
+		return nil, tally, err
+	}
+	m.setTrouble(campaigning, nil)
+	m.notePause(tally)
+	m.advertised = m.voter.Advertised()
+	return newTerm(ctx, m.clock, token, grant), tally, nil
+}
 
 // claim claims once. When all nodes answer that they are new, and this
 // candidate may assume that there is no leader (bootstraps), it starts a new election: it claims
@@ -31,12 +64,15 @@ func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) 
 	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(protocol.SameServer) == 0
 	if tally.Answered() {
-		m.memory.answeredAt = m.clock.Now()
-		m.noteLeader(tally.Holders())
-		m.noteLease(tally)
-		if t := m.term.Load(); t != nil && tally.Count(protocol.Abstains) < len(tally.Answers) {
-			t.dataLost.Store(false) // a node knows of an election, so another candidate may have been elected
+		var locks []nodeLock
+		for _, a := range tally.Answers {
+			if a.Status == protocol.Held {
+				locks = append(locks, nodeLock{a.Holder, a.Left})
+			}
 		}
+		m.noteLocks(locks)
+		// Where a node knows of an election, another candidate may have been elected.
+		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
 	return token, tally
 }
@@ -44,43 +80,6 @@ func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) 
 // hint returns the lowest token that a claim requests.
 func (m *machine) hint() uint64 {
 	return max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
-}
-
-// noteLease records what a claim has shown of another leader's lease.
-func (m *machine) noteLease(t quorum.Tally) {
-	left := make([]heldFor, 0, len(t.Answers))
-	for _, a := range t.Answers {
-		if a.Status == protocol.Held {
-			left = append(left, heldFor{a.Holder, a.Left})
-		}
-	}
-	m.noteHeld(left)
-}
-
-// heldFor is a node's lock, and how much of its lease is left.
-type heldFor struct {
-	holder string
-	left   time.Duration
-}
-
-// noteHeld records another leader's lease if these locks show one.
-func (m *machine) noteHeld(locks []heldFor) {
-	holders := make([]string, len(locks))
-	for i, l := range locks {
-		holders[i] = l.holder
-	}
-	in, ok := protocol.HolderOf(holders, m.nodes.Majority())
-	if !ok || in.Incarnation == "" || in.Incarnation == m.incarnation || in.Lease <= 0 {
-		return
-	}
-	var left []time.Duration
-	for _, l := range locks {
-		if in.Holds(l.holder) {
-			left = append(left, l.left)
-		}
-	}
-	slices.Sort(left)
-	m.memory.sawLeader(m.clock.Now(), in.Lease, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may assume that there is no leader when no
@@ -95,8 +94,8 @@ func (m *machine) noteHeld(locks []heldFor) {
 //   - The leader whose lock was lost with the data: until its own lease ends no other
 //     candidate is elected, and its own work has returned.
 func (m *machine) bootstraps() bool {
-	if t := m.term.Load(); t != nil && t.dataLost.Load() {
-		_, left := t.grant.Left()
+	if m.dataLost {
+		_, left := m.serving.grant.Left()
 		return left > 0
 	}
 	if m.memory.traced {
@@ -118,91 +117,114 @@ func (m *machine) noteAbstention(t quorum.Tally) {
 	m.memory.abstentionLogged = waits
 }
 
-// notePause records what a claim has shown of a pause.
-func (c *candidate) notePause(t quorum.Tally) {
-	note := ""
-	if t.Majority(protocol.Paused) {
-		for _, a := range t.Answers {
-			if a.Status == protocol.Paused {
-				note = a.Note
-			}
-		}
-	} else if t.Count(protocol.Held) > 0 {
-		return // a node whose lock is held reports the holder instead of a pause
+// nodeLock is a node's lock, and how much of its lease is left.
+type nodeLock struct {
+	holder string
+	left   time.Duration
+}
+
+// noteLocks records what the locks of a majority of the nodes show: who leads, and for how much longer.
+func (m *machine) noteLocks(locks []nodeLock) {
+	m.memory.answeredAt = m.clock.Now()
+	holders := make([]string, len(locks))
+	for i, l := range locks {
+		holders[i] = l.holder
 	}
-	c.setPaused(note)
+	in, ok := protocol.HolderOf(holders, m.nodes.Majority())
+	var leader *Leader
+	if ok && in.Incarnation != "" { // a lock of another program names no candidate
+		leader = &Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, attempt: in.Attempt}
+	}
+	before := m.published.update(func(s *state) { s.leader = leader }).leader
+	if leader == nil || leader.Incarnation == m.incarnation {
+		return
+	}
+	if before == nil || before.attempt != leader.attempt {
+		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
+	}
+	var left []time.Duration
+	for _, l := range locks {
+		if in.Holds(l.holder) {
+			left = append(left, l.left)
+		}
+	}
+	slices.Sort(left)
+	m.memory.sawLeader(m.memory.answeredAt, in.Lease, left[len(left)-m.nodes.Majority()])
+}
+
+// notePause records what a claim or a renewal has shown of a pause. A node whose lock is held reports
+// the holder of a claim instead.
+func (m *machine) notePause(t quorum.Tally) {
+	paused, running, note := 0, 0, ""
+	for _, a := range t.Answers {
+		switch {
+		case a.Status == protocol.Paused, a.Status == protocol.Renewed && a.Note != "":
+			paused, note = paused+1, a.Note
+		case a.Status != protocol.Held && a.Status != protocol.Unknown:
+			running++
+		}
+	}
+	switch {
+	case paused >= m.nodes.Majority():
+		m.setPaused(note)
+	case running >= m.nodes.Majority():
+		m.setPaused("")
+	}
 }
 
 // assess records what a lost claim has shown, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {
-	errs := t.Errors()
-	majority := m.nodes.Majority()
 	if t.Count(protocol.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
-		m.setCondition(m.refusal(t))
+		_, err := m.refusal(t)
+		m.setTrouble(campaigning, err)
 		m.notePause(t)
 		return nil
 	}
-	permanent := 0
+	errs, permanent := t.Errors(), 0
 	for _, err := range errs {
 		if rediserr.Permanent(err) {
 			permanent++
 		}
 	}
-	if (permanent >= majority || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
+	if (permanent >= m.nodes.Majority() || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
 		return onNodes(ErrPermanent, errs)
 	}
-	m.setCondition(unreachable(t))
+	m.setTrouble(campaigning, noMajority(len(t.Answers), errs))
 	return nil
 }
 
-// unreachable returns why a claim or a renewal was not decided. Its key stays the same when nodes
-// that refused become unreachable, and the other way round.
-func unreachable(t quorum.Tally) condition {
-	return condition{key: ErrUnreachable.Error(), err: noMajority(len(t.Answers), t.Errors())}
-}
-
 // whyUnconfirmed returns why a renewal did not extend the lease.
-func whyUnconfirmed(t quorum.Tally) condition {
+func whyUnconfirmed(t quorum.Tally) error {
 	if !t.Answered() {
-		return unreachable(t)
+		return noMajority(len(t.Answers), t.Errors())
 	}
-	what := fmt.Errorf("only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers))
-	return condition{key: "renewal", err: onNodes(what, t.Errors())}
+	return onNodes(failed(ErrUnreachable, "only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers)), t.Errors())
 }
 
-// refusal returns why this candidate must not lead even if it has won: another
+// refusal reports whether this candidate must not lead even if it has won, and why: another
 // candidate uses another set of nodes or another lease, so that both could lead.
 // It also logs that another process uses this candidate's id.
-func (m *machine) refusal(t quorum.Tally) condition {
-	refuse := func(format string, args ...any) condition {
-		err := failed(nil, format, args...)
-		return condition{key: err.Error(), err: err}
-	}
+func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
-			return refuse("%w", joinNodes(t.Errors()))
+			return true, joinNodes(t.Errors())
 		}
 		if a.Status != protocol.Held {
 			continue
 		}
 		b, err := protocol.ParseLockValue(a.Holder)
 		if err != nil {
-			no := refuse("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
+			err = fmt.Errorf("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
 			if t.Majority(protocol.Won) { // another program's key on a minority does not imply another set of nodes
-				m.log.Warn("redis node cannot vote", "error", no.err)
+				m.log.Warn("redis node cannot vote", "error", err)
 				continue
 			}
-			return no
+			return true, err
 		}
-		if n := len(t.Answers); b.Nodes != n {
-			return refuse("%s holds the lock and counts %d Redis nodes, this candidate %d: "+
-				"refusing to lead until all candidates agree", b.Candidate, b.Nodes, n)
-		}
-		if b.Lease != m.cfg.Lease {
-			return refuse("%s holds the lock with a lease of %v, this candidate uses %v: "+
-				"refusing to lead until all candidates agree", b.Candidate, b.Lease, m.cfg.Lease)
+		if what := m.differs(b, nil); what != "" {
+			return true, disagree(b, what)
 		}
 		if b.Candidate == m.cfg.ID && b.Incarnation != m.incarnation && !m.memory.twinLogged {
 			m.memory.twinLogged = true
@@ -212,12 +234,31 @@ func (m *machine) refusal(t quorum.Tally) condition {
 	return m.mismatch(t)
 }
 
+func disagree(b protocol.LockValue, what string) error {
+	return fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", b.Candidate, what)
+}
+
+// differs returns in what the holder of a lock differs from this candidate so that both could lead; "": in
+// nothing. ids are the identities of this candidate's nodes.
+func (m *machine) differs(b protocol.LockValue, ids []string) string {
+	n := m.nodes.Len()
+	switch {
+	case b.Nodes != n:
+		return fmt.Sprintf("counts %d Redis nodes, this candidate %d", b.Nodes, n)
+	case b.Lease != m.cfg.Lease:
+		return fmt.Sprintf("uses a lease of %v, this candidate %v", b.Lease, m.cfg.Lease)
+	case b.Identities.Differ(ids, n):
+		return "votes with other Redis nodes than this candidate"
+	}
+	return ""
+}
+
 // mismatch finds a holder that votes with other nodes than this candidate: each could
 // win a majority of its own. This candidate refuses to lead at once, but reports the
 // mismatch only when it is certain. A lock value may name a node by the identity that the
 // node had before it lost its data, as in a claim or a renewal that arrived late. Such a
 // lock lapses: only a lock that is met again and again is a leader's.
-func (m *machine) mismatch(t quorum.Tally) (no condition) {
+func (m *machine) mismatch(t quorum.Tally) (refuses bool, why error) {
 	var ids, settled []string
 	for _, a := range t.Answers {
 		if a.ID == "" {
@@ -228,26 +269,84 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 			settled = append(settled, a.ID)
 		}
 	}
-	n := len(t.Answers)
-	met := ""
 	for _, a := range t.Answers {
 		if a.Status != protocol.Held {
 			continue
 		}
 		b, err := protocol.ParseLockValue(a.Holder)
-		if err != nil || !b.Identities.Differ(ids, n) {
+		if err != nil || m.differs(b, ids) == "" {
 			continue
 		}
-		met = a.Holder
-		if m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
-			err := failed(nil, "%s holds the lock and votes with other Redis nodes than this candidate: "+
-				"refusing to lead until all candidates list the same", b.Candidate)
-			return condition{key: err.Error(), err: err}
+		refuses = true
+		if what := m.differs(b, settled); m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) && what != "" {
+			return true, disagree(b, what)
 		}
-		no.quiet = true
 	}
-	if met == "" {
+	if !refuses {
 		m.memory.differs = ""
 	}
-	return no
+	return refuses, nil
+}
+
+// memory is what a candidate remembers of its election, from one Run to the next: a candidate that has
+// led before must not mistake a loss of data for the first start of the election.
+type memory struct {
+	highest          uint64      // the highest counter or token seen on any node
+	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
+	answeredAt       lease.Stamp // when a majority last answered a claim or a poll; zero: never
+	answered         bool        // a majority has answered a claim before
+	twinLogged       bool        // logged that another process has this candidate's id
+	abstentionLogged bool        // logged that nodes abstain
+	configLogged     bool        // logged the configuration
+
+	differs     string      // the attempt that was last seen to vote with other nodes
+	differsFrom lease.Stamp // when that attempt was first seen
+
+	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
+	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
+}
+
+// learn records what a tally shows. A counter above zero, a holder, a pause and a reservation are traces
+// of the election.
+func (k *memory) learn(t quorum.Tally) {
+	for _, a := range t.Answers {
+		k.sawNode(a.Fence, a.Status == protocol.Held || a.Status == protocol.Paused || a.Status == protocol.Reserved)
+	}
+}
+
+// sawNode records the counter of a node, and whether the node has shown another trace of the election. A
+// node that has lost everything shows none.
+func (k *memory) sawNode(counter uint64, trace bool) {
+	k.highest = max(k.highest, counter)
+	k.traced = k.traced || counter > 0 || trace
+}
+
+// keepsDiffering reports whether each claim has met a lock of the same attempt with another list of
+// nodes for more than two and a half leases. Requests that arrive late can't keep a lock for so long.
+func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Duration) bool {
+	attempt, _, _ := strings.Cut(holder, " ")
+	if k.differs != attempt {
+		k.differs, k.differsFrom = attempt, clock.Now()
+		return false
+	}
+	held, ok := clock.Since(k.differsFrom)
+	return ok && held > 5*life/2
+}
+
+// sawLeader records that another candidate leads, and how much of its lease is left.
+func (k *memory) sawLeader(now lease.Stamp, life, left time.Duration) {
+	k.holderSeen, k.holderAge = now, max(0, life-left)
+}
+
+// vacant returns for how long there has been no leader, at most; zero: not known. A leader that
+// disappears reports nothing, but it was alive when it last renewed its lease.
+func (k *memory) vacant(clock *lease.Clock) time.Duration {
+	if k.holderSeen.IsZero() {
+		return 0
+	}
+	since, ok := clock.Since(k.holderSeen)
+	if !ok {
+		return 0
+	}
+	return since + k.holderAge
 }

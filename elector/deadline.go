@@ -2,22 +2,25 @@ package elector
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // guard ends the term at its deadline, even when the goroutine that renews it is stuck. Its timer fires at
 // the deadline, and looks at the clock at least at that interval, because timers stand still while the
 // host is suspended: the work of a host that slept is stopped within that interval.
 func (t *Term) guard(every time.Duration) {
-	t.expiry.every = every
-	t.expiry.timer = time.AfterFunc(time.Hour, t.look)
+	t.every = every
+	t.timer = time.AfterFunc(time.Hour, t.look)
 	left, _ := t.grant.Left()
-	t.expiry.timer.Reset(min(left, every))
+	t.timer.Reset(min(left, every))
 }
 
-// look ends the term if its deadline has passed. Otherwise it records, for an expiredError, that this
+// look ends the term if its deadline has passed. Otherwise it records, for an expiry, that this
 // process is running, and sets the timer again.
 func (t *Term) look() {
 	if t.ended.Load() {
@@ -29,9 +32,9 @@ func (t *Term) look() {
 		return
 	}
 	if elapsed, ok := t.clock.Since(t.begun); ok {
-		t.expiry.looked.Store(int64(elapsed))
+		t.looked.Store(int64(elapsed))
 	}
-	t.expiry.timer.Reset(min(left, shared(t.expiry.every, t.expiry.every/16)))
+	t.timer.Reset(min(left, shared(t.every, t.every/16)))
 }
 
 // shared shortens the time to an event by less than step, so that it falls on a moment that it shares
@@ -53,15 +56,34 @@ func (t *Term) expire() {
 		t.end(ReasonExpired, errors.New("the clocks of this host contradict each other: it was suspended, or its clock was set"))
 		return
 	}
-	t.end(ReasonExpired, t.expiry.why(elapsed, age))
+	t.end(ReasonExpired, t.whyExpired(elapsed, age))
 }
 
-// unconfirmed records a renewal that no majority has confirmed: it explains why the term expires if
-// no later one is confirmed in time.
-func (t *Term) unconfirmed(tally quorum.Tally) {
-	if elapsed, ok := t.clock.Since(t.begun); ok {
-		t.expiry.failed(elapsed, tally)
+// unhealthy ends a term because of a probe.
+func (t *Term) unhealthy(err error) {
+	if !t.grant.Valid() { // this process was suspended, so its probes could not run either
+		t.expire()
 	}
+	t.end(ReasonUnhealthy, err)
+}
+
+// unconfirmedRenewal is the newest of a series of renewals that no majority confirmed.
+type unconfirmedRenewal struct {
+	first time.Duration // when the outcome of the first one was known, counted from the begin of the term
+	tally quorum.Tally
+}
+
+// notConfirmed records a renewal that no majority has confirmed: it explains why the term expires if
+// no later one is confirmed in time.
+func (t *Term) notConfirmed(tally quorum.Tally) {
+	elapsed, ok := t.clock.Since(t.begun)
+	if !ok {
+		return
+	}
+	if before := t.unconfirmed.Load(); before != nil {
+		elapsed = before.first
+	}
+	t.unconfirmed.Store(&unconfirmedRenewal{first: elapsed, tally: tally})
 }
 
 // held returns for how long the lease has covered the work: until now, or until the deadline if that
@@ -73,4 +95,64 @@ func (t *Term) held() time.Duration {
 		return 0
 	}
 	return max(0, elapsed-past)
+}
+
+// whyExpired returns why no renewal succeeded before the deadline: this process did not run, or nodes did not
+// renew. elapsed is the time since the begin of the term, and age the time since the newest confirmed
+// renewal was sent. errors.Is finds ErrDenied or ErrUnreachable in it when no majority was left, and
+// errors.As the NodeErrors.
+func (t *Term) whyExpired(elapsed, age time.Duration) error {
+	looked, last := time.Duration(t.looked.Load()), t.unconfirmed.Load()
+	away := elapsed - looked - t.every
+	switch {
+	case away > t.every && (last == nil || last.first >= looked): // otherwise the nodes failed before the process stopped running
+		return fmt.Errorf("this process was suspended for %v", tenths(away))
+	case last == nil:
+		return fmt.Errorf("no renewal was answered for %v", tenths(age))
+	}
+	return notRenewed(last.tally.NotConfirmed(), len(last.tally.Answers), age)
+}
+
+// notRenewed returns the error of a term whose renewals n nodes did not confirm, each with its error,
+// for that long. An answer that several nodes gave is in the text once, such as for a right that is
+// missing on all.
+func notRenewed(errs []error, n int, age time.Duration) error {
+	causes := []error{joinNodes(errs)}
+	var unanswered, answers, parts []string
+	denied, from := 0, map[string][]string{}
+	for i, node := range nodeErrors(errs) {
+		if rediserr.Denied(errs[i]) {
+			denied++
+		}
+		if !rediserr.Answered(errs[i]) {
+			unanswered = append(unanswered, node.Node+": "+rediserr.Cause(node.Err))
+			continue
+		}
+		if from[node.Problem] == nil {
+			answers = append(answers, node.Problem)
+		}
+		from[node.Problem] = append(from[node.Problem], node.Node)
+	}
+	if len(unanswered) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), n, tenths(age), strings.Join(unanswered, ", ")))
+	}
+	for _, answer := range answers {
+		nodes := from[answer]
+		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", tenths(age), len(nodes), n, strings.Join(nodes, ", "), answer))
+	}
+	switch majority := n/2 + 1; {
+	case n-denied < majority:
+		causes = append(causes, ErrDenied)
+	case n-len(unanswered) < majority:
+		causes = append(causes, ErrUnreachable)
+	}
+	return explain(strings.Join(parts, "; "), causes...)
+}
+
+// tenths rounds a duration for an error text: to 100 ms, and below that to 1 ms.
+func tenths(d time.Duration) time.Duration {
+	if d < 100*time.Millisecond {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
 }

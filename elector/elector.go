@@ -1,11 +1,9 @@
 package elector
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -16,12 +14,7 @@ import (
 
 // Elector is one candidate in one election, while Run, Campaign or a term of
 // Campaign is running. Safe for concurrent use.
-type Elector struct {
-	candidate
-
-	running atomic.Bool // Run, Campaign or a term of Campaign is
-	memory  memory      // belongs to the machine for which running was set
-}
+type Elector struct{ machine }
 
 var errNotMade = errors.New("this Elector was not made by New")
 
@@ -40,13 +33,11 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		return nil, err
 	}
 	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
-	e := &Elector{
-		candidate: candidate{
-			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
-			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease), role: roleIdle,
-			supervisor: supervised.Inherit(),
-		},
-	}
+	e := &Elector{machine{
+		cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
+		election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease),
+		published: published{state: state{role: roleIdle}}, supervisor: supervised.Inherit(),
+	}}
 	if err := supervised.Problem(); err != nil {
 		log.Warn("no supervisor; after a crash the lease lapses", "error", err)
 	}
@@ -124,26 +115,23 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
 // Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
-	if err := e.begin(work); err != nil {
+	if work == nil {
+		return errors.New("Run: the work is nil")
+	}
+	if err := e.begin(); err != nil {
 		return err
 	}
 	ctx, end := untilClosed(ctx, e.nodes)
-	m := newMachine(ctx, &e.candidate, &e.memory)
-	defer func() {
-		m.leave()
-		end()
-		e.running.Store(false)
-	}()
-	return m.runError(ctx, m.run(ctx, work))
+	defer end()
+	e.enter(ctx)
+	defer e.leave()
+	return e.runError(ctx, e.run(ctx, work))
 }
 
-// begin checks that Run may start, and marks the Elector as running.
-func (e *Elector) begin(work Work) error {
+// begin checks that Run or Campaign may start, and marks the Elector as running.
+func (e *Elector) begin() error {
 	if e.election == nil {
 		return errNotMade
-	}
-	if work == nil {
-		return errors.New("Run: the work is nil")
 	}
 	if err := checkOpen(e.nodes); err != nil {
 		return err
@@ -181,41 +169,36 @@ func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).tryCampaign)
 }
 
-// win calls campaign, and serves the term that it has won on a goroutine of its own.
+// win campaigns, and serves the term that it has won on a goroutine of its own.
 func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Context) (*Term, error)) (*Term, error) {
-	if e.election == nil {
-		return nil, errNotMade
+	if e.cfg.Observer {
+		return nil, failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
 	}
-	if err := cmp.Or(checkOpen(e.nodes), e.campaigns()); err != nil {
+	if err := e.begin(); err != nil {
 		return nil, err
 	}
-	if !e.running.CompareAndSwap(false, true) {
-		return nil, ErrRunning
-	}
-	m := newMachine(ctx, &e.candidate, &e.memory)
+	e.enter(ctx)
 	waiting, waited := untilClosed(ctx, e.nodes)
 	defer waited()
-	term, err := campaign(m, waiting)
+	term, err := campaign(&e.machine, waiting)
 	if err != nil {
-		m.leave()
-		e.running.Store(false)
+		e.leave()
 		if errors.Is(context.Cause(waiting), ErrClosed) {
 			return nil, ErrClosed
 		}
 		return nil, err
 	}
-	term.stopped, term.panicLimit = make(chan struct{}), 2*m.timing.CallTimeout()
-	life, over := untilClosed(context.WithoutCancel(ctx), e.nodes)
-	l := m.startTerm(life, term, func(context.Context, *Term) error {
+	term.stopped, term.panicLimit = make(chan struct{}), 2*e.timing.CallTimeout()
+	e.start(term, func(context.Context, *Term) error {
 		<-term.stopped
 		return nil
 	})
 	go func() {
 		defer close(term.over)
-		defer e.running.Store(false)
-		defer m.leave()
+		defer e.leave()
+		life, over := untilClosed(context.WithoutCancel(ctx), e.nodes)
 		defer over()
-		_ = l.lead() // the term itself knows how it ended
+		e.lead(life) // the term itself knows how it ended
 	}()
 	return term, nil
 }
@@ -242,7 +225,7 @@ func (e *Elector) Term() *Term { return e.validTerm() }
 // released its lock: a majority of the nodes has confirmed its subscription, or refuses it so that there
 // is none to wait for. A leader that ends before another candidate stands by leaves the election without a leader for
 // longer. No I/O.
-func (e *Elector) StandsBy() bool { return e.standsBy.Load() }
+func (e *Elector) StandsBy() bool { return e.published.read().standsBy }
 
 // ClaimNow makes a candidate that waits for the end of another one's lease claim at once, and does nothing
 // to any other: for a program that has learned in another way that the leader is gone. If it is not,
@@ -267,7 +250,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.requestEnd()
+	t.request(nil)
 	if TermOf(ctx) == t {
 		return nil
 	}

@@ -5,171 +5,201 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-var errMaxTerm = errors.New("the maximum length of a term has been reached")
+var (
+	errMaxTerm = errors.New("the maximum length of a term has been reached")
+	errGoexit  = errors.New("the work called runtime.Goexit")
+)
 
-// leadership serves one term: it starts the work (workrun.go), holds the lease (renew.go), stops the
-// work and waits for it (drain), and releases the lock (release.go). Its fields belong to the state
-// machine's goroutine.
-type leadership struct {
-	m         *machine
-	ctx       context.Context // of Run; for Campaign, one that ends when the Quorum is closed
-	term      *Term
-	lease     *renewer
-	maxTerm   <-chan time.Time // fires after MaxTerm; nil: no limit, or it has fired
-	tried     chan error       // gets the result of try, nil if another candidate could take the lock; nil until MaxTerm
-	disarm    func()           // stops the work's probe
-	probeDone <-chan struct{}  // closed when the runner of the work's probe has returned
-	run       workRun
-	outcome   *outcome // set when the work has returned
-
-	announced chan struct{} // closed when the election has been announced; the end of the term is announced after that
+// outcome is how the work ended.
+type outcome struct {
+	err      error
+	panicked bool // or it called runtime.Goexit
+	fatal    bool // it panicked: the process is about to end
 }
 
-// startTerm arms the deadline, becomes leader, and starts the work. The term ends when ctx does: that
-// of Run, or for Campaign one that ends when the Quorum is closed.
-func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
-	m.supervisor.Elected(m.supervised(term)) // first: the process may be killed as soon as the work runs
-	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term),
-		run: m.newWorkRun(term), announced: make(chan struct{}),
-	}
+// start begins a term that was won: it arms the deadline, becomes leader, and starts the work.
+func (m *machine) start(t *Term, work Work) {
+	m.serving, m.outcome, m.dataLost = t, nil, false
+	m.owed = nil                          // the term has taken over the locks that were not released yet
+	m.supervisor.Elected(m.supervised(t)) // first: the process may be killed as soon as the work runs
+	age, _ := t.grant.Age()               // counted from when the claim was sent, which may be long ago
+	m.renewal = renewal{timer: time.NewTimer(m.dueIn(age)), sent: m.clock.Anchor()}
+	t.guard(m.timing.RenewEvery())
+	m.term.Store(t)
+	elected := m.event(EventElected, t, nil)
+	m.become(roleLeading, &elected, slog.Uint64("token", t.token))
+	m.probes.arm()
+	go m.work(t, work)
 	if m.cfg.MaxTerm > 0 {
-		l.maxTerm = time.After(m.cfg.MaxTerm)
+		go m.limit(t)
 	}
-	term.guard(m.timing.RenewEvery())
-	m.term.Store(term)
-	elected := m.termEvent(EventElected, term, nil)
-	m.become(roleLeading, &elected, slog.Uint64("token", term.token))
-	l.disarm, l.probeDone = m.probes.arm()
-	recorded := elected
-	recorded.Vacant = m.memory.vacant(m.clock)
-	before := m.memory.reported
-	m.memory.reported = l.run.reported
-	go l.run.serve(work, func() {
-		defer close(l.announced)
-		if before != nil {
-			<-before
+	elected.Vacant = m.memory.vacant(m.clock)
+	m.announce(0, quorum.Report{Event: elected.encode(), Head: elected.message().Head()})
+}
+
+// work runs the work of a term, on a goroutine of its own. A panic still ends the process, but first the
+// lock is released and the panic recorded, within bounds.
+func (m *machine) work(t *Term, work Work) {
+	out := outcome{err: errGoexit, panicked: true}
+	defer func() {
+		value := recover()
+		if value != nil {
+			out.err, out.fatal = fmt.Errorf("panic: %v", value), true
 		}
-		m.voter.Announce(quorum.Report{Event: recorded.encode(), Head: elected.message().Head()})
-	})
-	return l
+		t.returned <- out
+		if !out.panicked {
+			return
+		}
+		m.log.Error("work panicked", "token", t.token, "error", out.err, "stack", string(debug.Stack()))
+		ctx, cancel := context.WithTimeout(context.Background(), 2*m.timing.CallTimeout())
+		defer cancel()
+		_ = t.awaitOver(ctx)
+		if value != nil {
+			panic(value) // prints the stack of the first panic too: it has not been unwound
+		}
+	}()
+	err := work(t.ctx, t)
+	out = outcome{err: err}
 }
 
-// lead serves a term until the lock is released. It returns only after the work has.
-func (l *leadership) lead() *Ended {
-	l.hold()
-	ended := l.stop()
-	l.drain()
-	if ended.Reason == ReasonUnhealthy || !l.term.grant.Valid() {
-		l.m.wasUnable()
+// limit ends a term that has reached MaxTerm, as soon as another candidate could take the lock. It runs
+// on a goroutine of its own.
+func (m *machine) limit(t *Term) {
+	for wait := m.cfg.MaxTerm; t.ctx.Err() == nil; wait = m.timing.RenewEvery() {
+		sleep(t.ctx, wait)
+		if t.ctx.Err() == nil && m.handoverBlocked(t.ctx) == nil {
+			t.end(ReasonHandover, errMaxTerm)
+		}
 	}
-	l.release(ended)
-	if l.outcome.fatal {
-		select {} // Run must not return: main could end the process well before the panic does
-	}
-	return ended
 }
 
-// stop logs and publishes that the term has ended, and how.
-func (l *leadership) stop() *Ended {
-	ended := l.ended()
-	ev := l.m.termEvent(EventStopping, l.term, ended)
-	attrs := []slog.Attr{
-		slog.Uint64("token", l.term.token), slog.String("reason", string(ended.Reason)),
-		slog.String("led_for", unit(time.Since(l.term.since))),
+// lead serves the term that start has begun, until its lock is released. It returns only after the work
+// has. The term ends when ctx does: that of Run, or for Campaign one that ends when the Quorum is closed.
+func (m *machine) lead(ctx context.Context) *Ended {
+	m.hold(ctx)
+	ended := m.stop()
+	m.drain(ended.Reason.voluntary())
+	if ended.Reason == ReasonUnhealthy || !m.serving.grant.Valid() {
+		m.wasUnable()
 	}
-	if ended.Err != nil {
-		attrs = append(attrs, slog.String("detail", ended.detail()))
+	m.release(ctx, ended)
+	if m.outcome.panicked {
+		m.awaitRecorded(m.timing.CallTimeout())
 	}
-	l.m.become(roleStopping, &ev, attrs...)
 	return ended
 }
 
 // hold renews the lease until the term ends, for whichever reason comes first.
-func (l *leadership) hold() {
-	for l.term.ctx.Err() == nil {
-		changed := l.m.probes.changes() // before the status is read, so that no change is missed
-		if err := l.m.probes.failing(); err != nil {
-			l.unhealthy(err)
+func (m *machine) hold(ctx context.Context) {
+	t := m.serving
+	for t.ctx.Err() == nil {
+		changed := m.probes.changes() // before the status is read, so that no change is missed
+		if err := m.probes.failing(); err != nil {
+			t.unhealthy(err)
 			return
 		}
 		select {
-		case <-l.term.ctx.Done():
-		case out := <-l.run.done:
-			l.returned(out)
-		case <-l.ctx.Done():
-			l.term.end(ReasonShutdown, shutdownCause(l.ctx))
-		case <-l.maxTerm:
-			l.try()
-		case err := <-l.tried:
-			l.takeTry(err)
+		case <-t.ctx.Done():
+		case out := <-t.returned:
+			m.returned(out)
+		case <-ctx.Done():
+			t.end(ReasonShutdown, shutdownCause(ctx))
 		case <-changed.work:
 		case <-changed.candidate:
-		case <-l.lease.timer.C:
-			l.lease.due()
-		case a := <-l.m.voter.Answers():
-			l.lease.take(l.m.voter.Count(a))
+		case <-m.renewal.timer.C:
+			m.due()
+		case a := <-m.voter.Answers():
+			m.answered(m.voter.Count(a))
 		}
 	}
 }
 
-func (l *leadership) unhealthy(err error) {
-	if !l.term.grant.Valid() { // this process was suspended, so its probes could not run either
-		l.term.expire()
+// stop logs and publishes that the term has ended, and how.
+func (m *machine) stop() *Ended {
+	t := m.serving
+	ended := t.how()
+	ev := m.event(EventStopping, t, ended)
+	attrs := []slog.Attr{
+		slog.Uint64("token", t.token), slog.String("reason", string(ended.Reason)),
+		slog.String("led_for", unit(time.Since(t.since))),
 	}
-	l.term.end(ReasonUnhealthy, err)
-}
-
-// try checks, in the background, whether another candidate could take the lock: the term has reached
-// MaxTerm.
-func (l *leadership) try() {
-	l.maxTerm, l.tried = nil, make(chan error, 1)
-	tried := l.tried
-	l.m.voter.Go(func() { tried <- l.m.handoverBlocked(l.m.runCtx) })
-}
-
-func (l *leadership) takeTry(err error) {
-	if err != nil {
-		l.maxTerm = time.After(l.m.timing.RenewEvery())
-		return
+	if ended.Err != nil {
+		attrs = append(attrs, slog.String("detail", ended.detail()))
 	}
-	l.term.end(ReasonHandover, errMaxTerm)
+	m.become(roleStopping, &ev, attrs...)
+	return ended
 }
 
 // drain blocks until the work has returned. After a voluntary end the lease is
 // kept meanwhile, for DrainTimeout at most. After that, and in all other cases,
 // the lease expires, and work that is still running then is reported as an overrun.
-func (l *leadership) drain() {
-	stopKeeping := time.NewTimer(l.m.cfg.DrainTimeout)
+func (m *machine) drain(keep bool) {
+	t := m.serving
+	t.keep.Store(keep)
+	stopKeeping := time.AfterFunc(m.cfg.DrainTimeout, func() { t.keep.Store(false) })
 	defer stopKeeping.Stop()
 	// A process that was suspended until its lease had ended has had no time to stop the work, nor to
 	// notice that another process (the guard of mandate run) has stopped it: report no overrun yet.
-	_, toEnd := l.term.grant.Left()
-	lapse := time.NewTimer(max(toEnd, l.m.timing.RetryEvery()))
+	_, toEnd := t.grant.Left()
+	lapse := time.NewTimer(max(toEnd, m.timing.RetryEvery()))
 	defer lapse.Stop()
-	l.lease.wanted.Store(l.ended().Reason.voluntary())
-	for l.outcome == nil {
+	for m.outcome == nil {
 		select {
-		case out := <-l.run.done:
-			l.returned(out)
-		case <-stopKeeping.C:
-			l.lease.wanted.Store(false)
-		case <-l.lease.timer.C:
-			l.lease.due() // checks health first
-		case a := <-l.m.voter.Answers():
-			l.lease.take(l.m.voter.Count(a))
+		case out := <-t.returned:
+			m.returned(out)
+		case <-m.renewal.timer.C:
+			m.due() // checks health first
+		case a := <-m.voter.Answers():
+			m.answered(m.voter.Count(a))
 		case <-lapse.C:
-			if _, left := l.term.grant.Left(); left > 0 {
+			if _, left := t.grant.Left(); left > 0 {
 				lapse.Reset(left) // the lease was renewed
 				continue
 			}
-			l.overrun()
+			m.overrun()
 		}
+	}
+}
+
+// returned handles the end of the work. Once the term has ended an error of the
+// work is only logged: work that is stopped usually fails.
+func (m *machine) returned(out outcome) {
+	t := m.serving
+	m.outcome = &out
+	if t.ctx.Err() != nil {
+		if out.err != nil && !out.panicked && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, t.Err()) {
+			m.log.Warn("work failed while stopping", "token", t.token, "error", out.err)
+		}
+		return
+	}
+	switch {
+	case out.panicked:
+		t.end(ReasonPanicked, out.err)
+	case out.err != nil:
+		t.end(ReasonFailed, out.err)
+	case t.stopped != nil && t.panicked != nil: // Term.Close saw the panic
+		t.end(ReasonPanicked, fmt.Errorf("panic: %v", t.panicked))
+	case t.stopped != nil: // Term.Close reported that the work has stopped
+		t.end(t.requested())
+	case !t.grant.Valid(): // this process was suspended, and its deadline's timer runs only now
+		t.expire()
+	default:
+		t.end(ReasonFinished, nil)
+	}
+}
+
+func (m *machine) overrun() {
+	t := m.serving
+	m.log.Error("work is still running after its lease expired; another leader may already be running", "token", t.token)
+	m.subscribers.publish(m.event(EventOverrun, t, t.how()))
+	if m.cfg.OnOverrun != nil {
+		go m.cfg.OnOverrun(t)
 	}
 }
 
@@ -178,73 +208,92 @@ const recordDelay = 2 * time.Millisecond
 
 // release gives the lock back, after the work has returned. The nodes publish the end of the term in
 // the same step. The history is written in the background.
-func (l *leadership) release(ended *Ended) {
-	m := l.m
-	held := l.term.held() // before another candidate can take the lock
-	l.term.lost.Store(true)
-	l.disarm()
-	l.lease.finish()
-	heir := m.heir(l.term)
-	ev := m.termEvent(EventReleased, l.term, ended)
+func (m *machine) release(ctx context.Context, ended *Ended) {
+	t := m.serving
+	held := t.held() // before another candidate can take the lock
+	t.lost.Store(true)
+	t.keep.Store(false) // a renewal that is still under way finds the lock released, if it comes after the release
+	m.renewal.timer.Stop()
+	m.probes.disarm()
+	heir := m.heir(t)
+	ev := m.event(EventReleased, t, ended)
 	ev.Next = heir.Incarnation
-	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.sent, releasing: m.voter.Releasing(l.term.token, heir, ev.encode())}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
-	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
-	if l.term.unreleased == nil {
-		m.supervisor.Released(m.supervised(l.term))
+	t.unreleased = m.giveBack(m.voter.Releasing(t.token, heir, ev.encode()), lost && t.stopped == nil && ctx.Err() == nil)
+	if t.unreleased == nil {
+		m.supervisor.Released(m.supervised(t))
 	}
-	close(l.run.released)
 	m.subscribers.publish(ev)
 	ev.Held = held
-	m.voter.Go(func() {
-		defer close(l.run.reported)
-		time.Sleep(recordDelay)
-		<-l.announced
-		m.voter.Announce(quorum.Report{Event: ev.encode()})
-	})
-	<-l.probeDone
+	m.announce(recordDelay, quorum.Report{Event: ev.encode()})
+	m.probes.awaitDisarmed()
 }
 
-// returned handles the end of the work. Once the term has ended an error of the
-// work is only logged: work that is stopped usually fails.
-func (l *leadership) returned(out outcome) {
-	l.outcome = &out
-	if l.term.ctx.Err() != nil {
-		if out.err != nil && !out.panicked && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, l.term.Err()) {
-			l.m.log.Warn("work failed while stopping", "token", l.term.token, "error", out.err)
+// giveBack sends a release, in the background again until all nodes have answered it or the lock has
+// lapsed. It blocks until a majority has, unless this candidate campaigns again at once: its next claim
+// takes over the locks that it still holds.
+func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
+	token, over, clock, sent := m.serving.token, m.ctx, m.clock, *m.renewal.sent // a later Run has its own
+	lapsesIn := func() time.Duration {                                           // for how long the nodes may still hold the lock; an unconfirmed renewal may have prolonged it
+		elapsed, ok := clock.Since(sent)
+		if !ok { // the clocks contradict each other
+			return 0
 		}
-		return
+		return m.cfg.Lease + m.timing.Drift() - elapsed
 	}
+	tally := r.Try(m.cfg.Lease)
 	switch {
-	case out.panicked:
-		l.term.end(ReasonPanicked, out.err)
-	case out.err != nil:
-		l.term.end(ReasonFailed, out.err)
-	case l.term.stopped != nil && l.term.panicked != nil: // Term.Close saw the panic
-		l.term.end(ReasonPanicked, fmt.Errorf("panic: %v", l.term.panicked))
-	case l.term.stopped != nil: // Term.Close reported that the work has stopped
-		l.term.end(l.term.requested())
-	case !l.term.grant.Valid(): // this process was suspended, and its deadline's timer runs only now
-		l.term.expire()
+	case r.Left() == 0:
+		return nil
+	case r.Definite():
+	case lapsesIn() <= 0:
+		return nil // the lock had lapsed before
 	default:
-		l.term.end(ReasonFinished, nil)
+		m.log.Warn("lock not released, retrying until it lapses", "token", token,
+			"at_most", unit(lapsesIn()), "error", joinNodes(tally.Errors()))
 	}
+	released := make(chan error, 1)
+	m.voter.Go(func() {
+		released <- m.retry(context.Background(), r, token, lapsesIn, r.Definite)
+		if r.Definite() {
+			_ = m.retry(over, r, token, lapsesIn, func() bool { return r.Left() == 0 })
+		}
+	})
+	if campaigns {
+		m.owed = released
+		return nil
+	}
+	return <-released
 }
 
-func (l *leadership) overrun() {
-	m := l.m
-	m.log.Error("work is still running after its lease expired; another leader may already be running", "token", l.term.token)
-	m.subscribers.publish(m.termEvent(EventOverrun, l.term, l.ended()))
-	if m.cfg.OnOverrun != nil {
-		go m.cfg.OnOverrun(l.term)
+// retry repeats a release, at first at once and on a new connection, then less and less often, until
+// enough returns true, the lock has lapsed, or ctx has ended. It uses nothing that belongs to the state machine.
+func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, lapsesIn func() time.Duration, enough func() bool) error {
+	for wait := time.Duration(0); !enough(); wait = min(max(2*wait, m.cfg.Lease/256), m.timing.RetryEvery()) {
+		sleep(ctx, wait)
+		left := lapsesIn()
+		tally := r.Try(max(left, m.timing.CallTimeout()))
+		switch {
+		case enough(), ctx.Err() != nil:
+			return nil
+		case left > 0:
+			continue
+		case r.Definite():
+			return nil // a majority has released it, and the rest has lapsed
+		}
+		nodes := joinNodes(tally.Errors())
+		m.log.Warn("lock not released, it has lapsed", "token", token, "error", nodes)
+		return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
 	}
+	return nil
 }
 
-// ended returns how the term ended.
-func (l *leadership) ended() *Ended {
-	var ended *Ended
-	if !errors.As(context.Cause(l.term.ctx), &ended) {
-		panic("elector: a term without an end") // a bug in this package
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
-	return ended
 }

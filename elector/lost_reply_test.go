@@ -38,8 +38,8 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 		if d := time.Since(sent); d != deadlineAfter-wire {
 			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
 		}
-		if len(a.Log.Lines("cannot campaign")) != 1 {
-			t.Errorf("logged %d times", len(a.Log.Lines("cannot campaign")))
+		if len(a.Log.Lines("cannot renew the lease")) != 1 {
+			t.Errorf("logged %d times", len(a.Log.Lines("cannot renew the lease")))
 		}
 	})
 }

@@ -1,211 +1,313 @@
 package elector
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
-// machine is the state machine of one Run or Campaign. Its own fields belong to the
-// goroutine that runs it; what it shares with other goroutines is in candidate.
+// machine is one candidate: the state machine of Run and Campaign. One goroutine at a time runs it, that
+// of Run's caller or of a campaigned term, and owns its state.
 type machine struct {
-	*candidate
+	// Set by New; they never change.
+	cfg         Config
+	timing      lease.Timing
+	nodes       *quorum.Nodes
+	bus         *pubsub.Bus
+	keys        *protocol.Keys
+	incarnation string
+	election    *Election    // as operators see it, with what this candidate adds
+	hostClock   *lease.Clock // of this host
+	log         *slog.Logger
+	supervisor  *supervised.Pipe // of this process; nil: none
 
+	// Safe for concurrent use.
+	published    published // what other goroutines may know of this candidate
+	subscribers  subscribers
+	counters     *counters
+	running      atomic.Bool            // Run, Campaign or a term of Campaign is; its goroutine owns all below
+	claimWanted  chan struct{}          // signaled by ClaimNow
+	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
+	term         atomic.Pointer[Term]   // the newest term, also an ended one
+	paused       lasting                // what was logged of a pause
+	keeps        lasting                // what was logged of why this leader does not hand over
+	unsubscribed atomic.Bool            // logged that releases are not received
+	unrecorded   atomic.Bool            // logged that a node does not record events in its history
+
+	// Of this Run or Campaign.
+	ctx      context.Context // ends when it does
+	cancel   context.CancelFunc
 	clock    *lease.Clock
-	begun    lease.Stamp // when this Run or Campaign began, or the member of a group that runs it
+	begun    lease.Stamp // when it began, or the member of a group that runs it
 	ofMember bool        // a member of a group of shards runs it
-	memory   *memory     // of the election, passed on by the machine before
+	peers    *peers.Peers
+	probing  sync.WaitGroup // the goroutine of the candidate's probe
+	failures int            // how many terms in a row have ended as unhealthy or failed
 
-	advertised string // the address in the lock of the newest term
-
-	peers          *peers.Peers
-	runCtx         context.Context // ends when Run does, or Campaign's term
-	pendingRelease <-chan error    // gets the outcome of a release that is retried in the background; nil: there is none
-
-	failuresInRow int // how many terms in a row have ended as unhealthy or failed
-
-	leave func() // stops what newMachine started, and waits for it
+	voter      *quorum.Voter // claims, renews and releases
+	probes     probes
+	memory     memory          // of the election
+	troubled   lasting         // what was logged of why this candidate cannot campaign or renew
+	serving    *Term           // the term that it serves, or served last
+	renewal    renewal         // of that term
+	outcome    *outcome        // of its work, set when that has returned
+	advertised string          // the address in its lock
+	dataLost   bool            // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
+	owed       <-chan error    // gets the outcome of a release that is retried in the background; nil: there is none
+	announced  <-chan struct{} // closed when the newest change of a term has been announced; nil: there was none
 }
 
-// newMachine makes a machine and starts the goroutines that accompany it: the candidate's probe and
-// its peers. They run until leave is called. The memory belongs to the machine until then.
-func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
-	m := &machine{candidate: c, clock: c.hostClock, memory: before}
-	if own := lease.ClockFrom(ctx); own != nil {
-		m.clock = own
-	}
+// enter begins a Run or Campaign, and starts the goroutines that accompany it: the candidate's probe and
+// its peers. They run until leave.
+func (m *machine) enter(ctx context.Context) {
+	m.clock = cmp.Or(lease.ClockFrom(ctx), m.hostClock)
 	if m.begun, m.ofMember = lease.BeginFrom(ctx); !m.ofMember {
 		m.begun = m.clock.Now()
 	}
-	if !before.configLogged {
-		before.configLogged = true
-		c.introduce()
+	m.failures = 0
+	if !m.memory.configLogged {
+		m.memory.configLogged = true
+		m.introduce()
 	}
-	m.peers = newPeers(c)
-	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	m.runCtx = going
-	var wg sync.WaitGroup
+	m.peers = newPeers(m)
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if m.probes.candidate != nil {
-		wg.Go(func() { m.probes.run(going) })
+		m.probing.Go(func() { m.probes.run(m.ctx) })
 	}
-	m.peers.Start(going)
-	m.leave = func() {
-		cancel()
-		m.peers.Stop()
-		wg.Wait()
-		// A hung node must not hold up the caller; the requests to it are
-		// bounded by the call time-out, and harmless.
-		m.voter.WaitIdle(recordDelay + m.timing.RetryEvery())
-		m.awaitRecorded()
-		m.become(roleIdle, nil)
-	}
-	return m
+	m.peers.Start(m.ctx)
 }
 
-// awaitRecorded blocks, at the end of Run, until a majority of the nodes has recorded the end of the
-// last term, for at most a quarter of a lease: the process may exit after Run, and the history
-// would report the term as vanished. It does not wait if the lock could not even be released.
-func (m *machine) awaitRecorded() {
-	term := m.term.Load()
-	if m.memory.reported == nil || term == nil || term.unreleased != nil {
+// leave stops what enter started, and waits for it.
+func (m *machine) leave() {
+	m.cancel()
+	m.peers.Stop()
+	m.probing.Wait()
+	// A hung node must not hold up the caller; the requests to it are
+	// bounded by the call time-out, and harmless.
+	m.voter.WaitIdle(recordDelay + m.timing.RetryEvery())
+	if t := m.serving; t == nil || t.unreleased == nil {
+		m.awaitRecorded(m.cfg.Lease / 4)
+	}
+	m.become(roleIdle, nil)
+	m.running.Store(false)
+}
+
+// awaitRecorded blocks until a majority of the nodes has recorded the end of the last term, for at most
+// that long: the process may exit after Run, and the history would report the term as vanished.
+func (m *machine) awaitRecorded(limit time.Duration) {
+	if m.announced == nil {
 		return
 	}
-	began, limit := time.Now(), m.cfg.Lease/4
+	began := time.Now()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-m.memory.reported: // the requests have been started
+	case <-m.announced: // the requests have been started
 		m.voter.AwaitRecorded(limit - time.Since(began))
 	case <-timer.C:
 	}
 }
 
-// become is the only function that sets the role. It logs the change and reports ev to the
-// observers; it never blocks.
-func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
-	m.mu.Lock()
-	old := m.role
-	allowed := old == r
-	for _, next := range leadsTo[old] {
-		allowed = allowed || next == r
+// introduce logs the configuration, which explains much of what is logged later. The names of
+// the nodes contain no passwords.
+func (m *machine) introduce() {
+	var probes []string
+	if m.probes.candidate != nil {
+		probes = append(probes, "candidate")
 	}
-	if !allowed {
-		m.mu.Unlock()
-		panic("elector: from " + old + " to " + r) // a bug in this package
+	if m.probes.work != nil {
+		probes = append(probes, "work")
 	}
-	m.role = r
-	m.mu.Unlock()
-	m.peers.RoleChanged()
-	if old != r {
-		level := slog.LevelInfo
-		if r == roleStopping && ev != nil && !ev.Reason.Wanted() {
-			level = slog.LevelWarn
+	m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
+		"lease", unit(m.cfg.Lease), "stop_margin", unit(m.cfg.StopMargin), "probes", strings.Join(probes, " "),
+		"succession", string(cmp.Or(m.cfg.Succession, "race")))
+}
+
+// run campaigns, leads and rests in a loop, until ctx ends or an error ends the candidacy.
+//
+// A candidate spends nearly all its time blocked in campaign or lead, and a process may have ten
+// thousand candidates. So code that needs much stack for a moment is in functions that have returned
+// by then: a large frame below the wait could double the stack of each of these goroutines.
+func (m *machine) run(ctx context.Context, work Work) error {
+	if m.cfg.Observer {
+		return m.observe(ctx)
+	}
+	for {
+		term, err := m.campaign(ctx)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil //nolint:nilerr // shutdown is how Run ends well
+		case err != nil:
+			return err
 		}
-		m.log.LogAttrs(context.Background(), level, r, attrs...) //nolint:sloglint // one of the constants above
-	}
-	if ev != nil {
-		m.subscribers.publish(*ev)
-	}
-}
-
-// termEvent returns the event for a change of a term; ended is nil while the term lasts.
-func (m *machine) termEvent(k string, t *Term, ended *Ended) Event {
-	ev := m.event(k, "")
-	ev.Token, ev.Advertise = t.token, m.advertised
-	if ended != nil {
-		ev.Reason, ev.Detail = ended.Reason, ended.detail()
-	}
-	return ev
-}
-
-// supervised describes a term to the supervisor of this process.
-func (m *machine) supervised(t *Term) supervised.Term {
-	return supervised.Term{
-		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.advertised,
-		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
+		m.start(term, work)
+		if over, err := m.after(ctx, m.lead(ctx)); over {
+			return err
+		}
 	}
 }
 
-// heir returns the candidate for which the nodes reserve leadership when this term ends.
-func (m *machine) heir(t *Term) protocol.Heir {
-	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
-		to = h.to
+// after rests after a term if that is due, or reports that Run is over, and with which error.
+func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error) {
+	term := m.serving
+	close(term.over)
+	if m.outcome.fatal {
+		select {} // Run must not return: main could end the process well before the panic does
 	}
-	if to == "" {
-		return protocol.Heir{}
+	reason := ended.Reason // decides how the candidate continues
+	if reason == ReasonFailed && restarts(ended.Err) {
+		reason = ReasonFinished
 	}
-	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
+	switch {
+	case reason == ReasonPanicked, reason == ReasonFailed && !m.cfg.RetryFailed:
+		return true, ended.Err
+	case ctx.Err() != nil:
+		return true, term.unreleased // shutdown is how Run ends well
+	}
+	m.failures = countFailures(m.failures, reason, time.Since(term.since), m.cfg.Lease)
+	if d := m.cfg.restAfter(reason, m.failures); d > 0 {
+		m.rest(ctx, d, ended)
+	}
+	return false, nil
 }
 
-// memory is what a candidate remembers of its election. Each machine passes it on to the
-// next one: a candidate that has led before must not mistake a loss of data for the first
-// start of the election.
-type memory struct {
-	highest          uint64      // the highest counter or token seen on any node
-	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
-	answeredAt       lease.Stamp // when a majority last answered a claim or a poll; zero: never
-	answered         bool        // a majority has answered a claim before
-	twinLogged       bool        // logged that another process has this candidate's id
-	abstentionLogged bool        // logged that nodes abstain
-	configLogged     bool        // logged the configuration
-
-	differs     string      // the attempt that was last seen to vote with other nodes
-	differsFrom lease.Stamp // when that attempt was first seen
-
-	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
-	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
-
-	// reported is closed when the end of the last term has been announced: the next election is
-	// announced only after that. Nil: there was no term.
-	reported <-chan struct{}
+// runError returns what Run returns when run has returned err. It waits for a release that is still being
+// retried in the background. One that failed earlier is ignored: its lock has lapsed, which was logged,
+// and others may have led since.
+func (m *machine) runError(ctx context.Context, err error) error {
+	owed := m.owed
+	m.owed = nil
+	if err == nil && owed != nil && len(owed) == 0 {
+		err = <-owed
+	}
+	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
+		return errors.Join(ErrClosed, err)
+	}
+	return err
 }
 
-// learn records the highest token in a tally, and whether the tally shows a trace of the election: a
-// counter above zero, a holder, a pause or a reservation. A node that has lost everything shows none.
-func (k *memory) learn(t quorum.Tally) {
-	for _, a := range t.Answers {
-		k.highest = max(k.highest, a.Fence)
-		k.traced = k.traced || a.Fence > 0 || a.Status == protocol.Held || a.Status == protocol.Paused || a.Status == protocol.Reserved
+// countFailures counts the terms in a row that ended as unhealthy or failed. A good term in
+// between makes the next trip the first one again.
+func countFailures(trips int, r Reason, led, life time.Duration) int {
+	switch {
+	case r != ReasonUnhealthy && r != ReasonFailed:
+		return 0
+	case led > 4*life:
+		return 1
+	default:
+		return trips + 1
 	}
 }
 
-// keepsDiffering reports whether each claim has met a lock of the same attempt with another list of
-// nodes for more than two and a half leases. Requests that arrive late can't keep a lock for so long.
-func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Duration) bool {
-	attempt, _, _ := strings.Cut(holder, " ")
-	if k.differs != attempt {
-		k.differs, k.differsFrom = attempt, clock.Now()
-		return false
-	}
-	held, ok := clock.Since(k.differsFrom)
-	return ok && held > 5*life/2
-}
-
-// sawLeader records that another candidate leads, and how much of its lease is left.
-func (k *memory) sawLeader(now lease.Stamp, life, left time.Duration) {
-	k.holderSeen, k.holderAge = now, max(0, life-left)
-}
-
-// vacant returns for how long there has been no leader, at most; zero: not known. A leader that
-// disappears reports nothing, but it was alive when it last renewed its lease.
-func (k *memory) vacant(clock *lease.Clock) time.Duration {
-	if k.holderSeen.IsZero() {
+// restAfter returns the pause before the next campaign.
+func (c *Config) restAfter(r Reason, trips int) time.Duration {
+	switch r {
+	case ReasonUnhealthy, ReasonFailed:
+		return c.Cooldown << min(trips-1, 4)
+	case ReasonResigned, ReasonHandover:
+		return c.Cooldown
+	case ReasonFinished:
+		return c.Lease / 10
+	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0
 	}
-	since, ok := clock.Since(k.holderSeen)
-	if !ok {
+}
+
+// rest blocks for d after a term, or until ctx ends.
+func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
+	m.published.update(func(s *state) { s.restUntil, s.restWhy = time.Now().Add(d), after.summary() })
+	m.become(roleResting, nil, slog.String("for", unit(d)))
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	m.away(ctx, nil)
+}
+
+// observe runs an observer, until ctx ends. It claims nothing, and its probes have no influence on it.
+func (m *machine) observe(ctx context.Context) error {
+	m.become(roleObserving, nil)
+	if err := m.meet(ctx); err != nil {
+		return err
+	}
+	m.away(ctx, nil)
+	return nil
+}
+
+// away blocks until ctx ends or a value comes on wake. As this candidate does not claim meanwhile, it
+// polls the election once per lease: with knowledge older than a leader's lease it would mistake a loss
+// of data for a first start. Nodes that hang do not delay it.
+func (m *machine) away(ctx context.Context, wake <-chan struct{}) {
+	due := time.NewTimer(m.pollDue())
+	defer due.Stop()
+	var polled chan []registry.View // gets the result of the poll that is under way
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			return
+		case <-due.C:
+			views := make(chan []registry.View, 1) // buffered, because nobody reads a result that comes too late
+			polled = views
+			m.voter.Go(func() { views <- registry.Read(context.Background(), m.nodes, *m.keys, m.timing.CallTimeout()) })
+		case views := <-polled:
+			due.Reset(m.readPoll(views))
+		}
+	}
+}
+
+// pollDue returns the time to the next poll: a lease after the nodes last answered.
+func (m *machine) pollDue() time.Duration {
+	elapsed, ok := m.clock.Since(m.memory.answeredAt)
+	if m.memory.answeredAt.IsZero() || !ok {
 		return 0
 	}
-	return since + k.holderAge
+	return max(0, m.cfg.Lease-elapsed)
+}
+
+// readPoll records what the nodes answered, and returns the time to the next poll: it is soon if no
+// majority has answered, as a claim would be.
+func (m *machine) readPoll(views []registry.View) time.Duration {
+	var errs []error
+	var locks []nodeLock
+	for _, v := range views {
+		if v.Err != nil {
+			errs = append(errs, v.Err)
+			continue
+		}
+		locks = append(locks, nodeLock{v.Holder, v.Left})
+		m.memory.sawNode(v.Fence, v.Holder != "" || v.Foreign != "" || v.Paused)
+	}
+	answered := len(locks) >= m.nodes.Majority()
+	if m.cfg.Observer {
+		m.setTrouble(observing, unless(answered, noMajority(m.nodes.Len(), errs)))
+	}
+	if !answered {
+		return m.cfg.Lease / 4
+	}
+	m.noteLocks(locks)
+	return m.cfg.Lease
+}
+
+// unless returns err, or nil when all is well.
+func unless(well bool, err error) error {
+	if well {
+		return nil
+	}
+	return err
 }
 
 // The roles, in the order in which a candidate takes them. Only machine.become
@@ -228,3 +330,80 @@ var leadsTo = map[string][]string{
 	roleResting:   {roleFollowing, roleIdle},
 	roleObserving: {roleIdle},
 }
+
+// become is the only function that sets the role. It logs the change and reports ev to the
+// observers; it never blocks.
+func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
+	old := m.published.update(func(s *state) { s.role = r }).role
+	if old != r && !slices.Contains(leadsTo[old], r) {
+		panic("elector: from " + old + " to " + r) // a bug in this package
+	}
+	m.peers.RoleChanged()
+	if old != r {
+		level := slog.LevelInfo
+		if r == roleStopping && ev != nil && !ev.Reason.Wanted() {
+			level = slog.LevelWarn
+		}
+		m.log.LogAttrs(context.Background(), level, r, attrs...) //nolint:sloglint // one of the constants above
+	}
+	if ev != nil {
+		m.subscribers.publish(*ev)
+	}
+}
+
+// event returns an event of this candidate. t and ended are nil for one that is not about a term, or not
+// about its end.
+func (m *machine) event(kind string, t *Term, ended *Ended) Event {
+	ev := Event{
+		Version: eventVersion, Kind: kind, Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation,
+		Advertise: m.address(), Time: time.Now().Round(0),
+	}
+	if t != nil {
+		ev.Token, ev.Advertise = t.token, m.advertised
+	}
+	if ended != nil {
+		ev.Reason, ev.Detail = ended.Reason, ended.detail()
+	}
+	return ev
+}
+
+// announce makes the nodes publish and record a change of a term, after that time and after the
+// announcement before. It does not block.
+func (m *machine) announce(after time.Duration, r quorum.Report) {
+	before, done := m.announced, make(chan struct{})
+	m.announced = done
+	m.voter.Go(func() {
+		defer close(done)
+		time.Sleep(after)
+		if before != nil {
+			<-before
+		}
+		m.voter.Announce(r)
+	})
+}
+
+// supervised describes a term to the supervisor of this process.
+func (m *machine) supervised(t *Term) supervised.Term {
+	return supervised.Term{
+		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.advertised,
+		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
+	}
+}
+
+// heir returns the candidate for which the nodes reserve leadership when this term ends.
+func (m *machine) heir(t *Term) protocol.Heir {
+	to := m.peers.Heir()
+	if h := t.handTo.Load(); h != nil && h.to != "" {
+		to = h.to
+	}
+	if to == "" {
+		return protocol.Heir{}
+	}
+	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
+}
+
+// reservedFor returns how long the other candidates wait for the heir.
+func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
+
+// address returns where this candidate can be reached, as it advertises now.
+func (m *machine) address() string { return *m.advertise.Load() }

@@ -10,10 +10,10 @@ import (
 )
 
 // self is the candidate as package peers sees it: a peers.Self.
-type self struct{ c *candidate }
+type self struct{ c *machine }
 
 // newPeers returns what exchanges messages with the other candidates.
-func newPeers(c *candidate) *peers.Peers {
+func newPeers(c *machine) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
@@ -23,7 +23,7 @@ func newPeers(c *candidate) *peers.Peers {
 }
 
 func (s self) Info() peers.Candidate {
-	c, role := s.c, s.c.currentRole()
+	c, role := s.c, s.c.published.read().role
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
 		Role: role, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
@@ -50,7 +50,9 @@ func (s self) Info() peers.Candidate {
 		info.HealthyFor = time.Since(c.ableSince())
 	}
 	info.Unable = !info.Healthy && c.probes.failing() == nil
-	info.RestFor, info.RestWhy = c.restsFor()
+	if now := c.published.read(); now.role == roleResting {
+		info.RestFor, info.RestWhy = max(0, time.Until(now.restUntil)), now.restWhy
+	}
 	return info
 }
 

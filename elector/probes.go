@@ -17,6 +17,9 @@ type probes struct {
 	work      *health.Runner
 	log       *slog.Logger
 	armed     atomic.Bool
+
+	stop context.CancelFunc // of the work's probe, in the newest term
+	over chan struct{}      // closed when its runner has returned
 }
 
 // failing returns the error of a probe that fails, nil if all are healthy. It only reads the runners'
@@ -76,21 +79,14 @@ func (p *probes) report(err error) {
 	}
 }
 
-// noProbe is the done channel that arm returns when there is no probe.
-var noProbe = func() <-chan struct{} {
-	over := make(chan struct{})
-	close(over)
-	return over
-}()
-
-// arm starts the work's probe for a term: the start counts as its first success. disarm
-// stops it without waiting; done is closed when its runner has returned.
-func (p *probes) arm() (disarm func(), done <-chan struct{}) {
+// arm starts the work's probe for a term: the start counts as its first success.
+func (p *probes) arm() {
 	if p.work == nil {
-		return func() {}, noProbe
+		return
 	}
 	over := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
+	p.stop, p.over = cancel, over
 	started := p.work.Changed()
 	go func() {
 		defer close(over)
@@ -101,10 +97,21 @@ func (p *probes) arm() (disarm func(), done <-chan struct{}) {
 	case <-over: // the runner of the term before was left behind: the work counts as unhealthy
 	}
 	p.armed.Store(true)
-	return func() {
+}
+
+// disarm stops the work's probe without waiting.
+func (p *probes) disarm() {
+	if p.work != nil {
 		p.armed.Store(false)
-		cancel()
-	}, over
+		p.stop()
+	}
+}
+
+// awaitDisarmed blocks until the runner of the work's probe has returned.
+func (p *probes) awaitDisarmed() {
+	if p.work != nil {
+		<-p.over
+	}
 }
 
 // changes holds the channels that are closed by a change of health; nil where there is

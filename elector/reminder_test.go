@@ -21,9 +21,12 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 		c.Heal()
 		a.Elected(shortLease)
 		time.Sleep(shortLease)
+		if n := len(a.Log.Lines("cannot renew the lease")); n != 1 {
+			t.Errorf("the leader's condition is logged %d times", n)
+		}
 		for what, words := range map[string][]string{
-			"the candidate": {"cannot campaign", "still unable to campaign", "can campaign again"},
-			"the node":      {"redis node is not responding", "redis node still unresponsive", "redis node responds again"},
+			"the candidate": {"cannot campaign", "still unable to campaign", "can campaign again", "for=15m5"}, // after its term
+			"the node":      {"redis node is not responding", "redis node still unresponsive", "redis node responds again", "for=16m"},
 		} {
 			of := map[string]int{"the candidate": 1, "the node": 2}[what]
 			// After 10 s, a minute, and every five minutes.
@@ -33,7 +36,7 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 			if n := len(a.Log.Lines(words[1], "for=")); n != 4*of {
 				t.Errorf("%s: reminded of %d times", what, n)
 			}
-			if n := len(a.Log.Lines(words[2], "for=16m")); n != of {
+			if n := len(a.Log.Lines(words[2], words[3])); n != of {
 				t.Errorf("%s: ends %d times", what, n)
 			}
 		}

@@ -49,30 +49,22 @@ var latencyBounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// latencies counts each operation at the smallest bound that it stayed within.
-type latencies struct {
-	sum time.Duration
-	in  [len(latencyBounds)]uint64
+// renewalCounts count the renewals.
+type renewalCounts struct {
+	outcomes struct{ Confirmed, Unconfirmed, Refused uint64 }
+	took     time.Duration              // by all confirmed ones
+	within   [len(latencyBounds)]uint64 // of these
 }
 
-func (l *latencies) add(took time.Duration) {
-	l.sum += took
+// confirmed counts a renewal that a majority has confirmed in time.
+func (n *renewalCounts) confirmed(took time.Duration) {
+	n.outcomes.Confirmed++
+	n.took += took
 	for i, bound := range latencyBounds {
 		if took <= bound {
-			l.in[i]++
-			return
+			n.within[i]++
 		}
 	}
-}
-
-// within returns how many operations stayed within each bound.
-func (l *latencies) within() map[time.Duration]uint64 {
-	all, below := make(map[time.Duration]uint64, len(latencyBounds)), uint64(0)
-	for i, bound := range latencyBounds {
-		below += l.in[i]
-		all[bound] = below
-	}
-	return all
 }
 
 // nodeStats is one of Stats.Nodes.
@@ -97,8 +89,7 @@ type counters struct {
 	lease time.Duration
 
 	mu       sync.Mutex // of all below
-	renewals struct{ Confirmed, Unconfirmed, Refused uint64 }
-	times    latencies   // of the confirmed renewals
+	renewals renewalCounts
 	nodes    []nodeCount // by node
 }
 
@@ -106,11 +97,11 @@ type counters struct {
 type nodeCount struct {
 	nodeStats
 
-	failing  bool                // it was logged as not responding, or as answering with errors
-	refusal  *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
-	failed   time.Time           // when the newest error occurred
-	well     time.Time           // when a request first succeeded after that
-	reminder reminder
+	failing bool                // it was logged as not responding, or as answering with errors
+	refusal *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
+	failed  time.Time           // when the newest error occurred
+	well    time.Time           // when a request first succeeded after that
+	logged  lasting
 }
 
 // ended reports whether a request that succeeds ends the condition. For a node that did not respond
@@ -124,6 +115,13 @@ func (n *nodeCount) ended(now time.Time, lease time.Duration) bool {
 	return n.refusal == nil || now.Sub(n.failed) >= lease
 }
 
+// What becomes of a node. An operator who reads "not responding" checks the network, and would find
+// that a node is up which answers with errors.
+var (
+	unresponsive = phrases{slog.LevelWarn, "redis node is not responding", "redis node still unresponsive", "redis node responds again"}
+	answering    = phrases{slog.LevelWarn, "redis node answered with an error", "redis node still answers with an error", "redis node responds again"}
+)
+
 func newCounters(log *slog.Logger, names []string, lease time.Duration) *counters {
 	return &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names))}
 }
@@ -132,55 +130,54 @@ func newCounters(log *slog.Logger, names []string, lease time.Duration) *counter
 func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st := Stats{Renewals: c.renewals, RenewalTime: c.times.sum, RenewalsWithin: c.times.within()}
-	for i, n := range c.nodes {
+	st := Stats{Renewals: c.renewals.outcomes, RenewalTime: c.renewals.took, RenewalsWithin: map[time.Duration]uint64{}}
+	for i, bound := range latencyBounds {
+		st.RenewalsWithin[bound] = c.renewals.within[i]
+	}
+	for i := range c.nodes {
+		n := c.nodes[i].nodeStats
 		n.Node = c.names[i]
-		st.Nodes = append(st.Nodes, n.nodeStats)
+		st.Nodes = append(st.Nodes, n)
 	}
 	return st
 }
 
 // request counts a request. It logs when a node does not answer or answers with an error, again
-// while that lasts (reminder), and once when the node responds again. It is called on many goroutines.
+// while that lasts, and once when the node responds again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
-	c.mu.Lock()
-	n := &c.nodes[node]
+	n, now := &c.nodes[node], time.Now()
 	if err == nil {
-		n.Answered++
-		n.Took += took
-		if !n.failing || !n.ended(time.Now(), c.lease) {
-			c.mu.Unlock()
-			return
+		if well, ended := c.answered(n, now, took); ended {
+			n.logged.note(c.log.With("node", c.names[node]), unresponsive, "", well)
 		}
-		n.failing = false
-		lasted := n.reminder.lasted(n.well)
-		c.mu.Unlock()
-		c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
 		return
 	}
-	now := time.Now()
-	n.Failed++
-	begins := !n.failing
-	if begins {
-		n.reminder.begin(now)
+	words := unresponsive
+	if rediserr.Answered(err) {
+		words = answering
 	}
+	c.mu.Lock()
+	n.Failed++
 	n.failing, n.refusal, n.failed = true, nil, now
 	if rediserr.Answered(err) {
 		_ = errors.As(err, &n.refusal)
 	}
-	again, lasted := n.reminder.due(now), n.reminder.lasted(now)
 	c.mu.Unlock()
-	switch {
-	case begins && rediserr.Answered(err):
-		// An operator who reads "not responding" checks the network, and finds that the node is up.
-		c.log.Warn("redis node answered with an error", "error", err)
-	case begins:
-		c.log.Warn("redis node is not responding", "error", err)
-	case again && rediserr.Answered(err):
-		c.log.Warn("redis node still answers with an error", "for", lasted, "error", err)
-	case again:
-		c.log.Warn("redis node still unresponsive", "for", lasted, "error", err)
+	n.logged.note(c.log, words, "failing", now, "error", err)
+}
+
+// answered counts a request that a node has answered. It reports whether that ends a condition of it, and
+// since when the node has been well.
+func (c *counters) answered(n *nodeCount, now time.Time, took time.Duration) (well time.Time, ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.Answered++
+	n.Took += took
+	if !n.failing || !n.ended(now, c.lease) {
+		return well, false
 	}
+	n.failing = false
+	return n.well, true
 }
 
 // refusals returns, by node, the error with which the node answers; nil for a node without one.
@@ -188,32 +185,17 @@ func (c *counters) refusals() []*rediserr.NodeError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*rediserr.NodeError, len(c.nodes))
-	for i, n := range c.nodes {
-		if n.failing {
+	for i := range c.nodes {
+		if n := &c.nodes[i]; n.failing {
 			all[i] = n.refusal
 		}
 	}
 	return all
 }
 
-// confirmed counts a renewal that a majority has confirmed in time.
-func (c *counters) confirmed(took time.Duration) {
+// count counts a renewal.
+func (c *counters) count(renewal func(*renewalCounts)) {
 	c.mu.Lock()
-	c.renewals.Confirmed++
-	c.times.add(took)
-	c.mu.Unlock()
-}
-
-// unconfirmed counts a renewal that is tried again soon.
-func (c *counters) unconfirmed() {
-	c.mu.Lock()
-	c.renewals.Unconfirmed++
-	c.mu.Unlock()
-}
-
-// refused counts a renewal that ended the term.
-func (c *counters) refused() {
-	c.mu.Lock()
-	c.renewals.Refused++
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	renewal(&c.renewals)
 }

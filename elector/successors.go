@@ -127,27 +127,15 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, lim
 // priority: the election is paused, or nodes refuse writes. Such nodes let the leader
 // renew and release its lock, but let no candidate take it: the election would have no leader until
 // an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
-func (c *candidate) handoverBlocked(ctx context.Context) error {
-	if c.isPaused() {
+func (m *machine) handoverBlocked(ctx context.Context) error {
+	if m.isPaused() {
 		return ErrRefused
 	}
-	err := takesLock(ctx, c.nodes, *c.keys, c.timing.CallTimeout())
-	c.mu.Lock()
-	now := time.Now()
-	begins := err != nil && c.keepReminder.since.IsZero()
-	switch {
-	case err == nil:
-		c.keepReminder = reminder{}
-	case begins:
-		c.keepReminder.begin(now)
+	err := takesLock(ctx, m.nodes, *m.keys, m.timing.CallTimeout())
+	what := ""
+	if err != nil {
+		what = "refused"
 	}
-	again, lasted := c.keepReminder.due(now), c.keepReminder.lasted(now)
-	c.mu.Unlock()
-	switch {
-	case begins:
-		c.log.Warn("not handing over to another candidate", "error", err)
-	case again:
-		c.log.Warn("still not handing over to another candidate", "for", lasted, "error", err)
-	}
+	m.keeps.note(m.log, keeping, what, time.Now(), "error", err)
 	return err
 }

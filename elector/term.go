@@ -32,18 +32,23 @@ type Term struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	once   sync.Once
 	ended  atomic.Bool
 	at     time.Time // when it ended; set before ended
-	once   sync.Once
-	expiry expiryRecord
+
+	// Of the guard of its deadline, and to explain why it expires, if it does.
+	timer       *time.Timer
+	every       time.Duration                      // how often the guard looks at the clock
+	looked      atomic.Int64                       // when it last did, counted from the begin of the term
+	unconfirmed atomic.Pointer[unconfirmedRenewal] // nil while renewals succeed
 
 	requestOnce sync.Once
 	handTo      atomic.Pointer[handover] // set before the term ends; nil: the request names no heir
+	keep        atomic.Bool              // the lease is to be kept: otherwise no renewal is sent
+	lost        atomic.Bool              // a majority of the nodes does not hold the lock, or is about to be requested to release it
+	returned    chan outcome             // gets the outcome of the work
 	over        chan struct{}            // closed when the work has returned and the lock was given back
-	// unreleased is an ErrNotReleased, or nil; written before over is closed.
-	unreleased error
-	lost       atomic.Bool // a majority of the nodes does not hold the lock, or is about to be requested to release it
-	dataLost   atomic.Bool // the term ended because a majority of the nodes had lost all their data of the election
+	unreleased  error                    // an ErrNotReleased, or nil; written before over is closed
 
 	stopped    chan struct{} // of Campaign: closed by Close, when the work has stopped; nil for Run
 	stopOnce   sync.Once
@@ -60,8 +65,9 @@ func (t *Term) made() bool { return t != nil && t.grant != nil }
 func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
 		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
-		over: make(chan struct{}),
+		returned: make(chan outcome, 1), over: make(chan struct{}),
 	}
+	t.keep.Store(true)
 	// When parent ends, the state machine ends the term with its own reason
 	// (shutdown), so the context inherits only the values.
 	ctx := context.WithValue(context.WithoutCancel(parent), termKey{}, t)
@@ -161,7 +167,7 @@ func (t *Term) Err() error {
 // Config.DrainTimeout), and the candidate campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
 func (t *Term) Resign() {
 	if t.made() {
-		t.requestEnd()
+		t.request(nil)
 	}
 }
 
@@ -236,8 +242,6 @@ func (t *Term) isOver() bool {
 	}
 }
 
-func (t *Term) requestEnd() { t.request(nil) }
-
 // handover is a request to end the term in favour of another candidate.
 type handover struct {
 	to  string // its incarnation
@@ -276,6 +280,15 @@ func (t *Term) end(reason Reason, err error) {
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})
+}
+
+// how returns how the term has ended.
+func (t *Term) how() *Ended {
+	var ended *Ended
+	if !errors.As(context.Cause(t.ctx), &ended) {
+		panic("elector: a term without an end") // a bug in this package
+	}
+	return ended
 }
 
 // UngrantedTerm is for package electortest alone, which makes terms for tests of a program's work. No

@@ -1,0 +1,227 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// state is what other goroutines than the state machine's may know of a candidate.
+type state struct {
+	role       string
+	standsBy   bool      // campaigns, and receives a release at once
+	trouble    error     // why it cannot campaign or renew right now
+	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
+	pause      string    // the note of the pause that it knows of; "": not paused
+	leader     *Leader   // who held the lock when the nodes last answered; nil: no candidate did
+	restUntil  time.Time
+	restWhy    string // how its last term ended
+}
+
+// published is the state of a candidate behind its mutex. Safe for concurrent use.
+type published struct {
+	mu sync.Mutex
+	state
+}
+
+func (p *published) read() state {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
+
+// update changes the state, and returns the one before.
+func (p *published) update(change func(*state)) (before state) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = p.state
+	change(&p.state)
+	return before
+}
+
+// validTerm returns the term that this candidate serves, nil when it does not lead.
+func (m *machine) validTerm() *Term {
+	if t := m.term.Load(); t != nil && t.Valid() {
+		return t
+	}
+	return nil
+}
+
+// lastLeader returns who led when the nodes last answered.
+func (m *machine) lastLeader() (Leader, bool) {
+	if t := m.validTerm(); t != nil {
+		return Leader{
+			Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.address(), Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+		}, true
+	}
+	l := m.published.read().leader
+	if l == nil || l.Incarnation == m.incarnation { // its own term has ended
+		return Leader{}, false
+	}
+	known := *l
+	known.attempt = "" // only the log needs it, and callers compare leaders
+	return known, true
+}
+
+// check returns nil when this candidate can campaign, and renews if it leads; otherwise what is wrong.
+func (m *machine) check() error {
+	now := m.published.read()
+	if now.role == roleIdle {
+		return errors.New("not campaigning: Run is not running")
+	}
+	if now.trouble != nil {
+		return now.trouble
+	}
+	if err := m.probes.failing(); err != nil {
+		return fmt.Errorf("unhealthy: %w", err)
+	}
+	// Resign returns a moment before the role changes: a term that is over must not
+	// be reported as one whose work is still running.
+	if t := m.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
+		return errors.New("the work of an ended term has not returned")
+	}
+	return nil
+}
+
+// setTrouble publishes why this candidate cannot do something; nil: nothing is wrong. It logs that in
+// the words for what it cannot do.
+func (m *machine) setTrouble(cannot phrases, err error) {
+	before := m.published.update(func(s *state) { s.trouble = err })
+	if err == nil && before.trouble == nil { // as at nearly every renewal
+		return
+	}
+	if err == nil {
+		m.wasUnable()
+	}
+	what := ""
+	switch {
+	case errors.Is(err, ErrUnreachable): // its text changes with what becomes of each node
+		what = cannot.begins
+	case err != nil:
+		what = cannot.begins + ": " + err.Error()
+	}
+	m.troubled.note(m.log, cannot, what, time.Now(), "error", err)
+}
+
+// ableSince returns since when nothing has been wrong with this candidate. It does not check that
+// nothing is wrong now: the caller has done so.
+func (m *machine) ableSince() time.Time {
+	since := m.published.read().lastUnable
+	if p := m.probes.candidate; p != nil {
+		if passes := p.Status().Since; passes.After(since) {
+			since = passes
+		}
+	}
+	return since
+}
+
+// wasUnable notes that something was wrong with this candidate until now.
+func (m *machine) wasUnable() { m.published.update(func(s *state) { s.lastUnable = time.Now() }) }
+
+// isPaused reports whether the election is paused, as far as this candidate knows. During a
+// pause a leader hands over only on request.
+func (m *machine) isPaused() bool { return m.published.read().pause != "" }
+
+// setPaused publishes a pause, and logs it. note is the value of its key; empty: not paused.
+func (m *machine) setPaused(note string) {
+	if before := m.published.update(func(s *state) { s.pause = note }); before.pause == "" && note == "" {
+		return // as at nearly every renewal
+	}
+	m.paused.note(m.log, paused, note, time.Now(), "note", protocol.ParsePauseNote(note).String())
+}
+
+// logNotSubscribed logs once that the Redis user lacks a right to receive releases. Other errors
+// of a subscription are temporary, and the requests report them too.
+func (m *machine) logNotSubscribed(err error) {
+	if rediserr.RefusedSubscribe(err) && m.unsubscribed.CompareAndSwap(false, true) {
+		m.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
+	}
+}
+
+// logUnrecorded logs once that a node does not record events in its history: without it no operator
+// can look up later who led and why a term ended.
+func (m *machine) logUnrecorded(err error) {
+	if m.unrecorded.CompareAndSwap(false, true) {
+		m.log.Warn("cannot record history", "error", err, "key", m.keys.History)
+	}
+}
+
+// phrases are what is logged of a condition: when it begins, while it lasts, and when it has ended.
+type phrases struct {
+	level               slog.Level
+	begins, lasts, ends string
+}
+
+// What befalls a candidate.
+var (
+	paused = phrases{
+		slog.LevelInfo, "election paused, no new leader will be elected", "election still paused, no new leader will be elected", "election resumed",
+	}
+	unhealthy   = phrases{slog.LevelWarn, "unhealthy, not campaigning", "still unhealthy, cannot campaign", "healthy again"}
+	campaigning = phrases{slog.LevelWarn, "cannot campaign", "still unable to campaign", "can campaign again"}
+	keeping     = phrases{slog.LevelWarn, "not handing over to another candidate", "still not handing over to another candidate", "can hand over again"}
+	renewing    = phrases{slog.LevelWarn, "cannot renew the lease", "still unable to renew the lease", "can renew the lease again"}
+	observing   = phrases{slog.LevelWarn, "cannot observe the election", "still unable to observe the election", "can observe the election again"}
+)
+
+// lasting is a condition in the log. While it lasts it is logged again after 10 s, after a minute, and
+// every five minutes from then on: a single line at its begin would be long out of sight when an
+// engineer looks for the reason why nothing happens. The zero value: there is no condition. Safe for
+// concurrent use.
+type lasting struct {
+	mu          sync.Mutex // of all below
+	what        string
+	since, next time.Time
+}
+
+// note logs what is due at that time, with attrs unless it is the end. what identifies the condition; ""
+// ends it. note reports whether that has begun or ended one.
+func (l *lasting) note(log *slog.Logger, p phrases, what string, at time.Time, attrs ...any) (changed bool) {
+	level, message, lasted := l.due(p, what, at)
+	switch message {
+	case "":
+		return false
+	case p.lasts:
+		attrs = append([]any{"for", lasted}, attrs...)
+	case p.ends:
+		attrs = []any{"for", lasted}
+	}
+	log.Log(context.Background(), level, message, attrs...) //nolint:sloglint // a constant where the phrases are
+	return message != p.lasts
+}
+
+func (l *lasting) due(p phrases, what string, at time.Time) (level slog.Level, message, lasted string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.what
+	l.what = what
+	switch {
+	case what == "" && before == "":
+		return 0, "", ""
+	case what == "":
+		return slog.LevelInfo, p.ends, unit(at.Sub(l.since))
+	case what != before:
+		l.since, l.next = at, at.Add(10*time.Second)
+		return p.level, p.begins, ""
+	case at.Before(l.next):
+		return 0, "", ""
+	}
+	if l.next = l.since.Add(time.Minute); !at.Before(l.next) {
+		l.next = at.Add(5 * time.Minute)
+	}
+	return p.level, p.lasts, unit(at.Sub(l.since))
+}
+
+// unit formats a duration for the log with its unit, which slog's JSON would leave out.
+func unit(d time.Duration) string {
+	if d > 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
