@@ -171,3 +171,20 @@ func TestPlantIsNoVote(t *testing.T) {
 		}
 	})
 }
+
+// The clock of one node after the other is stepped beyond all that it keeps, at any moment between two renewals: the
+// locks of the others hold.
+func TestClocksOfNodesAreStepped(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(shortLease)
+		b := c.Start("b")
+		for i := range 60 {
+			b.Quiet(shortLease/2 + time.Duration(i)*shortLease/240)
+			c.Nodes[i%3].Server().FastForward(time.Hour)
+		}
+		if b.Quiet(2 * shortLease); !term.Valid() {
+			t.Errorf("the term ended: %v", term.Err())
+		}
+	})
+}

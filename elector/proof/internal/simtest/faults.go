@@ -175,25 +175,3 @@ func (p *planner) lose() {
 		}
 	}
 }
-
-// stepClock steps the wall clock of a node, by which it counts what is left of its
-// keys: forward they end early, back they stay longer. (TIME is not bent.)
-func (p *planner) stepClock(end time.Duration) {
-	l := p.sim.t.lease
-	n, back := p.rng.IntN(len(p.sim.nodes)), p.rng.IntN(4) == 0
-	by := p.upTo([]time.Duration{l, 2 * l, 5 * l, time.Hour}[p.rng.IntN(4)])
-	if back {
-		// The quiet end counts on locks that end within a lease.
-		if by = p.upTo(l); p.at+by < end {
-			p.add(func(s *Sim) { s.nodes[n].redis.FastForward(-by) }, "the clock of node %d steps back by %v", n, by)
-		}
-		return
-	}
-	p.add(func(s *Sim) {
-		if !s.mayStep(s.nodes[n]) {
-			return
-		}
-		s.history.addf("it steps")
-		s.nodes[n].redis.FastForward(by)
-	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
-}

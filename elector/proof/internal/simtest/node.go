@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,46 +68,4 @@ func (n *node) restart(empty bool) {
 func (n *node) holds(keys protocol.Keys, prefix string) bool {
 	v, err := n.redis.Get(keys.Lock)
 	return err == nil && prefix != "" && strings.HasPrefix(v, prefix)
-}
-
-// mayStep keeps the condition of the guarantee for each election: a step ends all keys of the node early.
-func (s *Sim) mayStep(stepped *node) bool {
-	if s.o.Mode == TokensOnly {
-		return true
-	}
-	if s.group != nil {
-		return !slices.ContainsFunc(s.group.shards, func(st shardState) bool { return !s.spares(stepped, st.keys) })
-	}
-	return s.spares(stepped, s.keys)
-}
-
-// spares reports whether a majority of the other nodes has taken
-// the renewal (or claim) whose lock ends early here. Then they keep it as long as this one
-// would have, but for the jitter of the network, which the drift allowance covers.
-func (s *Sim) spares(stepped *node, keys protocol.Keys) bool {
-	if stepped.redis.Exists(keys.New) { // it has forgotten, and must abstain for a lease
-		return false
-	}
-	attempt, ttl := stepped.attempt(keys.Lock)
-	if attempt == "" {
-		return true
-	}
-	const jitter = time.Millisecond
-	left := 0
-	for _, n := range s.nodes {
-		if a, t := n.attempt(keys.Lock); n != stepped && a == attempt && t >= ttl-jitter {
-			left++
-		}
-	}
-	return left > len(s.nodes)/2
-}
-
-// attempt is whose lock a node has, and for how long; "" when it is free.
-func (n *node) attempt(lock string) (who string, ttl time.Duration) {
-	v, err := n.redis.Get(lock)
-	if err != nil {
-		return "", 0
-	}
-	who, _, _ = strings.Cut(v, " ")
-	return who, n.redis.TTL(lock)
 }

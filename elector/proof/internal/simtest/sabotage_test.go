@@ -30,21 +30,6 @@ func forgetAll(s *Sim) {
 	}
 }
 
-// stepNode steps the clock of a node just when the others that have its lock are no
-// majority without it: they and it can elect another.
-func stepNode(s *Sim) {
-	if s.chance(20) != 0 {
-		return
-	}
-	for _, n := range s.nodes {
-		if who, _ := n.attempt(s.keys.Lock); who != "" && !s.spares(n, s.keys) {
-			n.redis.FastForward(time.Hour)
-			s.history.addf("sabotage: the clock of node %d steps", n.id)
-			return
-		}
-	}
-}
-
 // lowerFence makes nodes hand out old tokens again, where the hint of the
 // claim does not help: its clock is behind.
 func lowerFence(s *Sim) {

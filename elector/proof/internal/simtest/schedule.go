@@ -66,7 +66,6 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 		}
 		p.steps = append(p.steps, q.steps...)
 	}
-	every(7, 6*l, end, func(q *planner) { q.stepClock(end) })
 	// Not near the end: a candidate that waits for abstaining nodes waits for two leases at most.
 	every(8, 16*l, end-time.Duration(len(s.nodes)+3)*l, (*planner).lose)
 	if s.group == nil {

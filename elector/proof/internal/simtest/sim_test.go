@@ -109,7 +109,6 @@ func TestCheckerNotices(t *testing.T) {
 		{"an operator deletes the lock everywhere", Options{Seed: 4, Nodes: 3, Sabotage: deleteLocks}, "valid terms at once"},
 		{"the fence goes back", Options{Seed: 7, Mode: WallHints, Nodes: 3, Sabotage: lowerFence}, "is lower than"},
 		{"all nodes forget, and don't abstain", Options{Seed: 6, Nodes: 5, Sabotage: forgetAll}, "valid terms at once"},
-		{"a node's clock steps under a bare majority", Options{Seed: 9, Nodes: 3, Sabotage: stepNode}, "valid terms at once"},
 		{"an operator deletes the locks of shards", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: deleteLocks}, "valid owners of shard"},
 		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},

@@ -15,14 +15,11 @@ import (
 const (
 	passing int32 = iota
 	failing
-	hanging  // until its mode changes, whatever the context
-	flapping // two of three pass
-	slow     // passes, after most of its time-out
-	panicking
+	hanging // until its mode changes, whatever the context
 	probeModes
 )
 
-var probeWords = [probeModes]string{"passing", "failing", "hanging", "flapping", "slow", "panicking"}
+var probeWords = [probeModes]string{"passing", "failing", "hanging"}
 
 // probe is one whose answers the schedule decides.
 type probe struct {
@@ -58,14 +55,6 @@ func (p *probe) Check(context.Context) error {
 	case hanging:
 		<-change
 		return errProbe
-	case flapping:
-		if p.proc.sim.chance(3) == 0 {
-			return errProbe
-		}
-	case slow:
-		time.Sleep(p.proc.sim.probeSettings().Timeout * 7 / 10)
-	case panicking:
-		panic("the simulation's probe panics")
 	}
 	p.passed()
 	return nil
