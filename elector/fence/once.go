@@ -28,8 +28,8 @@ type Tick struct {
 	// At is the ideal time of the tick: what the schedule says, not what the clock says when the job is
 	// started. Clocks of hosts differ, and so would the tick. It counts in milliseconds.
 	At time.Time
-	// Every is the longest time between two ticks of the job. A tick further ahead than that (at least a
-	// minute) is refused: a mistake would block the job until then.
+	// Every is the time to the next tick of the job; where it varies, the longest. A tick further ahead than that
+	// (at least a minute) is refused: a mistake would block the job until then.
 	Every time.Duration
 	// Token is that of the term that runs the tick (elector.Term.Token).
 	Token uint64
@@ -102,14 +102,9 @@ var onceLua string
 
 var onceScript = redis.NewScript(onceLua)
 
-// Do runs f if no tick of the job at or after t has been taken, and none with a newer token. It takes the tick
-// first, in one round trip that ctx bounds, and returns f's error.
-//
-// Where f did not run, the error is a [*RanError] (this tick, or a later one, has been taken), a [*StaleError]
-// (a newer leader has taken a tick), or another one; after a time-out the tick may have been taken.
-//
-// A process that dies after it took the tick leaves it undone: at most once. Work that must be done exactly
-// once takes its tick in its own transaction: see [OnceSQL].
+// Do takes a tick, as Take does, then runs f, and returns the error of either. A process that dies after it took
+// the tick leaves it undone: at most once. Work that must be done exactly once takes its tick in its own
+// transaction: see [OnceSQL].
 func (o *Once) Do(ctx context.Context, t Tick, f func(ctx context.Context) error) error {
 	attempt := newAttempt()
 	if err := o.take(ctx, t, attempt); err != nil {
@@ -132,6 +127,12 @@ func newAttempt() string {
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 }
+
+// Take returns nil if no tick of the job at or after t has been taken, and none with a newer token: the caller runs
+// it then, and nobody else does, so Retry has no effect. Otherwise the error is a [*RanError] (this tick, or a
+// later one, has been taken), a [*StaleError] (a newer leader has taken a tick), or another one; after a time-out
+// the tick may have been taken. It makes one round trip, which ctx bounds.
+func (o *Once) Take(ctx context.Context, t Tick) error { return o.take(ctx, t, newAttempt()) }
 
 // take takes a tick for an attempt. The same attempt may take it twice: go-redis repeats a command whose answer
 // was lost.

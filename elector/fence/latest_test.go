@@ -1,0 +1,48 @@
+package fence_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/fence"
+)
+
+// everyHour is a schedule with one tick per hour, as robfig/cron has them.
+func everyHour(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
+
+func TestLatestTick(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	leap := func(t time.Time) time.Time { // each 29th of February
+		for y := t.Year(); ; y++ {
+			if d := time.Date(y, 2, 29, 0, 0, 0, 0, time.UTC); d.Day() == 29 && d.After(t) {
+				return d
+			}
+		}
+	}
+	for name, k := range map[string]struct {
+		next  func(time.Time) time.Time
+		now   time.Time
+		tick  time.Time
+		every time.Duration
+	}{
+		"on time":          {everyHour, noon, noon, time.Hour},
+		"late":             {everyHour, noon.Add(58 * time.Minute), noon, time.Hour},
+		"early by an inch": {everyHour, noon.Add(-time.Second), noon, time.Hour},
+		"early":            {everyHour, noon.Add(-1001 * time.Millisecond), noon.Add(-time.Hour), time.Hour},
+		"a rare one":       {leap, noon, time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC), 1461 * 24 * time.Hour},
+	} {
+		tick, every, err := fence.Latest(k.next, k.now)
+		if err != nil || !tick.Equal(k.tick) || every != k.every {
+			t.Errorf("%s: %v, %v, %v; want %v, %v", name, tick, every, err, k.tick, k.every)
+		}
+	}
+	for name, next := range map[string]func(time.Time) time.Time{
+		"none":      func(time.Time) time.Time { return time.Time{} },
+		"in future": func(time.Time) time.Time { return noon.Add(time.Hour) },
+		"one only":  func(t time.Time) time.Time { return noon.Add(-time.Hour) },
+	} {
+		if tick, _, err := fence.Latest(next, noon); err == nil {
+			t.Errorf("%s: %v", name, tick)
+		}
+	}
+}
