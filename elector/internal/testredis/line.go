@@ -27,6 +27,7 @@ type Fault struct {
 	LoseMessages bool          // published messages are dropped
 	Unreachable  bool          // new connections fail because the host is unreachable
 	Delay        time.Duration // in each direction
+	Late         time.Duration // of answers, beyond Delay
 	Far          bool          // dialling and greeting are delayed, too, except for subscriptions
 	Handshakes   int           // further round trips that dialling takes, as with TLS
 }
@@ -48,6 +49,7 @@ type pipe struct {
 	subscribed atomic.Bool
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
 	far        bool        // dialling and greeting are delayed
+	jitter     func() time.Duration
 	swallowed  atomic.Bool // whatever is sent is lost
 	dead       chan struct{}
 	once       sync.Once
@@ -119,7 +121,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 			}
 			mu.Lock()
 			if k > 0 {
-				queue = append(queue, chunk{bytes.Clone(buf[:k]), time.Now()})
+				queue = append(queue, chunk{bytes.Clone(buf[:k]), time.Now().Add(p.jitter())})
 			}
 			ended = err != nil
 			more.Signal()
@@ -170,6 +172,9 @@ func (p *pipe) admit(c chunk, up bool) bool {
 			continue
 		}
 		wait := max(f.Delay, Wire) - time.Since(c.at)
+		if !up {
+			wait += f.Late
+		}
 		if wait <= 0 {
 			return true
 		}

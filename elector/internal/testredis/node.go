@@ -17,6 +17,7 @@ type peer = *server.Peer
 // Node is one Redis.
 type Node struct {
 	Addr    string
+	Jitter  func() time.Duration // by which data is later than Fault says; set it before the first connection
 	scripts Scripts
 	running *sync.WaitGroup // counts the goroutines of the lines
 
@@ -118,11 +119,11 @@ func (n *Node) Swallow() {
 	}
 }
 
-// dial connects or fails at once, and the commands that make a connection (HELLO, AUTH) take
+// Dial connects a client, or fails, at once, and the commands that make a connection (HELLO, AUTH) take
 // no time, whatever the fault: go-redis' PubSub dials and greets with its mutex held, and a
 // bubble's clock stands still while another goroutine waits for a mutex. (In the Real tests servers
 // hang there, too.) With Fault.Far, connections for requests take time to make.
-func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
+func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 	f, _ := n.fault(client)
 	far := f.Far && !subscribing()
 	if far {
@@ -143,7 +144,7 @@ func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
 		return nil, err
 	}
 	conn, near := net.Pipe()
-	p := &pipe{client: client, near: near, server: server, far: far, dead: make(chan struct{})}
+	p := &pipe{client: client, near: near, server: server, far: far, jitter: n.Jitter, dead: make(chan struct{})}
 	p.fault = func() (Fault, <-chan struct{}) { return n.fault(client) }
 	n.mu.Lock()
 	n.pipes[p] = true

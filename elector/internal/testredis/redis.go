@@ -61,7 +61,7 @@ func (s *Set) Close() {
 
 // NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.
 func (s *Set) NewNode(addr string) *Node {
-	n := &Node{Addr: addr, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
+	n := &Node{Addr: addr, Jitter: func() time.Duration { return 0 }, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
 	n.start()
 	return n
 }
@@ -71,7 +71,7 @@ func (s *Set) Client(name string, node int, change ...func(*redis.Options)) *red
 	n := s.Nodes[node]
 	o := &redis.Options{
 		Addr:   n.Addr,
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx, name) },
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx, name) },
 	}
 	for _, f := range change {
 		f(o)

@@ -88,12 +88,12 @@ func (p *planner) nodeFault() {
 	nodes, d := p.some(count), p.span()
 	if p.rng.IntN(3) == 0 {
 		msg := []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."}[p.rng.IntN(2)]
-		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError(msg) }) }, "nodes %v say %s", nodes, msg)
-		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError("") }) }, "nodes %v answer again", nodes)
+		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.RefuseWith(msg) }) }, "nodes %v say %s", nodes, msg)
+		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.RefuseWith("") }) }, "nodes %v answer again", nodes)
 		return
 	}
 	hang := func(on bool) func(*Sim) {
-		return func(s *Sim) { s.net.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
+		return func(s *Sim) { s.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
 	}
 	p.add(hang(true), "nodes %v hang", nodes)
 	p.later(d, hang(false), "nodes %v go on", nodes)
@@ -140,8 +140,7 @@ func (p *planner) mayForget(at time.Duration) bool {
 }
 
 func (s *Sim) crash(n *node) {
-	s.net.change(func() { n.up = false })
-	s.net.reset(func(c *conn) bool { return c.link.node == n })
+	s.change(func() { n.up = false })
 }
 
 func (s *Sim) restart(n *node, empty bool) {
@@ -151,7 +150,7 @@ func (s *Sim) restart(n *node, empty bool) {
 		n.forgot = time.Now()
 		s.mu.Unlock()
 	}
-	s.net.change(func() { n.up, n.hung = true, false })
+	s.change(func() { n.up, n.hung = true, false })
 }
 
 // lose makes all nodes forget, at once or one after the other: a deploy of Redis

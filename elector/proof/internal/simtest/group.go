@@ -193,7 +193,7 @@ func (p *planner) stick() {
 func (s *Sim) assigner() *host {
 	lock := protocol.KeysOf("mandate", election+"/assigner").Lock
 	for _, n := range s.nodes {
-		value, err := n.redis.Get(lock)
+		value, err := n.Server().Get(lock)
 		if err != nil {
 			continue
 		}

@@ -27,7 +27,7 @@ type host struct {
 func (s *Sim) newHost(id int, rate float64) *host {
 	h := &host{sim: s, id: id, rate: rate, last: time.Now()}
 	for _, n := range s.nodes {
-		h.links = append(h.links, &link{node: n, onCommand: s.onCommand})
+		h.links = append(h.links, &link{host: h, node: n})
 	}
 	return h
 }
@@ -49,8 +49,8 @@ func (h *host) boot(name string) {
 	for i, n := range s.nodes {
 		l := h.links[i]
 		clients = append(clients, redis.NewClient(&redis.Options{
-			Addr:   n.addr,
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return s.net.dial(p, l) },
+			Addr:   n.Addr,
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx, p) },
 		}))
 	}
 	q, err := elector.NewQuorum(clients...)

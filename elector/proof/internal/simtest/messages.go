@@ -19,7 +19,7 @@ func (s *Sim) lastToken() uint64 {
 // publish publishes a message on all nodes.
 func (s *Sim) publish(channel string, message map[string]any) {
 	for _, n := range s.nodes {
-		n.redis.Publish(channel, encoded(message))
+		n.Server().Publish(channel, encoded(message))
 	}
 }
 
@@ -46,7 +46,7 @@ func alarm(s *Sim) {
 	token := s.lastToken()
 	s.mu.Unlock()
 	for _, n := range s.nodes {
-		n.redis.Publish(s.keys.Events, event("released", "mallory", "", token))
+		n.Server().Publish(s.keys.Events, event("released", "mallory", "", token))
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Sim) forge(rng *rand.Rand) {
 	one := rng.IntN(2 * len(s.nodes))
 	for i, n := range s.nodes {
 		if one >= len(s.nodes) || i == one {
-			n.redis.Publish(channel, message)
+			n.Server().Publish(channel, message)
 		}
 	}
 }

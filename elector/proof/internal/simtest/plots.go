@@ -3,6 +3,8 @@ package simtest
 import (
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // The plots are faults that only bite together: single random ones would meet
@@ -30,19 +32,19 @@ func (p *planner) slowThenCut() {
 				hit = append(hit, h.links...)
 			}
 		}
-		s.net.change(func() {
+		s.change(func() {
 			for _, k := range hit {
-				k.delayRep = slow
+				k.Late = slow
 			}
 		})
 	}, "slow, then cut off: answers to the leader are slow (%v, and its successor's %v)", slow, elect)
 	p.later(first, func(s *Sim) {
 		cut := s.find(-1).links
 		hit = append(hit[:len(hit):len(hit)], cut...)
-		s.net.change(func() {
+		s.change(func() {
 			for i, k := range cut {
 				if all || i <= len(cut)/2 {
-					k.holdReq, k.holdRep = way != 1, way != 2
+					k.Up, k.Down = hold(way != 1), hold(way != 2)
 				}
 			}
 		})
@@ -73,9 +75,9 @@ func (p *planner) amnesia() {
 	p.add(func(s *Sim) {
 		h := s.find(-1)
 		hit = h.links
-		s.net.change(func() {
+		s.change(func() {
 			for _, i := range minority {
-				hit[i].holdReq, hit[i].holdRep = true, true
+				hit[i].Fault = testredis.Frozen
 			}
 		})
 	}, "amnesia: the leader is cut from nodes %v", minority)
@@ -83,9 +85,9 @@ func (p *planner) amnesia() {
 		s.crash(s.nodes[victim])
 		s.restart(s.nodes[victim], true)
 		if cutAll {
-			s.net.change(func() {
+			s.change(func() {
 				for _, k := range hit {
-					k.holdReq, k.holdRep = true, true
+					k.Fault = testredis.Frozen
 				}
 			})
 		}
@@ -94,4 +96,11 @@ func (p *planner) amnesia() {
 		p.later(at, alarm, "amnesia: false alarm")
 	}
 	p.later(forgetAt+l+p.upTo(l), func(s *Sim) { s.heal(hit, false) }, "amnesia: healed")
+}
+
+func hold(on bool) testredis.Mode {
+	if on {
+		return testredis.Hold
+	}
+	return testredis.Pass
 }

@@ -138,11 +138,12 @@ func (s *Sim) lockFor(p *proc) bool {
 // pause stops the process as SIGSTOP does.
 func (p *proc) pause() {
 	p.sim.mu.Lock()
-	defer p.sim.mu.Unlock()
 	if p.paused.Load() == nil {
 		ch := make(chan struct{})
 		p.paused.Store(&ch)
 	}
+	p.sim.mu.Unlock()
+	p.sim.change(func() {})
 }
 
 // resume lets it go on. After a suspend the monotonic clock has stood still.
@@ -161,7 +162,7 @@ func (p *proc) resume(slept time.Duration) {
 		s.overlap("resume of " + p.name)
 	}
 	s.mu.Unlock()
-	s.net.change(func() {}) // what waited in its sockets continues
+	s.change(func() {}) // what waited in its sockets continues
 }
 
 // shutdown ends the life; another one begins after a while.
@@ -196,7 +197,7 @@ func (p *proc) crash(after time.Duration) {
 	s.mu.Lock()
 	p.dead.Store(true)
 	s.mu.Unlock()
-	s.net.reset(func(c *conn) bool { return c.proc == p })
+	reset(p.host.links)
 	p.resume(0)
 	p.pass()
 	p.shutdown(after, "")

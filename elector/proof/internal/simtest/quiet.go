@@ -67,12 +67,12 @@ func (s *Sim) healAll() {
 		if !n.up {
 			s.restart(n, false)
 		}
-		n.redis.SetError("")
+		n.RefuseWith("")
 	}
 	for _, h := range s.hosts {
 		s.heal(h.links, s.chance(2) == 0)
 	}
-	s.net.change(func() {
+	s.change(func() {
 		for _, n := range s.nodes {
 			n.hung = false
 		}

@@ -11,9 +11,9 @@ func deleteLocks(s *Sim) {
 		return
 	}
 	for _, n := range s.nodes {
-		n.redis.Del(s.keys.Lock)
+		n.Server().Del(s.keys.Lock)
 		for i := range s.o.Shards {
-			n.redis.Del(s.group.shards[i].keys.Lock)
+			n.Server().Del(s.group.shards[i].keys.Lock)
 		}
 	}
 	s.history.addf("sabotage: locks deleted")
@@ -23,8 +23,8 @@ func deleteLocks(s *Sim) {
 func forgetAll(s *Sim) {
 	if s.chance(100) == 0 {
 		for _, n := range s.nodes {
-			n.redis.FlushAll()
-			_ = n.redis.Set(s.keys.Fence, strconv.FormatInt(time.Now().UnixMilli(), 10))
+			n.Server().FlushAll()
+			_ = n.Server().Set(s.keys.Fence, strconv.FormatInt(time.Now().UnixMilli(), 10))
 		}
 		s.history.addf("sabotage: everything deleted but the counters")
 	}
@@ -35,7 +35,7 @@ func forgetAll(s *Sim) {
 func lowerFence(s *Sim) {
 	if s.chance(8) == 0 {
 		for _, n := range s.nodes {
-			_ = n.redis.Set(s.keys.Fence, "5")
+			_ = n.Server().Set(s.keys.Fence, "5")
 		}
 		for _, h := range s.hosts {
 			h.proc.Load().warp.Wall.Add(-int64(time.Minute))

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // step is one action of a schedule.
@@ -145,14 +147,14 @@ func (p *planner) linkFault() {
 		name string
 		set  func(*link)
 	}{
-		{"hangs", func(l *link) { l.holdReq, l.holdRep = true, true }},
-		{"requests are held", func(l *link) { l.holdReq = true }},
-		{"answers are held", func(l *link) { l.holdRep = true }},
-		{"answers are lost", func(l *link) { l.loseRep = true }},
-		{"refuses", func(l *link) { l.refuse = true }},
-		{"requests are slow", func(l *link) { l.delayReq = slow }},
-		{"answers are slow", func(l *link) { l.delayRep = slow }},
-		{"messages are lost", func(l *link) { l.noMessages = true }},
+		{"hangs", func(l *link) { l.Fault = testredis.Frozen }},
+		{"requests are held", func(l *link) { l.Up = testredis.Hold }},
+		{"answers are held", func(l *link) { l.Down = testredis.Hold }},
+		{"answers are lost", func(l *link) { l.Down = testredis.Drop }},
+		{"refuses", func(l *link) { l.Refuse = true }},
+		{"is slow", func(l *link) { l.Delay = slow }},
+		{"answers are slow", func(l *link) { l.Late = slow }},
+		{"messages are lost", func(l *link) { l.LoseMessages = true }},
 		{"is reset", func(*link) {}},
 	}
 	k := kinds[p.rng.IntN(len(kinds))]
@@ -160,13 +162,13 @@ func (p *planner) linkFault() {
 	var hit []*link
 	p.add(func(s *Sim) {
 		hit = s.linksOf(who, nodes)
-		s.net.change(func() {
+		s.change(func() {
 			for _, l := range hit {
 				k.set(l)
 			}
 		})
 		if k.name == "refuses" || k.name == "is reset" {
-			s.net.reset(func(c *conn) bool { return slices.Contains(hit, c.link) })
+			reset(hit)
 		}
 	}, "way from %s to nodes %v: %s (slow %v)", name(who), nodes, k.name, slow)
 	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "way from %s to nodes %v: healed (%s, reset %v)", name(who), nodes, k.name, cut)
@@ -184,11 +186,11 @@ func (s *Sim) linksOf(who int, nodes []int) (links []*link) {
 // heal mends links: what was held arrives late, or is lost by a reset.
 func (s *Sim) heal(links []*link, cut bool) {
 	if cut {
-		s.net.reset(func(c *conn) bool { return slices.Contains(links, c.link) })
+		reset(links)
 	}
-	s.net.change(func() {
+	s.change(func() {
 		for _, l := range links {
-			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.noMessages, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
+			l.Fault = testredis.Fault{}
 		}
 	})
 }

@@ -38,6 +38,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 const election = "sim"
@@ -49,7 +50,8 @@ type Sim struct {
 	keys       protocol.Keys
 	start      time.Time
 	history    *history
-	net        *network
+	set        *testredis.Set
+	netMu      sync.Mutex // of the links' faults
 	nodes      []*node
 	hosts      []*host
 	group      *group // nil: a single election
@@ -94,7 +96,6 @@ func newSim(o Options) *Sim {
 	s := &Sim{
 		o: o, keys: protocol.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
 		rng: dice(2), forger: dice(9), t: timings(plan, o.Lease),
-		net:   &network{rng: dice(3), conns: map[*conn]struct{}{}},
 		kinds: map[string]int{},
 	}
 	s.succession = []elector.Succession{
@@ -108,12 +109,13 @@ func newSim(o Options) *Sim {
 	if s.o.Nodes == 0 {
 		s.o.Nodes = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
 	}
+	s.set = testredis.New(s.o.Nodes, testredis.Scripts{})
 	for i := range s.o.Nodes {
 		rate := (plan.Float64() - 0.5) * 0.009
 		if o.NodeRate != 0 {
 			rate = o.NodeRate
 		}
-		s.nodes = append(s.nodes, newNode(i, rate))
+		s.nodes = append(s.nodes, s.newNode(s.set.Nodes[i], rate))
 	}
 	for i := range 2 + plan.IntN(3) {
 		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
@@ -185,6 +187,7 @@ func (s *Sim) tick() {
 	}
 	for _, n := range s.nodes {
 		n.drift()
+		n.Took() // nobody reads its record of calls
 	}
 	for _, h := range s.hosts {
 		h.drift()
@@ -198,13 +201,17 @@ func (s *Sim) tick() {
 
 // close ends everything; the bubble notices what is left.
 func (s *Sim) close() {
-	s.net.closed.Store(true)
-	s.net.reset(func(*conn) bool { return true })
+	s.change(func() {
+		for _, n := range s.nodes {
+			n.up = false
+		}
+	})
 	s.extra.Wait()
 	synctest.Wait() // go-redis dials in goroutines that nothing waits for: not into a node that is being closed
 	for _, n := range s.nodes {
-		n.close()
+		_ = n.admin.Close()
 	}
+	s.set.Close()
 }
 
 func (s *Sim) report() Report {
