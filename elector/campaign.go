@@ -15,8 +15,9 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(roleFollowing, nil)
 	w := m.standBy()
 	defer w.Close()
-	defer m.published.update(func(s *state) { s.standsBy = false })
-	for m.awaitHealth(ctx, w) {
+	m.standsBy.Store(w)
+	defer m.standsBy.Store(nil)
+	for m.awaitHealth(ctx) {
 		changed := m.probes.changes().candidate // before the claim, so that no change is missed
 		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
@@ -32,10 +33,9 @@ func (m *machine) standBy() *standby.Waiter {
 	return standby.New(standby.Config{
 		Settings: standby.Settings{
 			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
-			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
+			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
 		},
 		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed,
-		Listening: func() { m.published.update(func(s *state) { s.standsBy = true }) },
 	})
 }
 
@@ -89,7 +89,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 
 // awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
 // campaign. It returns false when ctx ended first.
-func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
+func (m *machine) awaitHealth(ctx context.Context) bool {
 	if m.probes.candidate == nil || m.probes.fit() {
 		return ctx.Err() == nil
 	}

@@ -225,7 +225,10 @@ func (e *Elector) Term() *Term { return e.validTerm() }
 // released its lock: a majority of the nodes has confirmed its subscription, or refuses it so that there
 // is none to wait for. A leader that ends before another candidate stands by leaves the election without a leader for
 // longer. No I/O.
-func (e *Elector) StandsBy() bool { return e.published.read().standsBy }
+func (e *Elector) StandsBy() bool {
+	w := e.standsBy.Load()
+	return w != nil && w.Listens()
+}
 
 // ClaimNow makes a candidate that waits for the end of another one's lease claim at once, and does nothing
 // to any other: for a program that has learned in another way that the leader is gone. If it is not,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
@@ -116,7 +115,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 		return Handover{}, ErrNoLeader
 	}
 	h := Handover{From: *st.Leader}
-	events := el.bus.Collect(el.keys.Events, protocol.MaxMessage)
+	events := el.bus.Subscribe(el.keys.Events, 1, func(s pubsub.Signal) bool { return s.Kind == pubsub.Message })
 	defer events.Close()
 	_ = events.Ready(ctx, peers.JoinTimeout) // without messages the change is noticed a little later
 	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
@@ -142,7 +141,7 @@ func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
 // the change. The locks show who leads, with which token; it may even be lower than the last one,
 // if nodes lost their data. The history shows when the change was. A message only triggers the
 // next query.
-func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
+func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subscription) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
 	var enough <-chan time.Time

@@ -25,21 +25,22 @@ func newInbox(election string, own *ownCandidate) *inbox {
 // receive runs on the subscription's goroutine. It ignores messages of the candidate in this
 // process: their events were reported already, and a query that finds nothing new would only make
 // the observer wait longer after the next message.
-func (b *inbox) receive(s pubsub.Signal) {
+func (b *inbox) receive(s pubsub.Signal) (keep bool) {
 	if s.Kind == pubsub.Message {
 		ev, err := eventIn(s.Payload)
 		if err != nil || ev.Election != b.election || b.own.is(ev.Incarnation) {
-			return
+			return false
 		}
 		switch ev.Kind {
 		case EventElected, EventReleased:
 			b.keep(nil, ev)
 		case EventAddress: // only a reason to query
 		default:
-			return
+			return false
 		}
 	}
 	b.signal()
+	return false
 }
 
 // signal makes the observer query the election soon.

@@ -17,6 +17,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/registry"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -39,14 +40,15 @@ type machine struct {
 	published    published // what other goroutines may know of this candidate
 	subscribers  subscribers
 	counters     *counters
-	running      atomic.Bool            // Run, Campaign or a term of Campaign is; its goroutine owns all below
-	claimWanted  chan struct{}          // signaled by ClaimNow
-	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
-	term         atomic.Pointer[Term]   // the newest term, also an ended one
-	paused       lasting                // what was logged of a pause
-	keeps        lasting                // what was logged of why this leader does not hand over
-	unsubscribed atomic.Bool            // logged that releases are not received
-	unrecorded   atomic.Bool            // logged that a node does not record events in its history
+	running      atomic.Bool                    // Run, Campaign or a term of Campaign is; its goroutine owns all below
+	claimWanted  chan struct{}                  // signaled by ClaimNow
+	advertise    atomic.Pointer[string]         // Config.Advertise, until SetAdvertise
+	term         atomic.Pointer[Term]           // the newest term, also an ended one
+	standsBy     atomic.Pointer[standby.Waiter] // while it campaigns
+	paused       lasting                        // what was logged of a pause
+	keeps        lasting                        // what was logged of why this leader does not hand over
+	unsubscribed atomic.Bool                    // logged that releases are not received
+	unrecorded   atomic.Bool                    // logged that a node does not record events in its history
 
 	// Of this Run or Campaign.
 	ctx      context.Context // ends when it does
@@ -299,6 +301,7 @@ func (m *machine) readPoll(views []registry.View) time.Duration {
 		return m.cfg.Lease / 4
 	}
 	m.noteLocks(locks)
+	m.bus.Check(standby.TestEvery*m.cfg.Lease, m.timing.CallTimeout())
 	return m.cfg.Lease
 }
 

@@ -54,7 +54,7 @@ func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 			o.lease, o.local = el.own.lease, el.own.events.subscribe()
 			defer el.own.events.unsubscribe(o.local)
 		}
-		defer el.bus.Subscribe(el.keys.Events, o.inbox.receive)()
+		defer el.bus.Subscribe(el.keys.Events, 0, o.inbox.receive).Close()
 		o.run(ctx)
 	}
 }

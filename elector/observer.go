@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
 // observer follows one election for one loop over Election.Observe. The loop's goroutine owns all
@@ -80,6 +81,7 @@ func (o *observer) waitForReleased() time.Duration {
 // confirm notes until when the leader's lease lasts, and that it is known who leads.
 func (o *observer) confirm(l *Leader) {
 	o.until = time.Time{}
+	o.el.bus.Check(standby.TestEvery*o.lease, o.timing().CallTimeout())
 	if l != nil {
 		o.until = time.Now().Add(l.LeaseLeft)
 		if o.local == nil && l.lease > 0 {

@@ -15,7 +15,6 @@ import (
 // state is what other goroutines than the state machine's may know of a candidate.
 type state struct {
 	role       string
-	standsBy   bool      // campaigns, and receives a release at once
 	trouble    error     // why it cannot campaign or renew right now
 	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
 	pause      string    // the note of the pause that it knows of; "": not paused

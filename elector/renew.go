@@ -82,6 +82,7 @@ func (m *machine) count(tally quorum.Tally) {
 			m.memory.learn(tally)
 			t.unconfirmed.Store(nil)
 			m.setTrouble(renewing, nil)
+			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
 			if tally.Written() {
 				m.placed(m.voter.Advertised())

@@ -106,10 +106,11 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 		all.Go(func() { r.exchange(i) })
 	}
 	// A message reports only that something has changed; the next beat to that node returns what.
-	unsubscribe := m.bus.Subscribe(m.store.Changes, func(s pubsub.Signal) {
+	changes := m.bus.Subscribe(m.store.Changes, 0, func(s pubsub.Signal) bool {
 		if s.Kind == pubsub.Subscribed || s.Kind == pubsub.Message && (s.Payload == "plan" || r.out.Load().term != nil) {
 			r.nodes[s.Node].beatNow()
 		}
+		return false
 	})
 	if m.probe != nil {
 		all.Go(func() { _ = m.probe.Run(inner) })
@@ -118,7 +119,7 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	err := r.run(ctx)
 	r.leaveBy = time.Now().Add(m.cfg.requestTimeout())
 	cancel()
-	unsubscribe()
+	changes.Close()
 	all.Wait()
 	return err
 }

@@ -18,6 +18,8 @@ const (
 	// linger is how long to wait for more answers than expected: the candidates of one process
 	// share a connection, and Redis counts them as one subscriber.
 	linger = 10 * time.Millisecond
+	// maxAnswers is more than the candidates of any election.
+	maxAnswers = 10_000
 )
 
 // Nodes is the part of quorum.Nodes that a Channel needs.
@@ -25,14 +27,12 @@ type Nodes interface {
 	Majority() int
 	Listeners(ctx context.Context, channel string, limit time.Duration) int
 	Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
-	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error
+	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error)
 }
 
 // Bus is the part of pubsub.Bus that Peers and a Channel need.
 type Bus interface {
-	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
-	Collect(channel string, maxSize int) *pubsub.Collector
-	Turn(ctx context.Context) (done func())
+	Subscribe(channel string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription
 }
 
 // Channel connects the candidates of one election with each other and with its operators.
@@ -57,10 +57,9 @@ func (c Channel) channelOf(kind string) string {
 // time. It returns the nodes' errors, by node, when no majority of the nodes could be reached,
 // or when every node refuses the subscription for the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
-	defer c.Bus.Turn(ctx)()
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
 	if expected == 0 { // there is no candidate; or Redis refuses subscriptions, which Ready would show
-		answers := c.Bus.Collect(protocol.Reply(c.Keys.Roll, rand.Text()), protocol.MaxMessage)
+		answers := c.answers(c.Keys.Roll, rand.Text())
 		defer answers.Close()
 		return nil, answers.Ready(ctx, JoinTimeout)
 	}
@@ -105,11 +104,18 @@ func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []
 	return c.Nodes.Request(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
+// answers subscribes to the answers to the request with that nonce on a channel.
+func (c Channel) answers(channel, nonce string) *pubsub.Subscription {
+	return c.Bus.Subscribe(protocol.Reply(channel, nonce), maxAnswers, func(s pubsub.Signal) bool {
+		return s.Kind == pubsub.Message && len(s.Payload) <= protocol.MaxMessage
+	})
+}
+
 // ask publishes a request, and passes each answer to enough. It returns linger after enough has
 // returned true, or when requestTimeout has passed or ctx ends.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
 	q.Nonce = rand.Text()
-	answers := c.Bus.Collect(protocol.Reply(c.channelOf(q.Kind), q.Nonce), protocol.MaxMessage)
+	answers := c.answers(c.channelOf(q.Kind), q.Nonce)
 	defer answers.Close()
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // the request might be obeyed, but no answer could arrive
 		return refused

@@ -13,7 +13,13 @@ import (
 // Start subscribes, and answers requests until Stop. Call it once; ctx bounds the reads from Redis.
 func (p *Peers) Start(ctx context.Context) {
 	p.since = time.Now()
-	p.unsubscribe = [...]func(){p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive), p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)}
+	for _, channel := range []string{p.c.Keys.Ask, p.c.Keys.Roll} {
+		s := p.c.Bus.Subscribe(channel, 0, func(s pubsub.Signal) bool {
+			p.receive(channel, s)
+			return false
+		})
+		p.subscriptions = append(p.subscriptions, s)
+	}
 	if p.c.Order != Race {
 		p.again = time.AfterFunc(p.c.RenewEvery, p.worker.wake)
 	}
@@ -23,8 +29,8 @@ func (p *Peers) Start(ctx context.Context) {
 // Stop ends the subscriptions, waits for the worker, and, except in a race, publishes that this
 // candidate is gone, so that no other candidate waits for it.
 func (p *Peers) Stop() {
-	for _, unsubscribe := range p.unsubscribe {
-		unsubscribe()
+	for _, s := range p.subscriptions {
+		s.Close()
 	}
 	p.worker.end()
 	p.heir.Store(nil)
@@ -51,7 +57,7 @@ func (p *Peers) work(ctx context.Context) {
 }
 
 // receive runs on the subscription's goroutine.
-func (p *Peers) receive(s pubsub.Signal) {
+func (p *Peers) receive(channel string, s pubsub.Signal) {
 	switch s.Kind {
 	case pubsub.Message:
 	case pubsub.Failed:
@@ -61,7 +67,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 		return
 	}
 	q := pubsub.Parsed(s, requestOf)
-	if q == nil || q.Election != p.c.Election || s.Channel != p.c.channelOf(q.Kind) || p.concernsOthers(q) {
+	if q == nil || q.Election != p.c.Election || channel != p.c.channelOf(q.Kind) || p.concernsOthers(q) {
 		return
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
@@ -137,7 +143,7 @@ func (p *Peers) reply(ctx context.Context, r received, with Answer) {
 	channel := protocol.Reply(p.c.channelOf(r.Kind), r.Nonce)
 	ctx = context.WithoutCancel(ctx)
 	p.mailboxOf(r.Kind).background(func() {
-		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
+		_, _ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
 // Self is the candidate of this process. Its methods are called on many goroutines, and
@@ -62,9 +64,9 @@ type Peers struct {
 	worker     worker
 
 	// owned by Start and Stop; all goroutines may read since in between
-	since       time.Time // when this candidate began to run
-	unsubscribe [2]func()
-	again       *time.Timer // wakes the worker to look again; nil in a race
+	since         time.Time // when this candidate began to run
+	subscriptions []*pubsub.Subscription
+	again         *time.Timer // wakes the worker to look again; nil in a race
 
 	// owned by the worker
 	introduced    bool // what this candidate is has been published (in a race)

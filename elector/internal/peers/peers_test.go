@@ -19,11 +19,11 @@ type fakeNodes struct {
 	sent, channels []string // payloads, and where they went
 }
 
-func (n *fakeNodes) Majority() int                                              { return 1 }
-func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int       { return 1 }
-func (n *fakeNodes) Turn(context.Context) (done func())                         { return func() {} }
-func (n *fakeNodes) Collect(string, int) *pubsub.Collector                      { return nil }
-func (n *fakeNodes) Subscribe(string, func(pubsub.Signal)) (unsubscribe func()) { return func() {} }
+func (n *fakeNodes) Majority() int                                        { return 1 }
+func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int { return 1 }
+func (n *fakeNodes) Subscribe(_ string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription {
+	return pubsub.NewSubscription(1, most, filter)
+}
 
 func (n *fakeNodes) Request(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
 	n.mu.Lock()
@@ -32,8 +32,8 @@ func (n *fakeNodes) Request(_ context.Context, channel string, payload []byte, _
 	return []error{nil}
 }
 
-func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) error {
-	return n.Request(ctx, channel, payload, limit)[0]
+func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
+	return 1, n.Request(ctx, channel, payload, limit)[0]
 }
 
 func (n *fakeNodes) count() int {
@@ -74,7 +74,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 func (p *Peers) receiveAll(all ...request) {
 	for _, q := range all {
 		q.Election = "orders"
-		p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.channelOf(q.Kind), Payload: string(q.encode())})
+		p.receive(p.c.channelOf(q.Kind), pubsub.Signal{Kind: pubsub.Message, Payload: string(q.encode())})
 	}
 }
 
@@ -110,14 +110,14 @@ func TestRequestsCountOnTheirChannelOnly(t *testing.T) {
 		{Kind: info, Candidate: &other}, {Kind: gone, Candidate: &other},
 	} {
 		q.Election = "orders"
-		p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Roll, Payload: string(q.encode())})
+		p.receive(p.c.Keys.Roll, pubsub.Signal{Kind: pubsub.Message, Payload: string(q.encode())})
 	}
 	call := request{Kind: rollCall, Election: "orders", Nonce: "C"}
-	p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Ask, Payload: string(call.encode())})
+	p.receive(p.c.Keys.Ask, pubsub.Signal{Kind: pubsub.Message, Payload: string(call.encode())})
 	if got := append(p.requests.take(), p.rollCalls.take()...); len(got) > 0 {
 		t.Errorf("received %+v", got)
 	}
-	p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Roll, Payload: string(call.encode())})
+	p.receive(p.c.Keys.Roll, pubsub.Signal{Kind: pubsub.Message, Payload: string(call.encode())})
 	for _, r := range p.rollCalls.take() {
 		p.answer(t.Context(), r)
 	}

@@ -59,6 +59,13 @@ const (
 // Reply returns the channel for the answers to a request that is published on a channel.
 func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
+// Echo returns the channel on which a process receives what it publishes itself, beside one of the channels
+// that it subscribes to.
+func Echo(channel, nonce string) string {
+	election, _, _ := strings.Cut(channel, CloseTag)
+	return Reply(election+CloseTag+RollName, nonce)
+}
+
 // ClaimKeys returns the keys of ClaimScript, in its order.
 func (k Keys) ClaimKeys() []string {
 	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID}

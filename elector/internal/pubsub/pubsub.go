@@ -1,12 +1,12 @@
 // Package pubsub keeps one subscription to each Redis node, which all electors on a Quorum
-// share, and collects answers that are published to it.
+// share.
 //
 // A message is a hint: messages get lost, forged and replayed, so no state is taken from
 // one without reading it from Redis.
 package pubsub
 
 import (
-	"context"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -14,56 +14,92 @@ import (
 // Bus shares the subscriptions to a set of nodes. Safe for concurrent use.
 type Bus struct {
 	nodes *quorum.Nodes
-	hubs  []*hub // by node
-	turns turns
+	links []*link // by node
 }
 
-// New does no I/O: the Bus connects to a node only while there are subscribers.
+// New does no I/O: the Bus connects to a node only while there are subscriptions.
 func New(nodes *quorum.Nodes) *Bus {
-	b := &Bus{nodes: nodes, turns: newTurns()}
+	b := &Bus{nodes: nodes}
 	for i := range nodes.Len() {
-		b.hubs = append(b.hubs, newHub(nodes, i))
+		b.links = append(b.links, newLink(nodes, i))
 	}
 	return b
 }
 
-// Subscribe calls notify for every signal of a channel on every node. notify runs on the
-// goroutine that reads the subscription, and must not block. Subscribe returns at once: a
-// Subscribed signal from each node follows. The returned function unsubscribes, and may be
-// called twice.
-func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()) {
-	subs := make([]*subscriber, len(b.hubs))
-	for i, h := range b.hubs {
-		subs[i] = &subscriber{notify: notify}
-		h.add(channel, subs[i])
-	}
-	return func() {
-		for i, h := range b.hubs {
-			h.remove(channel, subs[i])
+// Subscribe subscribes to a channel on every node. It returns at once; a Signal that a node has
+// confirmed it follows, from each. filter is called with each signal on the goroutine that reads the
+// subscription to a node, must not block, and returns whether to keep the signal until it is taken.
+// Of messages that nobody takes, the first so many are kept.
+func (b *Bus) Subscribe(channel string, most int, filter func(Signal) bool) *Subscription {
+	s := NewSubscription(len(b.links), most, filter)
+	s.channel = channel
+	s.close = func() {
+		for _, l := range b.links {
+			l.remove(s)
 		}
 	}
-}
-
-// Subscribers returns how many subscribers of this Bus a channel has. A node counts them as one,
-// because they share a connection.
-func (b *Bus) Subscribers(channel string) int {
-	h := b.hubs[0]
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if t := h.topics.all[channel]; t != nil {
-		return len(t.subscribers)
+	for i, l := range b.links {
+		if l.add(s) {
+			s.Receive(Signal{Kind: Subscribed, Node: i})
+		}
 	}
-	return 0
+	return s
 }
 
-// Turn blocks until a request that awaits answers may be sent, or until ctx ends. Call done when
-// the request has been answered.
-func (b *Bus) Turn(ctx context.Context) (done func()) { return b.turns.take(ctx) }
+// Subscribers returns how many subscriptions of this Bus a channel has. A node counts them as one,
+// because they share a connection.
+func (b *Bus) Subscribers(channel string) int { return b.links[0].subscribers(channel) }
+
+// Check has the subscriptions tested that were not tested for every: what the Bus publishes to itself
+// on a node must arrive within that time, or the subscription to that node is made anew. A connection
+// that is in order may lead to a server whose name has moved to another one since, or into a firewall that
+// has forgotten it. Check does not block, and without subscriptions it does nothing.
+func (b *Bus) Check(every, within time.Duration) {
+	for _, l := range b.links {
+		l.check(every, within)
+	}
+}
 
 // Close ends the subscriptions, and waits for the end of each for a bounded time. It may be
 // called twice.
 func (b *Bus) Close() {
-	for _, h := range b.hubs {
-		h.close()
+	for _, l := range b.links {
+		l.close()
 	}
+}
+
+// Kind is the kind of a Signal.
+type Kind int
+
+// The kinds of signals.
+const (
+	Message    Kind = iota // a message was published
+	Subscribed             // the node confirmed the subscription, perhaps again: messages may have been missed before
+	Failed                 // the subscription failed: messages are missed until the next Subscribed
+)
+
+// Signal is a message on a channel of one node, or a change of the subscription to it.
+type Signal struct {
+	Kind    Kind
+	Node    int
+	Payload string
+	Err     error // of Failed; names the node
+
+	parsed *any // the parsed Message, shared by all subscriptions; nil: there is only one
+}
+
+// Parsed returns the result of parse for the payload of a Message. All subscriptions to the channel
+// that call Parsed in their filters share one call of parse, and its result, which they must
+// not change. Otherwise each of a thousand candidates of one election in a process would parse what
+// each of the others publishes.
+func Parsed[T any](s Signal, parse func(payload string) T) T {
+	if s.parsed == nil {
+		return parse(s.Payload)
+	}
+	made, ok := (*s.parsed).(T)
+	if !ok {
+		made = parse(s.Payload)
+		*s.parsed = made
+	}
+	return made
 }

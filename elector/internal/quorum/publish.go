@@ -69,11 +69,17 @@ func (ns *Nodes) Request(ctx context.Context, channel string, payload []byte, li
 	})
 }
 
-// PublishTo is Publish on one node.
-func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error {
+// PublishTo is Publish on one node. It returns how many clients have received the message there; -1 if that
+// is not known, as in a Cluster, whose other servers pass it on.
+func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return ns.NodeError(node, rediserr.Needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
+	rdb := ns.list[node].rdb
+	n, err := rdb.Publish(ctx, channel, payload).Result()
+	if _, cluster := rdb.(*redis.ClusterClient); cluster {
+		n = -1
+	}
+	return int(n), ns.NodeError(node, rediserr.Needs(err, "+publish &"+channel))
 }
 
 // Each calls ask for all nodes at once, and waits at most limit for each. The errors are by node.

@@ -155,13 +155,14 @@ var remedies = []struct{ prefix, advice string }{
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
 // RefusedSubscribe reports whether err means that a node will never send messages. A refused
-// UNSUBSCRIBE does not: it costs a message at most.
-func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedUnsubscribe(err) }
+// UNSUBSCRIBE or PING does not: it costs a message at most.
+func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedOther(err) }
 
-// refusedUnsubscribe reports whether a Redis refused UNSUBSCRIBE: its error has the command
+// refusedOther reports whether a Redis refused UNSUBSCRIBE or PING: its error has the command
 // in quotes.
-func refusedUnsubscribe(err error) bool {
-	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
+func refusedOther(err error) bool {
+	text := strings.ToLower(err.Error())
+	return Denied(err) && (strings.Contains(text, "'unsubscribe'") || strings.Contains(text, "'ping'"))
 }
 
 // WrongType reports whether a Redis refused a request because a key is of another type.

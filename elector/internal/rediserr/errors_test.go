@@ -33,15 +33,16 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-func TestRefusedUnsubscribe(t *testing.T) {
+func TestRefusedOther(t *testing.T) {
 	for msg, want := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'unsubscribe' command":                true,
 		"NOPERM User mandate has no permissions to run the 'unsubscribe' command":             true,
+		"NOPERM this user has no permissions to run the 'ping' command":                       true,
 		"NOPERM this user has no permissions to run the 'subscribe' command":                  false,
 		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
 		"ERR 'unsubscribe'": false,
 	} {
-		if got := refusedUnsubscribe(errors.New(msg)); got != want {
+		if got := refusedOther(errors.New(msg)); got != want {
 			t.Errorf("%s: %v", msg, got)
 		}
 	}

@@ -12,10 +12,9 @@ import (
 
 // Timing of followers. A timer of an idle Go process is no finer than about 1 ms.
 const (
-	// few is how many followers claim at the end of a term, besides the one that the nodes name, and
-	// check whether a leader exists that was announced: about so many, if there are more, chosen by
-	// lot for each term. A herd of all would delay the winner, and the other followers learn of the
-	// next leader within a lease.
+	// few is how many followers claim at the end of a term, besides the one that the nodes name: about so
+	// many, if there are more, chosen by lot for each term. A herd of all would delay the winner, and the
+	// other followers learn of the next leader within a lease.
 	few          = 8
 	perFollower  = 200 * time.Microsecond // how far apart the claims of many followers are, on average
 	claimSpacing = time.Millisecond       // how far apart those of few followers are, at least
@@ -31,6 +30,7 @@ type Settings struct {
 	Lease       time.Duration
 	RetryEvery  time.Duration // between two claims that messages can cause, at least
 	ReservedFor time.Duration // how long the other candidates wait for an heir
+	CallTimeout time.Duration // of a request
 }
 
 func (s Settings) majority() int { return s.Nodes/2 + 1 }
@@ -50,19 +50,11 @@ type decision struct {
 	first       bool          // a majority of the nodes names this candidate as the first to claim after that holder
 	ignoreUntil time.Time     // no message causes a claim before this time, because the last one was false
 	woken       bool          // a message causes the next claim
-	news        news
-}
 
-// news is the content of the messages received since the last claim. Any message may be forged, so
-// none hides another: the newest report of each node counts, and the announcement of a leader makes
-// the followers that check it wait a moment longer, but never drops their claims.
-type news struct {
-	ended        map[int]protocol.Message // the newest report of the end of a term, by node
-	elected      uint64                   // the highest token of an announced leader
-	claimAt      time.Time                // when to claim because a term has ended; zero: none has
-	checkAt      time.Time                // when to check whether a leader that was announced after that exists
-	resubscribed bool                     // messages may have been missed
-	postponed    bool                     // the planned claim was postponed because a leader was announced
+	// ended is the newest report of the end of a term, by node, since the last claim. Any message may be
+	// forged, so none hides another. Who was elected since is no message's business: the claim shows it.
+	ended   map[int]protocol.Message
+	claimAt time.Time // when to claim because a term has ended; zero: none has
 }
 
 // lost plans when to claim again from the answers to the last claim. followers is about how many
@@ -92,12 +84,17 @@ func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
 	}
 }
 
-// behindLease returns how long after the end of a lease to claim.
+// behindLease returns how long after the end of a lease to claim. Of many followers those that do not act
+// at the end of this term come later: a leader has been elected by then, unless all that act can't lead.
 func (d *decision) behindLease() time.Duration {
-	if d.first {
+	switch {
+	case d.first:
 		return afterLease
+	case acts(d.seed, d.token, d.followers):
+		return claimSpacing + d.behindFirst(d.token)
+	default:
+		return d.RetryEvery + upTo(d.RetryEvery)
 	}
-	return claimSpacing + d.behindFirst(d.token)
 }
 
 // behindFirst returns how long to claim after the candidate that is named as the first at the end of a
@@ -141,56 +138,25 @@ func (d *decision) termEnded(node int, m protocol.Message) {
 	if m.Token < d.token {
 		return
 	}
-	if d.news.ended == nil {
-		d.news.ended = map[int]protocol.Message{}
+	if d.ended == nil {
+		d.ended = map[int]protocol.Message{}
 	}
-	d.news.ended[node] = m
+	d.ended[node] = m
 }
 
-// next returns when to claim, given the messages received: never later than planned, unless
-// postpone postpones the claim.
+// claimWithin plans a claim at a random moment within that time, unless one is planned before it.
+func (d *decision) claimWithin(span time.Duration) { d.at = earlier(d.at, time.Now().Add(upTo(span))) }
+
+// next returns when to claim, given the messages received: never later than planned.
 func (d *decision) next(now time.Time) time.Time {
-	n := &d.news
-	d.woken = len(n.ended) >= d.majority()
-	switch {
-	case !d.woken:
-		d.postpone(now)
-		if n.resubscribed && d.holder != "" {
-			// Messages published before the node confirmed the subscription were missed: claim once.
-			n.resubscribed = false
-			d.at = earlier(d.at, now.Add(upTo(d.RetryEvery)))
-		}
+	if d.woken = len(d.ended) >= d.majority(); !d.woken {
 		return d.at
-	case d.replaced():
-		// A leader was announced since. It is checked whether it exists, after a real one has had the
-		// time to lead: one forged message must not cost a lease without a leader.
-		n.claimAt = time.Time{} // of an end that is over: a later one has its own time
-		if n.checkAt.IsZero() {
-			n.checkAt = now.Add(d.checkIn())
-		}
-		return earlier(d.at, later(d.ignoreUntil, n.checkAt))
 	}
 	// A further message can bring the claim forward, but can't postpone it.
-	if at := now.Add(d.behindEnd()); n.claimAt.IsZero() || at.Before(n.claimAt) {
-		n.claimAt = at
+	if at := now.Add(d.behindEnd()); d.claimAt.IsZero() || at.Before(d.claimAt) {
+		d.claimAt = at
 	}
-	at := n.claimAt
-	if !n.checkAt.IsZero() {
-		at = earlier(at, n.checkAt)
-	}
-	return earlier(d.at, later(d.ignoreUntil, at))
-}
-
-// replaced reports whether a leader was announced that is newer than the terms whose end a majority
-// of the nodes reported.
-func (d *decision) replaced() bool {
-	newest := 0
-	for _, m := range d.news.ended {
-		if m.Token >= d.news.elected {
-			newest++
-		}
-	}
-	return newest < d.majority()
+	return earlier(d.at, later(d.ignoreUntil, d.claimAt))
 }
 
 // behindEnd returns how long after the end of a term to claim.
@@ -210,7 +176,7 @@ func (d *decision) behindEnd() time.Duration {
 // incarnation, or a reservation; empty: they name none, or differ. token is the highest that they report.
 func (d *decision) named() (name string, token uint64) {
 	count := map[string]int{}
-	for _, m := range d.news.ended {
+	for _, m := range d.ended {
 		token = max(token, m.Token)
 		if count[m.First]++; count[m.First] >= d.majority() {
 			name = m.First
@@ -222,24 +188,6 @@ func (d *decision) named() (name string, token uint64) {
 // acts reports whether a follower is among those that claim at the end of a term.
 func acts(seed maphash.Seed, token uint64, followers int) bool {
 	return lot(seed, token)*float64(followers) < few
-}
-
-// checkIn returns after what time a follower claims to check whether an announced leader exists: after
-// the claims of all that act, and at a random time of its own.
-func (d *decision) checkIn() time.Duration {
-	all := 2 * d.unit() * time.Duration(min(max(1, d.followers), few))
-	return all + upTo(all)
-}
-
-// postpone postpones the planned claim when a new leader was announced, unless this follower is among
-// those that check it: otherwise all followers that wait for the end of the same lease would claim
-// just when one has won. A forged announcement delays no election, because of those that check it.
-func (d *decision) postpone(now time.Time) {
-	n := &d.news
-	if n.elected > d.token && !d.first && !acts(d.seed, d.token, d.followers) && !n.postponed {
-		n.postponed = true // once per claim
-		d.at = now.Add(d.Lease/2 + upTo(d.Lease/4))
-	}
 }
 
 // noExpiry stands for the time left of a lock or mark that does not expire.

@@ -13,11 +13,11 @@ import (
 )
 
 // bus is a Subscriber in the hand of a test. Of one goroutine.
-type bus map[string]func(pubsub.Signal)
+type bus map[string]*pubsub.Subscription
 
-func (b bus) Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func()) {
-	b[channel] = notify
-	return func() { delete(b, channel) }
+func (b bus) Subscribe(channel string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription {
+	b[channel] = pubsub.NewSubscription(3, most, filter)
+	return b[channel]
 }
 
 func (b bus) Subscribers(channel string) int {
@@ -27,9 +27,11 @@ func (b bus) Subscribers(channel string) int {
 	return 1
 }
 
+func (bus) Check(_, _ time.Duration) {}
+
 func (b bus) publish(channel, payload string, nodes ...int) {
 	for _, n := range nodes {
-		b[channel](pubsub.Signal{Kind: pubsub.Message, Node: n, Channel: channel, Payload: payload})
+		b[channel].Receive(pubsub.Signal{Kind: pubsub.Message, Node: n, Payload: payload})
 	}
 }
 
@@ -129,10 +131,10 @@ func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
 func TestFloodDoesNotHideASubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, b := waiting(t, 1)
-		for range 10 * maxSignals {
+		for range 10 * maxMessages {
 			b.publish(keys.Events, released(6, ""), 0)
 		}
-		b[keys.Events](pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events})
+		b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Subscribed})
 		if d := wait(t.Context(), w, nil, nil); d > time.Second {
 			t.Errorf("claims after %v, although messages may have been missed", d)
 		}
@@ -149,46 +151,43 @@ func TestManyStayAsleep(t *testing.T) {
 			}
 			b.publish(keys.Events, released(7, first), 0, 1, 2)
 			b.publish(keys.Events, protocol.Message{Kind: protocol.KindElected, Token: 8}.Head()+"{}", 0)
-			if asleep := len(w.Signals()) == 0; asleep != (first == "") || w.elected.Load() != 8 {
-				t.Errorf("%q is first: asleep %v, elected %d", first, asleep, w.elected.Load())
+			if asleep := len(w.events.Take()) == 0; asleep != (first == "") {
+				t.Errorf("%q is first: asleep %v", first, asleep)
 			}
 		}
 	})
 }
 
-// Listening is reported once a majority of the nodes sends releases, or none can any more.
+// A follower listens once a majority of the nodes sends releases, or none can any more.
 func TestWaiterListens(t *testing.T) {
 	refusal := errors.New("NOPERM this user has no permissions to access one of the channels used as arguments")
 	for name, c := range map[string]struct {
 		joined, refuse []int
 		err            error
-		want           int
+		want           bool
 	}{
-		"a majority joined":            {joined: []int{0, 2}, want: 1},
+		"a majority joined":            {joined: []int{0, 2}, want: true},
 		"one joined":                   {joined: []int{1, 1}},
-		"a majority refused":           {refuse: []int{0, 1}, err: refusal, want: 1},
+		"a majority refused":           {refuse: []int{0, 1}, err: refusal, want: true},
 		"one refused, and again":       {refuse: []int{1, 1}, err: refusal},
-		"all refused":                  {refuse: []int{0, 1, 2}, err: refusal, want: 1},
+		"all refused":                  {refuse: []int{0, 1, 2}, err: refusal, want: true},
 		"a majority out of reach":      {refuse: []int{0, 1, 2}, err: errors.New("EOF")},
-		"a majority joined, one not":   {joined: []int{0, 2}, refuse: []int{1}, err: refusal, want: 1},
+		"a majority joined, one not":   {joined: []int{0, 2}, refuse: []int{1}, err: refusal, want: true},
 		"one joined, and one refused":  {joined: []int{0}, refuse: []int{1}, err: refusal},
-		"one joined, the others can't": {joined: []int{0}, refuse: []int{1, 2}, err: refusal, want: 1},
+		"one joined, the others can't": {joined: []int{0}, refuse: []int{1, 2}, err: refusal, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, b := 0, bus{}
-			w := New(Config{
-				Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {},
-				Listening: func() { got++ },
-			})
+			b := bus{}
+			w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}})
 			defer w.Close()
 			for _, n := range c.joined {
-				b[keys.Events](pubsub.Signal{Kind: pubsub.Subscribed, Node: n, Channel: keys.Events})
+				b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Subscribed, Node: n})
 			}
 			for _, n := range c.refuse {
-				b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Node: n, Channel: keys.Events, Err: c.err})
+				b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Failed, Node: n, Err: c.err})
 			}
-			if w.ForgetMessages(); got != c.want {
-				t.Errorf("reported %d times, want %d", got, c.want)
+			if got := w.Listens(); got != c.want {
+				t.Errorf("listens: %v", got)
 			}
 		})
 	}

@@ -56,7 +56,10 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // the last command of that pipeline
 			c = Call{Script: "looked", At: time.Now()}
 		}
-	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // only the project's scripts use these
+	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // mostly the project's scripts
+		if n.clients[p] {
+			n.asked++
+		}
 	default:
 		n.asked++
 	}

@@ -109,6 +109,19 @@ func (n *Node) Reset(client string) {
 	}
 }
 
+// Move has the node's name lead to another server from now on. The connections for requests go there at once, as
+// after a moment during which commands failed; subscriptions stay where they are, and nothing closes them.
+func (n *Node) Move(to *Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.m = to.m
+	for p := range n.pipes {
+		if !p.subscribed.Load() {
+			p.close()
+		}
+	}
+}
+
 // Swallow makes all present connections lead nowhere: what is sent on them is lost, and nothing is closed, as
 // behind a firewall that forgot them.
 func (n *Node) Swallow() {
