@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -32,10 +34,11 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
+	logged := &lines{}
+	log := slog.New(background{cfg.Logger.Handler(), logged}).With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{machine{
 		cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
-		election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease),
+		election: election, hostClock: lease.NewClock(nil), log: log, logged: logged, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease),
 		published: published{state: state{role: roleIdle}}, supervisor: supervised.Inherit(),
 	}}
 	if err := supervised.Problem(); err != nil {
@@ -133,11 +136,14 @@ func (e *Elector) begin() error {
 	if e.election == nil {
 		return errNotMade
 	}
-	if err := checkOpen(e.nodes); err != nil {
-		return err
-	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
+	}
+	e.done = e.nodes.Use()
+	if err := checkOpen(e.nodes); err != nil {
+		e.done()
+		e.running.Store(false)
+		return err
 	}
 	return nil
 }
@@ -152,7 +158,7 @@ func (e *Elector) begin() error {
 //	if err != nil {
 //		return err
 //	}
-//	defer term.Close(context.WithoutCancel(ctx))
+//	defer term.Close(ctx)
 //
 // The error is ctx's error when ctx ends first, an ErrPermanent, ErrClosed, ErrRunning, or
 // for an observer ErrNotLeader.
@@ -188,7 +194,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 		}
 		return nil, err
 	}
-	term.stopped, term.panicLimit = make(chan struct{}), 2*e.timing.CallTimeout()
+	term.stopped, term.closeLimit = make(chan struct{}), 2*e.timing.CallTimeout()
 	e.start(term, func(context.Context, *Term) error {
 		<-term.stopped
 		return nil
@@ -244,7 +250,9 @@ func (e *Elector) ClaimNow() {
 // returned and the lock was released, or until ctx ends; an ErrNotReleased means that
 // the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't
 // lead, and when it is called from inside the work with the work's context (it would wait for
-// itself). The candidate campaigns again after Config.Cooldown.
+// itself). If the work has not returned after Config.DrainTimeout, and at least Config.StopMargin, Resign returns an
+// error: it may have been called from inside the work with another context. The candidate campaigns again after
+// Config.Cooldown.
 //
 // For a term of Campaign only Term.Close reports that the work has stopped: Resign
 // ends the term's context, and waits for that call.
@@ -257,7 +265,17 @@ func (e *Elector) Resign(ctx context.Context) error {
 	if TermOf(ctx) == t {
 		return nil
 	}
-	return t.awaitOver(ctx)
+	limit := max(e.cfg.DrainTimeout, e.cfg.StopMargin)
+	drained, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := t.awaitOver(drained, 0)
+	switch {
+	case ctx.Err() != nil || drained.Err() == nil:
+		return err
+	case !t.worked.Load():
+		return fmt.Errorf("the work has not returned after %v: if it called Resign itself, it must pass its own context", limit)
+	}
+	return t.awaitOver(ctx, 0)
 }
 
 // Check returns nil if this candidate can campaign, and renews if it leads;

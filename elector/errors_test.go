@@ -93,14 +93,32 @@ func TestClosingTheQuorumEndsTheTerm(t *testing.T) {
 		q := c.Quorum("a")
 		a := makeCandidate(t, q, "a").Begin(nil)
 		term := a.Elected(3 * shortLease)
-		if err := q.Close(); err != nil {
-			t.Fatal(err)
+		if err := q.Close(); err != nil || c.Locks() != 0 {
+			t.Fatalf("%v, and %d locks are left", err, c.Locks())
 		}
 		wantReason(t, term, time.Second, elector.ReasonShutdown)
 		if err := term.Err(); !strings.Contains(fmt.Sprint(err), "the quorum is closed") {
 			t.Errorf("the term ended with %v", err)
 		}
-		if err := a.Ended(2 * shortLease); !strings.Contains(fmt.Sprint(err), "the quorum is closed") {
+		if err := a.Ended(time.Second); !errors.Is(err, elector.ErrClosed) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// Close does not wait for long for work that does not stop. Nothing is sent afterwards: Run returns with the
+// work, and says that the lock was not released.
+func TestCloseDoesNotWaitForTheWork(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		q := c.Quorum("a")
+		a := makeCandidate(t, q, "a").Begin(stopsAfter(4 * time.Second))
+		a.Elected(3 * shortLease)
+		began := time.Now()
+		_ = q.Close()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		if err := a.Ended(3 * time.Second); !errors.Is(err, elector.ErrClosed) || !errors.Is(err, elector.ErrNotReleased) {
 			t.Errorf("Run returned %v", err)
 		}
 	})

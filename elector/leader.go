@@ -52,14 +52,16 @@ func (m *machine) work(t *Term, work Work) {
 		if value != nil {
 			out.err, out.fatal = fmt.Errorf("panic: %v", value), true
 		}
+		t.worked.Store(true)
 		t.returned <- out
 		if !out.panicked {
 			return
 		}
 		m.log.Error("work panicked", "token", t.token, "error", out.err, "stack", string(debug.Stack()))
-		ctx, cancel := context.WithTimeout(context.Background(), 2*m.timing.CallTimeout())
-		defer cancel()
-		_ = t.awaitOver(ctx)
+		ended, cancel := context.WithCancel(t.ctx)
+		cancel()
+		_ = t.awaitOver(ended, 2*m.timing.CallTimeout())
+		m.logged.flush(m.timing.CallTimeout())
 		if value != nil {
 			panic(value) // prints the stack of the first panic too: it has not been unwound
 		}
@@ -276,6 +278,8 @@ func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, la
 		switch {
 		case enough(), ctx.Err() != nil:
 			return nil
+		case m.nodes.Closed():
+			return failed(ErrNotReleased, "the lock of term %d was not released, it lapses in %v: %w", token, unit(left), ErrClosed)
 		case left > 0:
 			continue
 		case r.Definite():

@@ -34,6 +34,7 @@ type machine struct {
 	election    *Election    // as operators see it, with what this candidate adds
 	hostClock   *lease.Clock // of this host
 	log         *slog.Logger
+	logged      *lines           // what log has not written yet
 	supervisor  *supervised.Pipe // of this process; nil: none
 
 	// Safe for concurrent use.
@@ -53,6 +54,7 @@ type machine struct {
 	// Of this Run or Campaign.
 	ctx      context.Context // ends when it does
 	cancel   context.CancelFunc
+	done     func() // lets the Quorum be closed
 	clock    *lease.Clock
 	begun    lease.Stamp // when it began, or the member of a group that runs it
 	ofMember bool        // a member of a group of shards runs it
@@ -105,6 +107,8 @@ func (m *machine) leave() {
 		m.awaitRecorded(m.cfg.Lease / 4)
 	}
 	m.become(roleIdle, nil)
+	m.logged.flush(m.timing.CallTimeout())
+	m.done()
 	m.running.Store(false)
 }
 

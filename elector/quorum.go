@@ -49,9 +49,10 @@ func closeAll(clients []redis.UniversalClient) {
 	}
 }
 
-// Close ends all connections and subscriptions, and aborts requests that are under way. Call it
-// last: a candidate on this Quorum ends, too, with ErrClosed, but can no longer release its lock, so
-// the next leader has to wait until the lease expires. Every later call returns ErrClosed.
+// Close ends the candidates on this Quorum, as the end of their contexts does, waits until they have released
+// their locks, at most 2 s, and ends all connections and subscriptions. Their Run returns ErrClosed, as
+// does every later call. The lock of a leader whose work does not return in this time, or whose campaigned term is
+// not closed, lasts until its lease expires.
 func (q *Quorum) Close() error {
 	q.nodes.Close()
 	q.bus.Close()

@@ -47,12 +47,13 @@ type Term struct {
 	keep        atomic.Bool              // the lease is to be kept: otherwise no renewal is sent
 	lost        atomic.Bool              // a majority of the nodes does not hold the lock, or is about to be requested to release it
 	returned    chan outcome             // gets the outcome of the work
+	worked      atomic.Bool              // the work has returned
 	over        chan struct{}            // closed when the work has returned and the lock was given back
 	unreleased  error                    // an ErrNotReleased, or nil; written before over is closed
 
 	stopped    chan struct{} // of Campaign: closed by Close, when the work has stopped; nil for Run
 	stopOnce   sync.Once
-	panicLimit time.Duration // of Campaign: for how long Close delays a panic, at most
+	closeLimit time.Duration // of Campaign: for how long Close waits although its context has ended, or delays a panic
 	panicked   any           // what the work of a campaigned term panicked with; written before stopped is closed
 }
 
@@ -182,7 +183,8 @@ func (t *Term) HandOver(incarnation string, why error) {
 }
 
 // Close ends a term of Campaign or TryCampaign: it reports that the work has stopped, and
-// returns when the lock is released or when ctx ends, which does not stop the release. An
+// returns when the lock is released or when ctx ends, which does not stop the release. Even if ctx has ended
+// it waits for the time of two requests, so that a program that ends next leaves no lock behind. An
 // ErrNotReleased means that the lock was not released, and has lapsed. Call it
 // after every such term, also after one that was lost; further calls only wait.
 //
@@ -203,29 +205,36 @@ func (t *Term) Close(ctx context.Context) error {
 	}
 	value := recover() // not nil if the work panicked and Close itself is deferred
 	if value != nil {  // as in Run, a panic must not wait for a whole lease
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.panicLimit)
-		defer cancel()
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = ended
 	}
 	t.stopOnce.Do(func() {
 		t.panicked = value
 		close(t.stopped)
 	})
-	err := t.awaitOver(ctx)
+	err := t.awaitOver(ctx, t.closeLimit)
 	if value != nil {
 		panic(value) // prints the stack of the first panic too: it has not been unwound
 	}
 	return err
 }
 
-// awaitOver blocks until the term has ended and its lock was given back, or until ctx ends. If both
-// are the case it returns the outcome of the release: a select takes either of two ready channels,
-// so the term is checked again.
-func (t *Term) awaitOver(ctx context.Context) error {
+// awaitOver blocks until the term has ended and its lock was given back, or until ctx has ended and that time
+// has passed. If both are the case it returns the outcome of the release: a select takes either of two
+// ready channels, so the term is checked again.
+func (t *Term) awaitOver(ctx context.Context, least time.Duration) error {
+	began := time.Now()
 	select {
 	case <-t.over:
 		return t.unreleased
 	case <-ctx.Done():
+	}
+	rest := time.NewTimer(max(0, least-time.Since(began)))
+	defer rest.Stop()
+	select {
+	case <-t.over:
+	case <-rest.C:
 	}
 	if t.isOver() {
 		return t.unreleased

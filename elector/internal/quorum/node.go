@@ -75,6 +75,9 @@ type Nodes struct {
 	once  sync.Once
 	life  context.Context // ends with Close
 	close context.CancelFunc
+
+	users  flights     // the Runs that may have something to release
+	closed atomic.Bool // the connections are
 }
 
 // Open derives our own connections from each client, so that neither a slow default
@@ -131,10 +134,26 @@ func (ns *Nodes) Names() []string {
 // Life returns a context that ends with Close.
 func (ns *Nodes) Life() context.Context { return ns.life }
 
-// Close closes the connections. It is safe to call twice.
+// Use makes Close wait for a user until that calls done.
+func (ns *Nodes) Use() (done func()) {
+	ns.users.begin()
+	return ns.users.end
+}
+
+// Closed reports whether the connections are closed: no request can be sent any more.
+func (ns *Nodes) Closed() bool { return ns.closed.Load() }
+
+// closeTimeout is how long Close waits for the users: each has a request or two to send once its work has
+// returned.
+const closeTimeout = 2 * time.Second
+
+// Close ends Life, waits for the users, at most closeTimeout, and closes the connections. It is safe to
+// call twice.
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		ns.close()
+		ns.users.wait(closeTimeout)
+		ns.closed.Store(true)
 		for _, n := range ns.list {
 			_ = n.rdb.Close()
 		}

@@ -1,0 +1,161 @@
+package elector
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// phrases are what is logged of a condition: when it begins, while it lasts, and when it has ended.
+type phrases struct {
+	level               slog.Level
+	begins, lasts, ends string
+}
+
+// What befalls a candidate.
+var (
+	paused = phrases{
+		slog.LevelInfo, "election paused, no new leader will be elected", "election still paused, no new leader will be elected", "election resumed",
+	}
+	unhealthy   = phrases{slog.LevelWarn, "unhealthy, not campaigning", "still unhealthy, cannot campaign", "healthy again"}
+	campaigning = phrases{slog.LevelWarn, "cannot campaign", "still unable to campaign", "can campaign again"}
+	keeping     = phrases{slog.LevelWarn, "not handing over to another candidate", "still not handing over to another candidate", "can hand over again"}
+	renewing    = phrases{slog.LevelWarn, "cannot renew the lease", "still unable to renew the lease", "can renew the lease again"}
+	observing   = phrases{slog.LevelWarn, "cannot observe the election", "still unable to observe the election", "can observe the election again"}
+)
+
+// lasting is a condition in the log. While it lasts it is logged again after 10 s, after a minute, and
+// every five minutes from then on: a single line at its begin would be long out of sight when an
+// engineer looks for the reason why nothing happens. The zero value: there is no condition. Safe for
+// concurrent use.
+type lasting struct {
+	mu          sync.Mutex // of all below
+	what        string
+	since, next time.Time
+}
+
+// note logs what is due at that time, with attrs unless it is the end. what identifies the condition; ""
+// ends it. note reports whether that has begun or ended one.
+func (l *lasting) note(log *slog.Logger, p phrases, what string, at time.Time, attrs ...any) (changed bool) {
+	level, message, lasted := l.due(p, what, at)
+	switch message {
+	case "":
+		return false
+	case p.lasts:
+		attrs = append([]any{"for", lasted}, attrs...)
+	case p.ends:
+		attrs = []any{"for", lasted}
+	}
+	log.Log(context.Background(), level, message, attrs...) //nolint:sloglint // a constant where the phrases are
+	return message != p.lasts
+}
+
+func (l *lasting) due(p phrases, what string, at time.Time) (level slog.Level, message, lasted string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.what
+	l.what = what
+	switch {
+	case what == "" && before == "":
+		return 0, "", ""
+	case what == "":
+		return slog.LevelInfo, p.ends, unit(at.Sub(l.since))
+	case what != before:
+		l.since, l.next = at, at.Add(10*time.Second)
+		return p.level, p.begins, ""
+	case at.Before(l.next):
+		return 0, "", ""
+	}
+	if l.next = l.since.Add(time.Minute); !at.Before(l.next) {
+		l.next = at.Add(5 * time.Minute)
+	}
+	return p.level, p.lasts, unit(at.Sub(l.since))
+}
+
+// unit formats a duration for the log with its unit, which slog's JSON would leave out.
+func unit(d time.Duration) string {
+	if d > 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// background is a log handler that writes in the background, in order: a handler that blocks must not keep a
+// lock, nor delay a renewal.
+type background struct {
+	slog.Handler
+
+	*lines
+}
+
+func (b background) Handle(ctx context.Context, r slog.Record) error {
+	ctx, r = context.WithoutCancel(ctx), r.Clone()
+	b.put(func() { _ = b.Handler.Handle(ctx, r) })
+	return nil
+}
+
+func (b background) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return background{b.Handler.WithAttrs(attrs), b.lines}
+}
+
+func (b background) WithGroup(name string) slog.Handler {
+	return background{b.Handler.WithGroup(name), b.lines}
+}
+
+// maxLines is how many lines wait for a handler that blocks. Newer ones are lost.
+const maxLines = 256
+
+// lines are the lines of one candidate that the handler has not written yet. The zero value is ready.
+type lines struct {
+	mu      sync.Mutex // of all below
+	waiting []func()
+	idle    chan struct{} // closed when nothing waits; nil: nothing does
+}
+
+func (l *lines) put(write func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) < maxLines {
+		l.waiting = append(l.waiting, write)
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+		go l.write()
+	}
+}
+
+func (l *lines) write() {
+	for write := l.next(); write != nil; write = l.next() {
+		write()
+	}
+}
+
+func (l *lines) next() (write func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		close(l.idle)
+		l.waiting, l.idle = nil, nil
+		return nil
+	}
+	write = l.waiting[0]
+	l.waiting = l.waiting[1:]
+	return write
+}
+
+// flush blocks until all lines are written, for at most limit.
+func (l *lines) flush(limit time.Duration) {
+	l.mu.Lock()
+	idle := l.idle
+	l.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
