@@ -1,13 +1,18 @@
 package elector_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -60,6 +65,73 @@ func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sentinel that doesn't know the master answers nil, as does a Redis without the key: that is no election
+// without a leader.
+func TestUnknownMasterIsNotAnEmptyElection(t *testing.T) {
+	sentinel := fakeServer(t, func(command string) string {
+		if strings.EqualFold(command, "sentinel") {
+			return "*-1\r\n"
+		}
+		return "-ERR unknown command\r\n"
+	})
+	opened, err := elector.Open("redis+sentinel://" + sentinel + "?master_name=mymaster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := elector.NewQuorum(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: []string{sentinel}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for named, q := range map[string]*elector.Quorum{`the sentinels know no master named "mymaster"`: opened, "the sentinels know no master named so": made} {
+		defer q.Close()
+		el, err := q.Election("orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, do := range queries(q, el) {
+			if err := do(t.Context()); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), "?master_name=") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if st, err := el.Status(t.Context()); err == nil || st.Nodes[0].Reachable {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+}
+
+// fakeServer answers each command, and returns its address.
+func fakeServer(t *testing.T, answer func(command string) string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for in := bufio.NewScanner(c); in.Scan(); { // *N, then for each word its length and the word
+					var words int
+					_, _ = fmt.Sscanf(in.Text(), "*%d", &words)
+					command := ""
+					for i := range 2 * words {
+						if in.Scan(); i == 1 {
+							command = in.Text()
+						}
+					}
+					_, _ = io.WriteString(c, answer(command))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // A closed quorum must be told from nodes that are away: nothing helps but another one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,13 +16,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
-// Open makes a Quorum from URLs, one per independent deployment. It does no I/O except
-// for reading the files that the URLs name.
+// Open makes a Quorum from addresses, one per independent deployment. It does no I/O except
+// for reading the files that they name. There is no default: what has no host is refused.
 //
-//	redis://[user:password@]host:6379[/db]     rediss:// for TLS, unix:///path
+//	redis://[user:password@]host:6379[/db]     rediss:// for TLS, unix:///path; also valkey://
 //	redis+sentinel://host:26379?master_name=m  one of the sentinels, more as &addr=
 //	redis+cluster://host:6379                  one of the nodes, more as &addr=
+//	host:6379, host, [v6]:6379                 the same as redis://host:6379
 //
+// For TLS through a tunnel &server_name= gives the name in the server's certificate.
 // The following parameters name files. Each new connection reads the files again, so they
 // can be rotated under a running election. Options of go-redis may follow, too.
 //
@@ -39,8 +42,13 @@ import (
 func Open(urls ...string) (*Quorum, error) {
 	var clients []redis.UniversalClient
 	var problems []error
+	several := slices.ContainsFunc(urls, func(u string) bool { return strings.Contains(u, "+sentinel://") || strings.Contains(u, "+cluster://") })
 	for i, u := range urls {
 		c, err := clientOf(u)
+		if err == nil && several && !strings.Contains(u, "://") { // it would get a vote of its own
+			err = errors.New("it has no scheme: a further sentinel, or node of a Cluster, is added to the URL before as &addr=host:port")
+			_ = c.Close()
+		}
 		if err != nil {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("URL %d", i+1), ": %w", err))
 			continue
@@ -60,29 +68,28 @@ func Open(urls ...string) (*Quorum, error) {
 	return q, nil
 }
 
-// clientOf makes a client from a URL. Its errors never quote the URL, which may hold a password.
+// clientOf makes a client from an address. Its errors never quote the address, which may hold a password.
 func clientOf(raw string) (redis.UniversalClient, error) {
-	u, err := url.Parse(raw)
-	if err != nil || strings.Contains(afterHost(raw), "@") {
-		// The parser's own error may quote a part of the password.
-		return nil, errors.New("not a URL: write redis://[user:password@]host:port, " +
-			"with special characters percent-encoded (# is %23, / is %2F, ? is %3F, @ is %40)")
+	u, err := access.Parse(raw)
+	if err != nil {
+		return nil, err
 	}
-	scheme, kind, _ := strings.Cut(u.Scheme, "+")
-	bad := func(err error) error { return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err) }
+	bad := func(err error) error {
+		if _, names, ok := strings.Cut(err.Error(), "unexpected option: "); ok {
+			err = fmt.Errorf("option %s is not known: leave it out, or correct its name (docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
+		}
+		return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err)
+	}
 	d, err := loginFrom(u)
 	if err != nil {
 		return nil, bad(err)
 	}
-	if d != (login{}) {
-		raw = u.String()
-	}
-	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
-	switch {
-	case strings.HasPrefix(scheme, "redis") && u.Host == "": // go-redis would take localhost
-		return nil, errors.New("no host: write " + scheme + "://[user:password@]host:port")
-	case kind == "sentinel" && (scheme == "redis" || scheme == "rediss"):
-		o, err := redis.ParseFailoverURL(plain)
+	scheme, kind, _ := strings.Cut(u.Scheme, "+")
+	plain := *u
+	plain.Scheme = scheme
+	switch kind {
+	case "sentinel":
+		o, err := redis.ParseFailoverURL(plain.String())
 		if err != nil {
 			return nil, bad(err)
 		}
@@ -90,46 +97,20 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 			return nil, bad(errors.New("?master_name= is missing"))
 		}
 		return d.failover(o), nil
-	case kind == "cluster" && (scheme == "redis" || scheme == "rediss"):
-		o, err := redis.ParseClusterURL(plain)
+	case "cluster":
+		o, err := redis.ParseClusterURL(plain.String())
 		if err != nil {
 			return nil, bad(err)
 		}
 		return d.cluster(o), nil
-	case slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme):
-		o, err := redis.ParseURL(raw)
+	default:
+		o, err := redis.ParseURL(plain.String())
 		if err != nil {
 			return nil, bad(err)
 		}
 		return d.single(o), nil
-	case u.Scheme == "" || u.Host == "":
-		return nil, errors.New("not a Redis URL: write redis://[user:password@]host:port")
-	default:
-		return nil, fmt.Errorf("scheme %q is not known: use redis, rediss, unix, redis+sentinel or redis+cluster", u.Scheme)
 	}
 }
-
-// afterHost returns what follows user, password and host in a URL. An @ there means that the
-// password contains a /, ? or #, and an error about the path or an option would quote the rest of it.
-func afterHost(raw string) string {
-	_, authority, hierarchical := strings.Cut(raw, "://")
-	if !hierarchical {
-		return raw
-	}
-	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
-		return authority[end:]
-	}
-	return ""
-}
-
-// The parameters of a URL that name files. All others are options of go-redis.
-const (
-	paramPassword = "password_file"
-	paramCA       = "ca_file"
-	paramCert     = "cert_file"
-	paramKey      = "key_file"
-	paramURLs     = "url_file"
-)
 
 // login is what a client needs to connect and log in: the files that it reads, and the rest of the
 // URL.
@@ -140,37 +121,20 @@ type login struct {
 }
 
 // loginFrom removes the file parameters from the URL, and reads each file once to check it.
-func loginFrom(u *url.URL) (login, error) {
-	q := u.Query()
-	d := login{files: access.Files{Password: q.Get(paramPassword), CA: q.Get(paramCA), Cert: q.Get(paramCert), Key: q.Get(paramKey), URLs: q.Get(paramURLs)}}
-	for _, name := range []string{paramPassword, paramCA, paramCert, paramKey, paramURLs} {
-		if q.Has(name) && q.Get(name) == "" {
-			return d, fmt.Errorf("?%s= names no file", name)
-		}
-		q.Del(name)
+func loginFrom(u *url.URL) (d login, err error) {
+	if d.files, err = access.FilesOf(u); err != nil {
+		return d, err
 	}
-	if d.files == (access.Files{}) {
-		return d, nil // the URL stays as it was written
-	}
-	u.RawQuery = q.Encode()
 	d.url = *u
-	if d.files.TLS() && u.Scheme != "rediss" && u.Scheme != "rediss+sentinel" && u.Scheme != "rediss+cluster" {
-		return d, errors.New("certificates are for TLS: write rediss:// in place of redis://")
+	switch {
+	case d.files.Password == "":
+	case strings.HasSuffix(u.Scheme, "+sentinel"):
+		d.user = u.Query().Get("username")
+	default:
+		d.user = u.User.Username()
+		u.User = nil // credentials returns it with the password
 	}
-	if d.files.Password != "" {
-		var twice bool
-		if strings.HasSuffix(u.Scheme, "+sentinel") { // user and password before the host are the sentinels'
-			d.user, twice = q.Get("username"), q.Has("password")
-		} else {
-			d.user = u.User.Username()
-			_, twice = u.User.Password()
-			u.User = nil // credentials returns it with the password
-		}
-		if twice {
-			return d, errors.New("two passwords, one written out and one in a file: give one of them")
-		}
-	}
-	return d, d.files.Check()
+	return d, nil
 }
 
 // credentials returns the CredentialsProviderContext for go-redis, or nil to use the URL's login.
@@ -229,7 +193,17 @@ func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
 	}
-	return redis.NewFailoverClient(o)
+	c := redis.NewFailoverClient(o)
+	found := c.Options() // of which the quorum makes its connections
+	dial := found.Dialer
+	found.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("the sentinels know no master named %q", o.MasterName)
+		}
+		return conn, err
+	}
+	return c
 }
 
 func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {

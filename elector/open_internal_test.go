@@ -51,13 +51,13 @@ func TestPasswordFileOfURLs(t *testing.T) {
 		}
 	}
 	for url, says := range map[string]string{
-		"redis://u:tops3cret@127.0.0.1:1?" + named:                                    "two passwords",
-		"redis+sentinel://127.0.0.1:1?master_name=m&password=tops3cret&" + named:      "two passwords",
-		"redis://u@127.0.0.1:1?password_file=":                                        "?password_file= names no file",
-		"redis://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                              "write rediss://",
-		"redis://:tops3cret@127.0.0.1:1?nosuch=1&password_file=/nosuch":               "two passwords",
-		"rediss://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                             "no such file",
-		"redis+sentinel://:tops3cret@127.0.0.1:1?password_file=" + file + "&nosuch=1": "nosuch",
+		"redis://u:tops3cret@127.0.0.1:1?" + named:                               "two passwords",
+		"redis+sentinel://127.0.0.1:1?master_name=m&password=tops3cret&" + named: "two passwords",
+		"redis://u@127.0.0.1:1?password_file=":                                   "?password_file= is empty",
+		"redis://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                         "write rediss://",
+		"redis://:tops3cret@127.0.0.1:1?nosuch=1&password_file=/nosuch":          "two passwords",
+		"rediss://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                        "no such file",
+		"redis+sentinel://:tops3cret@127.0.0.1:1?" + named + "&nosuch=1":         "option nosuch is not known",
 	} {
 		_, err := clientOf(url)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "tops3cret") {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,10 +18,11 @@ import (
 
 // app holds what all commands share: the global flags, and where output goes.
 type app struct {
+	args           []string // as typed; they may hold passwords
 	stdout, stderr io.Writer
 
 	redis      []string
-	urlsFrom   string // the flag or variable that lists the URLs
+	urlsFrom   string // the flag or variable that lists the URLs; empty: none does
 	prefix     string
 	prefixFrom string // the flag or variable that set prefix
 	logLevel   string
@@ -67,7 +67,7 @@ type nextFlags string
 // holdPassword reports whether one of the URLs holds a password.
 func holdPassword(urls []string) bool {
 	return slices.ContainsFunc(urls, func(raw string) bool {
-		u, err := url.Parse(raw)
+		u, err := parseAddress(raw)
 		if err != nil {
 			return true // the password may be in the part that cannot be parsed
 		}
@@ -101,6 +101,9 @@ func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	text := ""
 	if f := flags.Lookup("prefix"); f != nil && f.Changed {
 		text += " --prefix " + shellWord(a.prefix)
+	}
+	if len(a.redis) == 0 {
+		return nextFlags(text)
 	}
 	urls := splitURLs(strings.Join(a.redis, ","))
 	if holdPassword(urls) {

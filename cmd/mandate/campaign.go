@@ -25,7 +25,9 @@ type campaignFlags struct {
 	succession successionFlags
 
 	lease, grace, cooldown time.Duration
+	wait, hold             time.Duration
 	once                   bool
+	stopSignal             string
 
 	probeFlags
 	http httpFlags

@@ -22,13 +22,10 @@ var secretFiles = map[string]string{
 	"MANDATE_REDIS_KEY":           "key_file",
 }
 
-// urls returns the Redis URLs, from the flag or else from the environment, with the files that the
-// environment names added as parameters.
+// urls returns the addresses of Redis, from the flag or else from the environment, with the files that
+// the environment names added as parameters. What is wrong with an address, elector.Open reports.
 func (a *app) urls() []string {
 	urls, file := a.listedURLs()
-	if len(urls) == 0 {
-		urls = []string{defaultRedis}
-	}
 	values := url.Values{}
 	if file != "" {
 		values.Set("url_file", file)
@@ -39,16 +36,16 @@ func (a *app) urls() []string {
 		}
 	}
 	for i, u := range urls {
-		urls[i] = withFiles(u, values)
+		urls[i] = a.withFiles(u, values)
 	}
 	return urls
 }
 
-// withFiles adds the files to a URL that names none of its own. An invalid URL is returned
-// unchanged; elector.Open reports it.
-func withFiles(raw string, values url.Values) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme == "" || len(values) == 0 {
+// withFiles adds the files to an address that names none of its own, and warns of secrets that anybody
+// can read. An invalid address is returned unchanged.
+func (a *app) withFiles(raw string, values url.Values) string {
+	u, err := parseAddress(raw)
+	if err != nil || u.Scheme == "" || raw == "" {
 		return raw
 	}
 	q := u.Query()
@@ -62,59 +59,76 @@ func withFiles(raw string, values url.Values) string {
 		}
 		q[param] = v
 	}
+	a.warnReadable(q.Get("password_file"), q.Get("key_file"))
+	if len(values) == 0 {
+		return raw
+	}
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// listedURLs returns the URLs, and the file that they were read from if there is one that can be
-// read again. No URLs: those of the default, or a problem was recorded.
+// parseAddress parses a URL, or what becomes one.
+func parseAddress(raw string) (*url.URL, error) {
+	if !strings.ContainsAny(raw, "@/") {
+		raw = "redis://" + raw
+	}
+	return url.Parse(raw)
+}
+
+// listedURLs returns the addresses, and the file that they were read from if there is one that can be
+// read again. Only if nothing was set at all it is the default: what is set and empty may be a variable
+// that nobody has filled in, and each machine would elect its own leader.
 func (a *app) listedURLs() (urls []string, file string) {
 	if a.urlsFrom = "--redis"; len(a.redis) > 0 {
 		return splitURLs(strings.Join(a.redis, ",")), ""
 	}
-	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
-	switch {
+	list, set := os.LookupEnv("MANDATE_REDIS")
+	file, fileSet := os.LookupEnv("MANDATE_REDIS_FILE")
+	switch a.urlsFrom = "MANDATE_REDIS"; {
 	case list != "" && file != "":
 		a.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
-		return nil, ""
 	case file != "":
 		return a.readURLs(file)
+	case set:
+		return splitURLs(list), ""
+	case fileSet:
+		a.problem("MANDATE_REDIS_FILE is set, and empty: name the file, or unset it")
+	default:
+		a.urlsFrom = ""
 	}
-	if urls = splitURLs(list); len(urls) > 0 {
-		a.urlsFrom = "MANDATE_REDIS"
+	return []string{defaultRedis}, ""
+}
+
+// warnOfDefault logs that a candidate campaigns on the Redis of this machine, because none was named.
+func (a *app) warnOfDefault() {
+	if a.urlsFrom == "" {
+		a.log.Warn("no redis was named, campaigning on that of this machine", "address", defaultRedis, "set", "--redis or MANDATE_REDIS")
 	}
-	return urls, ""
 }
 
 // readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The
 // file may hold passwords, so its content is never quoted. The name of the file is returned, too,
 // unless it is a pipe, which can be read only once.
 func (a *app) readURLs(name string) (urls []string, file string) {
-	const from, maxSize = "MANDATE_REDIS_FILE", 1 << 20
-	a.urlsFrom = from
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxSize {
-		a.problem("%s: %s is larger than 1 MiB", from, name)
-		return nil, ""
-	}
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(name)
-	}
+	a.urlsFrom = "MANDATE_REDIS_FILE"
+	text, err := readFile(name)
 	if err != nil {
-		a.problem("%s: the file with the URLs can't be read: %v", from, err)
-		return nil, ""
+		a.problem("%s: the file with the URLs can't be read: %v", a.urlsFrom, err)
+		return []string{defaultRedis}, ""
 	}
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			urls = append(urls, splitURLs(line)...)
 		}
 	}
 	if len(urls) == 0 {
-		a.problem("%s: %s is empty: write one URL a line", from, name)
-		return nil, ""
+		a.problem("%s: %s is empty: write one URL a line", a.urlsFrom, name)
+		return []string{defaultRedis}, ""
 	}
-	if info.Mode().IsRegular() {
+	if holdPassword(urls) {
+		a.warnReadable(name)
+	}
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 		file = name
 	}
 	return urls, file
@@ -122,9 +136,7 @@ func (a *app) readURLs(name string) (urls []string, file string) {
 
 func splitURLs(list string) (urls []string) {
 	for u := range strings.SplitSeq(list, ",") {
-		if u = strings.TrimSpace(u); u != "" {
-			urls = append(urls, u)
-		}
+		urls = append(urls, strings.TrimSpace(u))
 	}
 	return urls
 }

@@ -25,7 +25,7 @@ token; the default is the loopback interface. GET /healthz is for probes.
 
 Exit codes
   0  ended by a signal
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   1  anything else`
 
 const defaultConsole = "127.0.0.1:7481"
@@ -65,7 +65,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		return a.usage()
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		l, err := listenOn(cmd.Context(), "--http", addr)
+		l, err := a.listenOn(cmd.Context(), addr)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ To test the rights it writes keys of its own and removes them.
 
 Exit codes
   0  no warnings and no failures
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  no failures, and no trace of an election NAME, or it is a group of shards
   5  warnings: elections work, with restrictions
   6  failures: elections do not work, or are not safe`,

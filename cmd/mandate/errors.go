@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,13 +18,14 @@ import (
 // code of the command.
 const (
 	exitFailed      = 1  // any error that has no code of its own
-	exitUsage       = 2  // invalid flags or arguments
 	exitNoLeader    = 3  // what was named does not exist: no leader, no candidate, no history, no such election
 	exitUnreachable = 4  // commands that read, and operator actions: no majority of the Redis nodes answered
 	exitWarnings    = 5  // doctor: elections work, with restrictions
 	exitFailures    = 6  // doctor: no leader can be elected, or not safely
 	exitRefused     = 7  // resign, transfer: refused
 	exitNotReleased = 8  // run, serve: ended by a signal, and the lock was not released
+	exitOtherLeads  = 9  // run --once --wait: this candidate was not elected in time, mostly because another one leads
+	exitUsage       = 64 // invalid flags or arguments (EX_USAGE); not 2, with which Go programs end that panic
 	exitPermanent   = 69 // run, serve: Redis refuses permanently, or the name is that of a group (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127
@@ -87,16 +89,15 @@ func codeOf(err error) int {
 const maxLine = 1000
 
 // formatError formats an error for a person, with its problems as a list. An error may quote what was
-// typed, and some libraries quote it unchanged: formatError removes passwords and makes it safe to
-// print on a terminal.
-func formatError(err error) string {
+// typed, and some libraries quote it unchanged: formatError makes it safe to print on a terminal.
+func (a *app) formatError(err error) string {
 	what, lines := "", problemsOf(err)
 	if nodes := nodesIn(err); len(nodes) > 0 { // one problem, with what each node answered
 		what, _, _ = strings.Cut(err.Error(), ": "+nodes[0])
 		lines = nodes
 	}
 	for i, line := range lines {
-		lines[i] = output.CutMiddle(withoutPasswords(strings.TrimSpace(line)), maxLine)
+		lines[i] = output.CutMiddle(a.withoutPasswords(strings.TrimSpace(line)), maxLine)
 	}
 	switch {
 	case len(lines) == 1:
@@ -142,15 +143,17 @@ func nodesIn(err error) (all []string) {
 
 // userinfo matches the part of a URL that may hold a password. A password may contain anything,
 // even spaces and @; after the last @ stands the host.
-var userinfo = regexp.MustCompile(`(?s)://.*@\S`)
+var userinfo = regexp.MustCompile(`(?s)://(.*@)`)
 
-// withoutPasswords masks the passwords in a text that may quote a URL. A URL given where none
-// belongs is quoted like any other invalid argument.
-func withoutPasswords(s string) string {
-	return userinfo.ReplaceAllStringFunc(s, func(found string) string {
-		if found == "://[user:password@]" || found == "://user:password@h" { // in our own messages
-			return found
+// withoutPasswords masks the passwords that were typed, wherever a text quotes one: a URL given where none
+// belongs is quoted like any other invalid argument. Masking what looks like a password would
+// garble our own advice.
+func (a *app) withoutPasswords(text string) string {
+	for _, arg := range a.args {
+		if m := userinfo.FindStringSubmatch(arg); m != nil {
+			quoted := strconv.Quote(m[1])
+			text = strings.NewReplacer("://"+m[1], "://***@", "://"+quoted[1:len(quoted)-1], "://***@").Replace(text)
 		}
-		return "://***@" + found[len(found)-1:]
-	})
+	}
+	return text
 }

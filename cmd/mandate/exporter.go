@@ -25,7 +25,7 @@ GET /healthz does not query Redis. docs/alerts.yml has the alerts.
 
 Exit codes
   0  ended by a signal
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   1  anything else`
 
 const defaultExporter = "127.0.0.1:7483"
@@ -46,14 +46,14 @@ func (a *app) exporterCommand() *cobra.Command {
 			return a.openQuorum(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := listenOn(cmd.Context(), "--http", addr)
+			l, err := a.listenOn(cmd.Context(), addr)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return electorhttp.Serve(ctx, electorhttp.NewServer(exporterHandler(exporter.New(a.quorum), l, hosts)), l)
+			return electorhttp.Serve(ctx, electorhttp.NewServer(a.exporterHandler(exporter.New(a.quorum), l, hosts)), l)
 		},
 	}
 	f := cmd.Flags()
@@ -66,7 +66,7 @@ func (a *app) exporterCommand() *cobra.Command {
 // exporterHandler refuses requests under other host names, on the loopback interface and where
 // names are listed. Otherwise a web site that points its own name to this address could read the
 // metrics in the browsers of its visitors (DNS rebinding).
-func exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handler {
+func (a *app) exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -74,10 +74,10 @@ func exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handle
 		_, _ = w.Write([]byte("mandate exporter\nGET /metrics  for Prometheus\nGET /healthz  200 while it serves\n"))
 	})
 	at, ok := l.Addr().(*net.TCPAddr)
-	names := len(hosts) > 0 || ok && at.IP.IsLoopback()
+	names, refusals := len(hosts) > 0 || ok && at.IP.IsLoopback(), &webguard.Refusals{Log: a.log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if names && !webguard.Expected(r.Host, hosts) {
+		if names && refusals.Foreign(r, hosts) {
 			http.Error(w, "not served under this name: mandate exporter --host NAME allows one", http.StatusMisdirectedRequest)
 			return
 		}

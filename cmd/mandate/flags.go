@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -151,17 +152,44 @@ func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 
 // secret reads a token from a file. A token given as a flag would be visible in every process list.
 func (a *app) secret(flag, file string) string {
-	b, err := os.ReadFile(file)
+	b, err := readFile(file)
+	a.warnReadable(file)
 	token := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
 		a.problem("%s: %v", flag, err)
-	case len(token) < 16:
-		a.problem("%s: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", flag, file, len(token))
+	case len(token) < 16, len(token) > 4096: // more than a header may hold
+		a.problem("%s: %s holds %d bytes: put 16 to 4096 random ones there (openssl rand -hex 16)", flag, file, len(token))
 	case strings.ContainsFunc(token, unicode.IsControl):
 		a.problem("%s: %s holds several lines, or control characters, which no client can send: put one line there (openssl rand -hex 16)", flag, file)
 	}
 	return token
+}
+
+// maxFile is the size limit of a file that a flag names, in bytes: a wrong name may be that of any file.
+const maxFile = 1 << 20
+
+// readFile reads a file of at most maxFile bytes.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than 1 MiB", name)
+	}
+	return b, err
+}
+
+// warnReadable logs that every user of this machine can read these files, which hold secrets.
+func (a *app) warnReadable(names ...string) {
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
+			a.log.Warn("every user of this machine can read a secret: chmod o-r", "file", name)
+		}
+	}
 }
 
 // orNone returns -1, which means none, for a duration that was given as 0: in the library's Config

@@ -20,7 +20,7 @@ const handoverCodes = `
 
 Exit codes
   0  another candidate leads
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there is no leader, or no new leader within --timeout, or the election
      is paused
   4  no majority of the Redis nodes answered

@@ -51,7 +51,7 @@ It writes nothing, and answers within 6 s.
 
 Exit codes
   0  there is a history
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller

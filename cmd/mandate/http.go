@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,18 +52,21 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, promise tim
 	if err != nil {
 		return nil, err
 	}
-	if w.listener, err = listenOn(ctx, "--http", o.addr); err != nil {
+	if w.listener, err = a.listenOn(ctx, o.addr); err != nil {
 		return nil, err
 	}
 	a.log.Info("serving http", "address", w.url())
 	return w, nil
 }
 
-// listenOn opens the port that a flag names.
-func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
+// listenOn opens the port that --http names.
+func (a *app) listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := electorhttp.Listen(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("--http: %w", err)
+	}
+	if strings.HasPrefix(addr, ":") {
+		a.log.Info("listening on the loopback interface only", "address", l.Addr().String(), "for_all_interfaces", "--http 0.0.0.0"+addr)
 	}
 	return l, nil
 }

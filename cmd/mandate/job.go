@@ -8,12 +8,17 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
@@ -36,10 +41,21 @@ type job struct {
 
 	helper *supervise.Helper
 
+	wait, hold time.Duration // of --once; a negative wait has no end
+	decided    atomic.Int32  // whether the command is run at all
+	stopSignal syscall.Signal
+
 	force <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // starts a graceful shutdown
 	log   *slog.Logger
 }
+
+// The values of job.decided.
+const (
+	undecided = iota
+	runs
+	givenUp // the wait is over
+)
 
 // work runs the command for one term of an election.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
@@ -66,6 +82,9 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	until, ok := j.until(term)
 	if !ok {
 		return nil // the lease has ended already
+	}
+	if !j.decided.CompareAndSwap(undecided, runs) && j.decided.Load() == givenUp {
+		return nil
 	}
 	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	if j.http != "" {
@@ -102,6 +121,7 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	log.Log(ctx, level, "command exited", "status", statusOf(p.Status), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
+		j.keep(ctx, log, began)
 		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; only then may the program exit
 		return nil
 	case j.once:
@@ -113,6 +133,63 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	default:
 		return nil
 	}
+}
+
+// keep holds the lock until the time of --hold is over: a host whose clock is behind must not run the
+// command again.
+func (j *job) keep(ctx context.Context, log *slog.Logger, began time.Time) {
+	left := j.hold - time.Since(began)
+	if left <= 0 {
+		return
+	}
+	log.Info("holding the lock", "for", left.Round(time.Millisecond))
+	select {
+	case <-time.After(left):
+	case <-ctx.Done():
+	}
+}
+
+// passSignals passes the signals by which programs are told to reload on to the commands, until end is
+// called. A SIGHUP because the terminal is gone ends the run instead.
+func (j *job) passSignals() (end func()) {
+	sigs := make(chan os.Signal, 8)
+	signal.Notify(sigs, slices.DeleteFunc([]os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}, func(s os.Signal) bool { return s == j.stopSignal || signal.Ignored(s) })...)
+	had := hasTerminal()
+	go func() {
+		for s := range sigs {
+			if s == syscall.SIGHUP && had && !hasTerminal() {
+				j.log.Info("shutting down", "signal", s.String())
+				j.stop()
+				continue
+			}
+			j.log.Info("passing a signal on to the command", "signal", s.String())
+			j.helper.Signal(s.(syscall.Signal))
+		}
+	}()
+	return func() {
+		signal.Stop(sigs)
+		close(sigs)
+	}
+}
+
+func hasTerminal() bool {
+	f, err := os.Open("/dev/tty")
+	if err == nil {
+		_ = f.Close()
+	}
+	return err == nil
+}
+
+// signalNamed returns the signal of that name or number.
+func (a *app) signalNamed(name string) syscall.Signal {
+	sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	if n, err := strconv.Atoi(name); err == nil && n > 0 && n <= 64 {
+		sig = syscall.Signal(n)
+	}
+	if sig == 0 || sig == syscall.SIGKILL || sig == syscall.SIGSTOP || sig == syscall.SIGCONT {
+		a.problem("--stop-signal is %q: give the name of a signal that a program can handle, such as QUIT or INT (SIGKILL at once: --grace 0)", name)
+	}
+	return sig
 }
 
 // attend waits for the end of the command or of the term, and extends the helper's deadline

@@ -47,7 +47,7 @@ of more than 10,000 the others are left out, and of groups all but 500.
 Exit codes
   0  the list is complete (without a pattern it may be empty)
   1  the list is incomplete, or may be; stderr names what is missing
-  2  invalid flags or patterns
+  64 invalid flags or patterns
   3  no name matches a pattern
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate ls

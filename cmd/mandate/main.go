@@ -38,6 +38,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // perform parses a command line, executes it, and prints any error.
 func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) int {
+	a.args = args
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -46,12 +47,12 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			a.printError(cmd.CommandPath() + ": " + formatError(a.explainGroups(cmd, exit, err)))
+			a.printError(cmd.CommandPath() + ": " + a.formatError(a.explainGroups(cmd, exit, err)))
 		}
 		return exit.code
 	}
 	// All other errors come from parsing the command line.
-	a.printError(cmd.CommandPath() + ": " + formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
+	a.printError(cmd.CommandPath() + ": " + a.formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
 }
 

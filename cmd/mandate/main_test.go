@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,18 +92,29 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 }
 
 func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
-	for env, want := range map[string]string{
-		"":                                    defaultRedis,
-		" , ":                                 defaultRedis,
-		"redis://a,redis://b, redis://c":      "redis://a redis://b redis://c",
-		"redis://127.0.0.1:6379/1?protocol=2": "redis://127.0.0.1:6379/1?protocol=2",
+	for env, want := range map[string][]string{
+		"":                                    {""}, // which Open refuses, as the next one
+		" , ":                                 {"", ""},
+		"redis:6379":                          {"redis:6379"},
+		"redis://a,redis://b, redis://c":      {"redis://a", "redis://b", "redis://c"},
+		"redis://127.0.0.1:6379/1?protocol=2": {"redis://127.0.0.1:6379/1?protocol=2"},
 	} {
 		t.Setenv("MANDATE_REDIS", env)
-		if got := strings.Join((&app{}).urls(), " "); got != want {
+		if got := (&app{}).urls(); !slices.Equal(got, want) {
 			t.Errorf("MANDATE_REDIS=%q gives %q, want %q", env, got, want)
 		}
 	}
 	if got := (&app{redis: []string{"redis://flag"}}).urls(); len(got) != 1 || got[0] != "redis://flag" {
 		t.Errorf("the flag does not win over the environment: %v", got)
+	}
+	t.Setenv("MANDATE_REDIS_PASSWORD_FILE", "/p")
+	for raw, want := range map[string]string{"h:1": "redis://h:1?password_file=%2Fp", "redis://u@h": "redis://u@h?password_file=%2Fp", "redis://:x@h": "redis://:x@h", "": "", "x@h": "x@h"} {
+		if got := (&app{redis: []string{raw}}).urls(); got[0] != want {
+			t.Errorf("%q becomes %q, want %q", raw, got[0], want)
+		}
+	}
+	_ = os.Unsetenv("MANDATE_REDIS") // t.Setenv restores it
+	if got := (&app{}).urls(); len(got) != 1 || !strings.HasPrefix(got[0], defaultRedis) {
+		t.Errorf("without any: %q", got)
 	}
 }

@@ -28,7 +28,7 @@ restarts. A pause of your own is replaced; one by another operator only with
 Exit codes
   0  paused on all nodes
   1  paused, but not on all nodes; stderr names the others
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there is no such election: check the name, or use --force
   4  no majority of the Redis nodes answered
   7  another operator has paused it already; nothing was done`,
@@ -138,7 +138,7 @@ func (a *app) resumeCommand() *cobra.Command {
 Exit codes
   0  the election is not paused
   1  resumed, but not on all nodes; stderr names the others
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there is no such election: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate resume poller`,

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -27,10 +28,12 @@ COMMAND gets mandate's stdin, stdout and stderr, its own process group, and
   MANDATE_TOKEN                  the term's fencing token: larger in every term
 
 When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or
-SIGHUP, COMMAND and every process that it started get SIGTERM, and SIGKILL after
---grace: always before another candidate can lead. The lock is released when
-none of these processes is left. A second signal to mandate kills them at once.
-Processes that COMMAND leaves behind when it exits are stopped in the same way.
+SIGQUIT, or loses its terminal, COMMAND and every process that it started get
+SIGTERM (or --stop-signal), and SIGKILL after --grace: always before another
+candidate can lead. The lock is released when none of these processes is left. A
+second signal to mandate kills them at once. Processes that COMMAND leaves
+behind when it exits, such as a daemon, are stopped in the same way. SIGHUP,
+SIGUSR1 and SIGUSR2 are passed on to COMMAND, to reload for example.
 If mandate itself is killed (-9), or stopped beyond its lease, a small helper
 process, the parent of all commands, kills them. On Linux it also releases the
 locks of a mandate that was killed, when none of them is left, and what GET
@@ -57,6 +60,12 @@ What mandate run cannot protect against:
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
+Cron. On all hosts, at the same minute:
+  mandate run --election backup --once --wait 0s --hold 1m -- ./backup
+One host runs ./backup. The others exit with 9 at once, and so does a host whose
+clock is less than a minute behind, because the lock of a command that has
+succeeded is held for that long, counted from its start.
+
 Many shards. With --group NAME --shards N this process is a member of a group
 instead of a candidate: the members own the N shards evenly, and each runs one
 COMMAND for every shard that it owns, which also gets
@@ -68,7 +77,8 @@ number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
 signal each shard is stopped when another member is ready to run it; after one
 lease the remaining ones are stopped, too. mandate shards NAME shows who owns
-what.
+what. --once, --http, --succession, --max-term and --no-lead are for one
+election: they are refused with --group.
 
 With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See
@@ -80,10 +90,11 @@ which is logged.
 Exit codes
   0         ended by a signal, after the lock was released
   N         with --once: COMMAND's own code, or 128+N when signal N killed it
-  2         invalid flags or arguments
   8         ended by a signal; the lock was not released, because Redis was
             unreachable until the lock had lapsed, or until a second signal;
             with --group: the lock of a shard
+  9         with --wait: not elected in time, because another candidate leads
+  64        invalid flags or arguments
   69        permanent refusal by Redis (password, rights, key types), or the
             election has the name of a group of shards, or of one of its shards,
             or with --group: the group has the name of an election
@@ -121,7 +132,10 @@ func (a *app) runCommand() *cobra.Command {
 	a.groupFlags(cmd, &o.group)
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
+	f.StringVar(&o.stopSignal, "stop-signal", "TERM", "the `SIGNAL` with which the command is stopped, and mandate itself, too: QUIT, INT, ...")
 	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when the command exits")
+	a.duration(f, &o.wait, "wait", 0, 0, "with --once: exit with 9 if another candidate leads after this time, such as 0s (default: wait forever)")
+	a.duration(f, &o.hold, "hold", 0, 0, "with --once: keep the lock for this time from the start of a command that succeeds")
 	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
@@ -170,13 +184,16 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
-	force, end := a.onSignals(stop, "the command is killed now")
+	force, end := a.onSignals(stop, "the command is killed now", j.stopSignal)
 	defer end()
 	j.force = force
-	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, Nodes: a.opened}); err != nil {
+	a.warnOfDefault()
+	campaigns := a.systemd()
+	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: a.opened}); err != nil {
 		return err
 	}
 	defer j.helper.Close()
+	defer j.passSignals()()
 	var working sync.RWMutex
 	ended := make(chan error, 1)
 	go func() {
@@ -186,15 +203,43 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 			ended <- a.elector.Run(ctx, during(&working, w.untilPromisesLapse(j.work)))
 		}
 	}()
+	go campaigns(func() { _ = a.elector.Check() })
+	notElected := make(chan error, 1)
+	if j.wait >= 0 {
+		go a.awaitElected(j, notElected)
+	}
 	select {
 	case err := <-ended:
-		return err
+		select {
+		case why := <-notElected:
+			return cmp.Or(err, why)
+		default:
+			return err
+		}
 	case <-j.force:
 	}
 	// A second signal does not wait for an unreachable Redis, but it does wait for every command.
 	working.Lock()
 	defer working.Unlock()
 	return awaitForced(ended)
+}
+
+// awaitElected ends the run if this candidate does not lead when its wait is over, and sends why. As long
+// as no answer of Redis shows who leads, it waits for up to a lease more.
+func (a *app) awaitElected(j *job, why chan<- error) {
+	for began := time.Now(); j.decided.Load() == undecided; time.Sleep(10 * time.Millisecond) {
+		leader, led := a.elector.LastLeader()
+		waited := time.Since(began) - j.wait
+		if waited < 0 || !led && waited < j.lease || !j.decided.CompareAndSwap(undecided, givenUp) {
+			continue
+		}
+		err := errors.New("not elected, and no other candidate either: the command is not run here")
+		if led {
+			err = fmt.Errorf("%s leads: the command is not run here", leader.Candidate)
+		}
+		why <- cmp.Or(withCode(a.elector.Check()), error(&exitError{code: exitOtherLeads, err: err}))
+		j.stop()
+	}
 }
 
 // during wraps work so that it holds the lock for reading while it runs.
@@ -221,6 +266,18 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 	}
 	a.succession(&o.succession, &cfg)
 	a.probes(f, &o.probeFlags, &cfg, grouped)
+	for _, name := range []string{"wait", "hold"} {
+		if f.Changed(name) && !o.once {
+			a.problem("--%s is given without --once", name)
+		}
+	}
+	if o.hold > 0 && len(o.work) > 0 {
+		a.problem("--hold is given with --probe-*: these check the command, which has ended by then")
+	}
+	if !f.Changed("wait") {
+		o.wait = -1
+	}
+	stopSignal := a.signalNamed(o.stopSignal)
 	token := a.token(cmd.Context(), o.http)
 	err := a.campaigner(o, cfg, o.shardProbes(o.lease))
 	if err != nil {
@@ -232,6 +289,7 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 	}
 	return &job{
 		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
+		wait: o.wait, hold: o.hold, stopSignal: stopSignal,
 		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(o.attr()),
 		helper: helper,
 	}, nil

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,6 +113,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"site":      cmdSite,
 	"request":   cmdRequest,
 	"port":      cmdPort,
+	"notified":  cmdNotified,
 }
 
 func valuesOf(ts *testscript.TestScript) *scriptValues { return ts.Value("processes").(*scriptValues) }
@@ -161,7 +163,7 @@ func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]syscall.Signal{
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
-		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP,
+		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
 	}[args[1]]
 	v := valuesOf(ts)
 	if sig == syscall.SIGSTOP {
@@ -245,6 +247,44 @@ func cmdJournal(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Fatalf("token %d after %d:\n%s", token, last, all)
 		}
 		last = token
+	}
+}
+
+// notified PROGRAM [ARG...]: runs a program that has to notify systemd.
+func cmdNotified(ts *testscript.TestScript, _ bool, args []string) {
+	socket := filepath.Join(os.TempDir(), "mandate-notify-"+strconv.Itoa(valuesOf(ts).port)) // a short path
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	ts.Check(err)
+	defer func() { _ = c.Close(); _ = os.Remove(socket) }()
+	got := make(chan string, 2)
+	go func() {
+		for b := make([]byte, 100); ; {
+			n, err := c.Read(b)
+			if err != nil {
+				return
+			}
+			select {
+			case got <- string(b[:n]):
+			default:
+			}
+		}
+	}()
+	env := func(value, usec string) {
+		ts.Setenv("NOTIFY_SOCKET", value)
+		ts.Setenv("WATCHDOG_USEC", usec)
+	}
+	env(socket, "300000")
+	ts.Check(ts.Exec(args[0], args[1:]...))
+	env("", "")
+	for _, want := range []string{"READY=1", "WATCHDOG=1"} {
+		select {
+		case text := <-got:
+			if text != want {
+				ts.Fatalf("systemd got %q, want %q", text, want)
+			}
+		case <-time.After(scriptTimeout):
+			ts.Fatalf("systemd got no %s", want)
+		}
 	}
 }
 

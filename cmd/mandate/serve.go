@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ docs/http.md has the rules, and examples in curl and Python.
 
 Exit codes
   0   ended by a signal, after the lock was released
-  2   invalid flags or arguments
+  64  invalid flags or arguments
   8   ended by a signal; the lock was not released, because Redis was
       unreachable until the lock had lapsed, or until a second signal
   69  permanent refusal by Redis (password, rights, key types), or the
@@ -87,10 +88,13 @@ func (a *app) serveCommand() *cobra.Command {
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	force, end := a.onSignals(stop, "exits without waiting for the release of the lock")
+	force, end := a.onSignals(stop, "exits without waiting for the release of the lock", syscall.SIGHUP)
 	defer end()
+	a.warnOfDefault()
+	campaigns := a.systemd()
 	ended := make(chan error, 1)
 	go func() { ended <- a.elector.Run(ctx, s.work) }()
+	go campaigns(func() { _ = a.elector.Check() })
 	select {
 	case err := <-ended:
 		return err

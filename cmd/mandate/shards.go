@@ -29,7 +29,7 @@ mandate status GROUP/7.
 
 Exit codes
   0  every shard has an owner
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  a shard has none, or there is no such group
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate shards invoices

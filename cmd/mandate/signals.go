@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -15,14 +18,12 @@ import (
 const echo = 500 * time.Millisecond
 
 // onSignals has the first signal call stop, for a graceful shutdown, and the second one close
-// force; effect is logged with it. The returned function stops the handling of signals.
-func (a *app) onSignals(stop context.CancelFunc, effect string) (force <-chan struct{}, end func()) {
+// force; effect is logged with it. SIGQUIT is what many images stop their program with; also are more
+// signals that stop. The returned function stops the handling of signals.
+func (a *app) onSignals(stop context.CancelFunc, effect string, also ...os.Signal) (force <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup has made this process ignore SIGHUP
-		signal.Notify(sigs, syscall.SIGHUP)
-	}
+	signal.Notify(sigs, slices.DeleteFunc(append(also, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT), signal.Ignored)...) // nohup has made this process ignore SIGHUP
 	done := make(chan struct{})
 	go func() {
 		var first time.Time
@@ -63,5 +64,33 @@ func awaitForced(ended <-chan error) error {
 		return err
 	case <-time.After(forcedRelease):
 		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal; it lapses within a lease")}
+	}
+}
+
+// systemd returns a function that tells systemd that this process campaigns (Type=notify), and then, if
+// the unit has a WatchdogSec, again and again that it runs, as long as runs returns. Commands do not inherit
+// the variables for that: systemd would not accept their messages.
+func (a *app) systemd() (campaigns func(runs func())) {
+	socket := &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"}
+	watchdog, _ := strconv.Atoi(os.Getenv("WATCHDOG_USEC"))
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		_ = os.Unsetenv(name)
+	}
+	return func(runs func()) {
+		if socket.Name == "" {
+			return
+		}
+		conn, err := net.DialUnix(socket.Net, nil, socket)
+		if err == nil {
+			_, err = conn.Write([]byte("READY=1"))
+		}
+		if err != nil {
+			a.log.Warn("cannot notify systemd", "error", err)
+			return
+		}
+		for every := time.Duration(watchdog) * time.Microsecond / 3; every > 0; time.Sleep(every) {
+			runs()
+			_, _ = conn.Write([]byte("WATCHDOG=1"))
+		}
 	}
 }

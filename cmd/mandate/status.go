@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ is reported.
 
 Exit codes
   0  there is a leader
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there is no leader
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
@@ -108,7 +109,7 @@ func (r *report) headline(problems []doctor.Finding, now time.Time) (fields []ou
 		case i == 0:
 			fields = append(fields, output.Field{Name: "problem", Text: f.Found, Color: output.Red}, output.Field{Name: "next", Text: f.Advice, Color: output.Yellow})
 		case f.Check != "leader": // which has a field of its own
-			fields = append(fields, output.Field{Name: "also", Text: f.Found + " -> " + f.Advice, Color: output.Yellow})
+			fields = append(fields, output.Field{Name: "also", Text: strings.TrimSuffix(f.Found+" -> "+f.Advice, " -> "), Color: output.Yellow})
 		}
 	}
 	if len(problems) > 0 || r.Leader == nil {

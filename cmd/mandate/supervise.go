@@ -43,7 +43,7 @@ a crash.
 
 Exit codes
   N         COMMAND's own code, or 128+N when signal N killed it
-  2         invalid flags or arguments
+  64        invalid flags or arguments
   126, 127  COMMAND cannot be executed, was not found
   1         anything else`
 

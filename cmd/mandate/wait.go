@@ -31,7 +31,7 @@ it returns at once. While Redis is unreachable, it continues to wait.
 
 Exit codes
   0  the leader matches
-  2  invalid flags or arguments
+  64 invalid flags or arguments
   3  there was no such leader within --timeout
   4  no majority of the Redis nodes answered when --timeout ended, or the Redis
      user lacks the right to read`,

@@ -30,7 +30,7 @@ func (a *app) watchCommand() *cobra.Command {
 SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
 is unreachable, this is logged on stderr, and watch continues.
 
-Exit codes: 0 ended by a signal, 2 invalid flags or arguments, 3 NAME is a group
+Exit codes: 0 ended by a signal, 64 invalid flags or arguments, 3 NAME is a group
 of shards.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
@@ -183,7 +183,7 @@ func eventText(ev elector.Event) (who, what string) {
 
 // untilSignal returns a context that the first SIGINT or SIGTERM ends. A second one ends the process.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }

@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +29,7 @@ func (e *examination) node(f *registry.Facts) {
 			level = LevelFail
 		}
 		found := problemOf(f.Ping)
-		if late(f.Ping) {
+		if rediserr.TimedOut(f.Ping) {
 			found = fmt.Sprintf("no answer within %v", timeout)
 		}
 		e.add(f.Node, "reach", level, cure(f), "%s", found)
@@ -68,7 +66,7 @@ func (e *examination) rights(f *registry.Facts) {
 	case f.LooksOnly:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
-	case late(f.EvalErr):
+	case rediserr.TimedOut(f.EvalErr):
 		e.add(f.Node, "rights", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
 	case f.EvalErr != nil:
 		e.add(f.Node, "rights", LevelFail, cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
@@ -94,11 +92,11 @@ func (e *examination) messages(f *registry.Facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
-	case late(f.ReceiveErr) && f.RTT > e.timing.MaxRoundTrip():
+	case rediserr.TimedOut(f.ReceiveErr) && f.RTT > timeout/20: // some twenty round trips come before
 		e.add(f.Node, "messages", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
 	case f.ReceiveErr != nil:
-		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
-			"no message is received on the channels: %s", problemOf(f.ReceiveErr))
+		e.add(f.Node, "messages", LevelWarn, cmp.Or(granting("+subscribe, +publish and the channels", f.ReceiveErr), rediserr.Advice(f.ReceiveErr)),
+			"no message is received on the channels, so followers wait for the lease's end: %s", problemOf(f.ReceiveErr))
 	default:
 		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Delivery))
 	}
@@ -109,7 +107,7 @@ func (e *examination) role(f *registry.Facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "failover", LevelUnknown, "grant +info to see it", "%s", problemOf(f.InfoErr))
+		e.add(f.Node, "failover", LevelUnknown, granting("+info to see it", f.InfoErr), "%s", problemOf(f.InfoErr))
 	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
 		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
@@ -139,7 +137,7 @@ func (e *examination) persistence(f *registry.Facts) {
 	fsync := f.Conf["appendfsync"]
 	switch {
 	case aof == "":
-		e.add(f.Node, "persistence", LevelUnknown, "grant +config|get or +info to see it", "the server does not reveal it")
+		e.add(f.Node, "persistence", LevelUnknown, granting("+config|get or +info to see it", f.InfoErr, f.ConfErr), "the server does not reveal it")
 	case aof == "no":
 		e.add(f.Node, "persistence", LevelWarn, "set appendonly yes, best with appendfsync always", "no append-only file: %s", after)
 	case fsync == "no":
@@ -169,7 +167,7 @@ func (e *examination) eviction(f *registry.Facts) {
 	used, _ := strconv.ParseFloat(f.Info["used_memory"], 64)
 	switch {
 	case err != nil || policy == "":
-		e.add(f.Node, "eviction", LevelUnknown, "grant +info or +config|get to see it", "the server does not reveal it")
+		e.add(f.Node, "eviction", LevelUnknown, granting("+info or +config|get to see it", f.InfoErr, f.ConfErr), "the server does not reveal it")
 	case limit == 0:
 		e.add(f.Node, "eviction", LevelOK, "", "no memory limit, so nothing is evicted")
 	case policy != "noeviction":
@@ -185,7 +183,7 @@ func (e *examination) eviction(f *registry.Facts) {
 func (e *examination) clock(f *registry.Facts) {
 	switch {
 	case f.SkewErr != nil:
-		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", problemOf(f.SkewErr))
+		e.add(f.Node, "clock", LevelUnknown, granting("+time to see it", f.SkewErr), "%s", problemOf(f.SkewErr))
 	case f.Skew.Abs() > time.Second:
 		e.add(f.Node, "clock", LevelWarn, "run NTP on this host and on that of "+f.Node+": after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
 	default:
@@ -204,7 +202,7 @@ func (e *examination) version(f *registry.Facts) {
 	least, tested := minVersions[name]
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "version", LevelUnknown, "grant +info to see it", "%s", problemOf(f.InfoErr))
+		e.add(f.Node, "version", LevelUnknown, granting("+info to see it", f.InfoErr), "%s", problemOf(f.InfoErr))
 	case !tested:
 		e.add(f.Node, "version", LevelWarn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", text)
 	case err != nil:
@@ -239,7 +237,7 @@ func (e *examination) together() {
 		f := &e.facts[i]
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
 			unfit = append(unfit, f.Node+": "+why)
-			advice = cmp.Or(advice, cure(f), "bring "+f.Node+" back")
+			advice = cmp.Or(advice, cure(f))
 		}
 		id := f.Info["run_id"]
 		switch {
@@ -270,7 +268,7 @@ func (e *examination) together() {
 func unfitBecause(f *registry.Facts) string {
 	refused := slices.IndexFunc(f.Refused, needed)
 	switch {
-	case late(f.Ping):
+	case rediserr.TimedOut(f.Ping):
 		return "no answer in time"
 	case f.Ping != nil:
 		msg := problemOf(f.Ping)
@@ -278,7 +276,7 @@ func unfitBecause(f *registry.Facts) string {
 			return after
 		}
 		return msg
-	case f.LooksOnly || late(f.EvalErr):
+	case f.LooksOnly || rediserr.TimedOut(f.EvalErr):
 		return ""
 	case f.EvalErr != nil:
 		return problemOf(f.EvalErr)
@@ -292,63 +290,38 @@ func unfitBecause(f *registry.Facts) string {
 
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
 func cure(f *registry.Facts) string {
+	var node *rediserr.NodeError
 	switch {
+	case errors.As(f.Ping, &node):
+		return node.Advice()
 	case f.Ping != nil:
-		return cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
+		return rediserr.Advice(f.Ping)
 	case f.EvalErr != nil:
 		return remedy(problemOf(f.EvalErr))
 	case f.Grant != "":
 		return "grant it: " + f.Grant
 	case len(f.Refused) > 0:
-		return remedy(f.Refused[0])
+		command, answer, _ := strings.Cut(f.Refused[0], ": ")
+		return remedy(cmp.Or(answer, command))
 	default:
 		return ""
 	}
 }
 
-// unreachable returns the advice for a node whose PING has failed; empty: there is none.
-func unreachable(node string, err error) string {
-	var name *net.DNSError
-	switch msg := problemOf(err); {
-	case errors.As(err, &name):
-		return "correct the host name, or DNS on this machine"
-	case late(err):
-		return "look for a process that hangs at " + node + ", or a firewall that drops what is sent there"
-	case strings.Contains(msg, "connection refused"):
-		return "start Redis at " + node + ", or correct host and port"
-	case rediserr.Answered(err) && remedy(msg) != grant:
-		return remedy(msg)
-	default:
-		return ""
-	}
-}
-
-// remedies are what to do about a refusal that has another cause than a missing right.
-var remedies = []struct{ refusal, advice string }{
-	{"READONLY", "it is a replica: promote it, or give the address of the master"},
-	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL"},
-	{"OOM ", "give this Redis more memory, or make room"},
-	{"MISCONF", "fix the disk of this Redis: it refuses writes because it cannot save"},
-	{"LOADING", "wait: it is reading its data"},
-	{"BUSY ", "a script runs for too long: redis-cli SCRIPT KILL"},
-	{"max number of clients", "raise maxclients, or find out who holds the connections: redis-cli CLIENT LIST"},
-}
-
-const grant = "grant the rights that docs/redis.md lists"
-
-// remedy returns the advice for a refusal.
+// remedy returns the advice for a refusal, of which only the text is left; empty: there is none.
 func remedy(refusal string) string {
-	for _, r := range remedies {
-		if strings.Contains(refusal, r.refusal) {
-			return r.advice
-		}
+	if rediserr.Denied(errors.New(refusal)) {
+		return "grant the rights that docs/redis.md lists"
 	}
-	return grant
+	return rediserr.AdviceFor(refusal)
 }
 
-func late(err error) bool {
-	var slow net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+// granting returns the advice to grant a right, if one of the errors is that it lacks.
+func granting(right string, errs ...error) string {
+	if slices.ContainsFunc(errs, rediserr.Denied) {
+		return "grant " + right
+	}
+	return ""
 }
 
 // problemOf returns the text of an error. It leaves out the node's name, which is printed beside it,

@@ -81,8 +81,8 @@ func TestFindingsOfANode(t *testing.T) {
 		"old":              {info("redis_version", "5.0.7"), "version", LevelWarn, "5.0.7"},
 		"no version":       {noInfo, "version", LevelUnknown, "NOPERM"},
 		"no scripts":       {func(f *registry.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
-		"no set":           {func(f *registry.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
-		"no history":       {func(f *registry.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
+		"no set":           {func(f *registry.Facts) { f.Refused = []string{"SET: NOPERM no", "XADD: no"} }, "rights", LevelFail, "SET: NOPERM"},
+		"no history":       {func(f *registry.Facts) { f.Refused = []string{"XADD: NOPERM no"} }, "rights", LevelWarn, "XADD"},
 		"slow":             {func(f *registry.Facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *registry.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
@@ -175,10 +175,14 @@ func TestAdviceFitsTheError(t *testing.T) {
 		"MISCONF Redis is configured to save RDB snapshots, but it":    "disk",
 		"LOADING Redis is loading the dataset in memory":               "wait",
 		"DENIED Redis is running in protected mode":                    "protected-mode",
+		"NOREPLICAS Not enough good replicas to write":                 "min-replicas-to-write",
+		"CLUSTERDOWN The cluster is down":                              "CLUSTER INFO",
+		"ERR max number of clients reached":                            "raise maxclients",
+		"something that nobody knows":                                  "",
 		"WRONGPASS invalid username-password pair or user is disabled": "password",
 	} {
 		f := registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: answer(msg)}}
-		if got := find(judge(f), "reach"); got.Level != LevelFail || !strings.Contains(got.Advice, want) {
+		if got := find(judge(f), "reach"); got.Level != LevelFail || !strings.Contains(got.Advice, want) || (want == "") != (got.Advice == "") {
 			t.Errorf("%s: %+v", msg, got)
 		}
 	}
@@ -188,6 +192,18 @@ type answer string
 
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
+
+// A node that answers in 306 ms is slow, and lacks no right.
+func TestSlowNodeIsNotWithoutRights(t *testing.T) {
+	f, late := goodFacts("a"), &rediserr.NodeError{Node: "a", Err: context.DeadlineExceeded}
+	f.RTT, f.Info, f.Conf = 306*time.Millisecond, nil, nil
+	f.EvalErr, f.InfoErr, f.ConfErr, f.SkewErr, f.ReceiveErr = late, late, late, late, late
+	for _, got := range judge(f) {
+		if got.Level.Worse(LevelUnknown) || strings.Contains(got.Advice, "grant") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
 
 // Nodes that do not answer, and those that refuse what is written, count alike: the first line names
 // them, and what their absence costs.
@@ -212,7 +228,7 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		"one is off":           {[]registry.Facts{up, n2, up}, LevelWarn, "1 of 3 nodes can't be used (n2: connect: connection refused): when another one fails, no leader can be elected", start},
 		"two are off":          {[]registry.Facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no leader can be elected", start},
 		"password":             {[]registry.Facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
-		"one of five":          {[]registry.Facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", "bring n3 back"},
+		"one of five":          {[]registry.Facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", ""},
 		"two are full":         {[]registry.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no leader can be elected", room},
 		"one, and one is off":  {[]registry.Facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no leader can be elected", room},
 		"the only one is full": {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},

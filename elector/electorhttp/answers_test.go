@@ -42,6 +42,17 @@ func TestLeaderEndpoint(t *testing.T) {
 		if code != http.StatusServiceUnavailable || l.Leading || l.Leader != "a" || l.Address != "http://a:80" || l.Token != token || l.ValidFor != 0 {
 			t.Errorf("on a follower: %d, %+v", code, l)
 		}
+		// What load balancers send by default: HAProxy OPTIONS /, others HEAD.
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+			for path, want := range map[string][2]int{"/": {200, 503}, "/leader": {200, 503}, "/ready": {200, 200}, "/live": {200, 200}, "/status": {200, 200}, "/nosuch": {404, 404}} {
+				if got := [2]int{ask(ha, method, path).Code, ask(hb, method, path).Code}; got != want {
+					t.Errorf("%s %s: %d on the leader and a follower, want %d", method, path, got, want)
+				}
+			}
+		}
+		if l := ask(ha, http.MethodOptions, "/leader"); !strings.Contains(l.Body.String(), `"valid_for_ms":0`) {
+			t.Errorf("OPTIONS promises: %s", l.Body)
+		}
 		w := ask(ha, http.MethodHead, "/leader")
 		for name, want := range map[string]string{
 			"Mandate-Leader": "a", "Mandate-Candidate": "a", "Mandate-Election": "e", "Mandate-Address": "http://a:80",

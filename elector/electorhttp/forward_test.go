@@ -218,6 +218,7 @@ func TestForwardOnce(t *testing.T) {
 		for _, c := range []struct{ address, want string }{
 			{"", "the leader a advertises no address"},
 			{"ftp://a", `the leader a advertises \"ftp://a\", which is no URL`},
+			{":8080", `the leader a advertises \":8080\", which is no URL`}, // not this machine
 			{"http://nobody", "the leader can't be reached at http://nobody"},
 		} {
 			if err := a.SetAdvertise(c.address); err != nil {

@@ -21,7 +21,7 @@ type Config struct {
 	// Token enables POST /resign for anyone who sends it as a bearer token. At least 16
 	// bytes. Default: it is refused.
 	Token string
-	// Logger gets a line for wrong tokens. Default slog.Default().
+	// Logger gets a line for wrong tokens, and for foreign host names. Default slog.Default().
 	Logger *slog.Logger
 	// Promise is the longest time for which an answer of /leader may be relied on,
 	// and so the longest time for which a worker can delay a planned change of the
@@ -70,13 +70,15 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken)
 	}
 	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	h := &Handler{
 		elector: e, cfg: cfg, mux: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams), queries: make(chan struct{}, maxQueries),
 	}
 	if cfg.Token != "" {
-		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
+		h.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
+	h.mux.HandleFunc("GET /{$}", h.leader) // what HAProxy checks by default, with OPTIONS
 	h.mux.HandleFunc("GET /leader", h.leader)
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /events", h.events)
@@ -89,8 +91,14 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers a request, under any host name. Bodies are read up to 1 KiB.
+// ServeHTTP answers a request, under any host name. Bodies are read up to 1 KiB. HEAD and OPTIONS get the
+// status of GET, and promise nothing.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodOptions { // of a load balancer, which looks at the status only
+		head := *r
+		head.Method = http.MethodHead
+		r = &head
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
 	w.Header().Set("X-Content-Type-Options", "nosniff")

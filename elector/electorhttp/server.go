@@ -94,9 +94,10 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		defer cancel() // Run returns at once if the Handler runs already
 		followed <- h.Run(ctx)
 	}()
+	refusals := webguard.Refusals{Log: h.cfg.Logger}
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Browsers always send a Host header; some health checks of load balancers send none.
-		if loopback(l.Addr()) && r.Host != "" && !webguard.Expected(r.Host, nil) {
+		if loopback(l.Addr()) && r.Host != "" && refusals.Foreign(r, nil) {
 			refuse(w, http.StatusMisdirectedRequest, "not served under this name: write localhost, or the IP address")
 			return
 		}

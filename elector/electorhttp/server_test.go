@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -109,7 +110,8 @@ func TestForeignNames(t *testing.T) {
 	} {
 		t.Run(listen, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
-				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
+				var log strings.Builder
+				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,6 +133,9 @@ func TestForeignNames(t *testing.T) {
 				cancel()
 				if err := <-served; err != nil {
 					t.Error(err)
+				}
+				if logged := strings.Contains(log.String(), "foreign host name refused"); logged != (wants["evil.example"] == 421) {
+					t.Errorf("logged: %q", log.String())
 				}
 			})
 		})

@@ -55,23 +55,19 @@ func CrossSite(r *http.Request) bool {
 	return site != "" && site != "same-origin" && site != "none"
 }
 
-// logEvery is the least time between two log lines about wrong tokens.
+// logEvery is the least time between two log lines about refused requests.
 const logEvery = time.Second
 
 // Bearer lets requests with a token through, and logs wrong tokens. Guessing is not slowed down:
 // the token must be long and random. Safe for concurrent use.
 type Bearer struct {
-	want [sha256.Size]byte
-	log  *slog.Logger
-
-	mu       sync.Mutex // guards all below
-	logged   time.Time
-	unlogged int // wrong tokens since the last line
+	want     [sha256.Size]byte
+	refusals Refusals
 }
 
 // NewBearer makes a Bearer for a token, which must not be empty.
 func NewBearer(token string, log *slog.Logger) *Bearer {
-	return &Bearer{want: sha256.Sum256([]byte(token)), log: log}
+	return &Bearer{want: sha256.Sum256([]byte(token)), refusals: Refusals{Log: log}}
 }
 
 // Check reports whether the token of a request is right. It sets the header that belongs to a
@@ -85,21 +81,39 @@ func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if header != "" { // otherwise no guess: a browser, or a person, that does not know of the token yet
-		b.wrong(r)
+		b.refusals.note("wrong bearer token", r)
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
 	return false
 }
 
-// wrong logs where a wrong token came from, at most once per logEvery.
-func (b *Bearer) wrong(r *http.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// Refusals logs requests that are refused, at most one line per logEvery. Safe for concurrent use.
+type Refusals struct {
+	Log *slog.Logger
+
+	mu       sync.Mutex // guards all below
+	logged   time.Time
+	unlogged int // refusals since the last line
+}
+
+// Foreign reports, and logs, whether a request is made under a name that is not Expected.
+func (l *Refusals) Foreign(r *http.Request, names []string) bool {
+	if Expected(r.Host, names) {
+		return false
+	}
+	l.note("request under a foreign host name refused", r, "host", r.Host)
+	return true
+}
+
+// note logs where a request came from.
+func (l *Refusals) note(msg string, r *http.Request, attrs ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(b.logged) < logEvery {
-		b.unlogged++
+	if now.Sub(l.logged) < logEvery {
+		l.unlogged++
 		return
 	}
-	b.log.Warn("wrong bearer token", "from", r.RemoteAddr, "path", r.URL.Path, "not_logged", b.unlogged)
-	b.logged, b.unlogged = now, 0
+	l.Log.Warn(msg, append(attrs, "from", r.RemoteAddr, "path", r.URL.Path, "not_logged", l.unlogged)...)
+	l.logged, l.unlogged = now, 0
 }

@@ -5,6 +5,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,17 +13,54 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
 // Files are the names of the files; each may be empty.
 type Files struct {
-	Password string // one line
-	CA       string // certificates of the authorities that may sign the server's, as PEM; they replace the machine's
-	Cert     string // the client's certificate, as PEM
-	Key      string // its key, as PEM
-	URLs     string // URLs, one of which has the login; Password takes precedence over it
+	Password   string // one line
+	CA         string // certificates of the authorities that may sign the server's, as PEM; they replace the machine's
+	Cert       string // the client's certificate, as PEM
+	Key        string // its key, as PEM
+	URLs       string // URLs, one of which has the login; Password takes precedence over it
+	ServerName string // no file: the name in the server's certificate, in place of the host
+}
+
+// The parameters of a URL that are ours. All others are options of go-redis.
+const (
+	paramPassword = "password_file"
+	paramURLs     = "url_file"
+)
+
+var params = []string{paramPassword, "ca_file", "cert_file", "key_file", paramURLs, "server_name"}
+
+// FilesOf removes our parameters from a URL, and reads each file once to check it.
+func FilesOf(u *url.URL) (f Files, err error) {
+	q := u.Query()
+	for i, to := range []*string{&f.Password, &f.CA, &f.Cert, &f.Key, &f.URLs, &f.ServerName} {
+		if *to = q.Get(params[i]); q.Has(params[i]) && *to == "" {
+			return f, fmt.Errorf("?%s= is empty", params[i])
+		}
+		q.Del(params[i])
+	}
+	if f == (Files{}) {
+		return f, nil // the URL stays as it was written
+	}
+	u.RawQuery = q.Encode()
+	_, own := u.User.Password()
+	if strings.HasSuffix(u.Scheme, "+sentinel") { // user and password before the host are the sentinels'
+		own = q.Has("password")
+	}
+	switch {
+	case f.TLS() && !strings.HasPrefix(u.Scheme, "rediss"):
+		return f, errors.New("certificates are for TLS: write rediss:// in place of redis://")
+	case f.Password != "" && own:
+		return f, errors.New("two passwords, one written out and one in a file: give one of them")
+	}
+	return f, f.Check()
 }
 
 // maxFile is the size limit of a file, in bytes: more than any of them needs, but a wrong name may
@@ -32,8 +70,8 @@ const maxFile = 1 << 20
 // dialTimeout bounds dialling and the TLS handshake, in case the context does not.
 const dialTimeout = 5 * time.Second
 
-// TLS reports whether any of the files is for TLS.
-func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
+// TLS reports whether any of the files, or the server's name, is for TLS.
+func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" || f.ServerName != "" }
 
 // Check reads all files, and returns everything that is wrong with them.
 func (f Files) Check() error {
@@ -86,6 +124,7 @@ func (f Files) Dialer(base *tls.Config) func(ctx context.Context, network, addr 
 
 func (f Files) config(base *tls.Config) (*tls.Config, error) {
 	cfg := base.Clone()
+	cfg.ServerName = cmp.Or(f.ServerName, cfg.ServerName)
 	var problems []error
 	if f.CA != "" {
 		pem, err := read("CA", f.CA)
@@ -125,8 +164,11 @@ func read(what, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the %s file can't be read: %w", what, err)
 	}
-	if len(b) > maxFile {
+	switch {
+	case len(b) > maxFile:
 		return nil, fmt.Errorf("the %s file %s is larger than 1 MiB", what, name)
+	case bytes.HasPrefix(b, []byte("\ufeff")):
+		return nil, fmt.Errorf("the %s file %s begins with a byte order mark: save it without one", what, name)
 	}
 	return b, nil
 }

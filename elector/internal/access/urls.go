@@ -21,7 +21,7 @@ func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
 			continue
 		}
 		for raw := range strings.SplitSeq(line, ",") {
-			u, err := url.Parse(strings.TrimSpace(raw))
+			u, err := Parse(raw)
 			if err == nil && sameServer(u, like) {
 				return LoginOf(u), true, nil
 			}

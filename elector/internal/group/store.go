@@ -174,7 +174,7 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 				return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
 			}
 		}
-		if errors.Is(err, redis.Nil) { // a key does not exist
+		if rediserr.Missing(err) { // a key does not exist
 			err = errors.Join(members.Err(), now.Err())
 		}
 		return err

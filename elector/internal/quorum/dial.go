@@ -7,19 +7,24 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // explaining makes the errors of a server that refuses connections show why.
-func explaining(dial dialer) dialer {
+func (n *Node) explaining(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
-		if err != nil {
+		switch {
+		case errors.Is(err, redis.Nil): // must not look like the answer that a key does not exist
+			return nil, errors.New("the sentinels know no master named so")
+		case err != nil:
 			return nil, err
 		}
-		return rediserr.Explained(c), nil
+		return rediserr.Explained(c, &n.heard), nil
 	}
 }
 

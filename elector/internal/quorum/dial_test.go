@@ -2,7 +2,10 @@ package quorum
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +39,53 @@ func TestNothingIsSentTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A port for TLS, one without it, and servers of other kinds, each with what to do.
+func TestWrongPortsAreNamed(t *testing.T) {
+	serve := func(answer func(net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { answer(c); _ = c.Close() }()
+			}
+		}()
+		return l.Addr().String()
+	}
+	closes := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) } // with data unread: a reset, as of a port for TLS
+	drained := func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
+	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+	web := func(c net.Conn) {
+		drained(c)
+		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	}
+	for want, o := range map[string]*redis.Options{
+		"EOF (if this port speaks TLS, write rediss://":                 {Addr: serve(drained)},
+		" (if this port speaks TLS, write rediss://":                    {Addr: serve(closes)},
+		"no answer in time (if this port speaks no TLS, write redis://": {Addr: serve(silent), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"speaks no TLS: write redis://":                                 {Addr: serve(web), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"what answers is no Redis":                                      {Addr: serve(web)},
+	} {
+		o.DialTimeout, o.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+		c := redis.NewClient(o)
+		ns, err := Open([]redis.UniversalClient{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ns.NodeError(0, ns.All()[0].Client().Ping(t.Context()).Err()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		ns.Close()
+		_ = c.Close()
+	}
 }
 
 // When all connections are lost in silence, one request is not answered: the next one makes a new

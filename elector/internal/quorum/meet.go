@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Meet queries the nodes for their identities if too few are known for the next claim to name a
@@ -59,7 +59,7 @@ func (v *Voter) introduce(ctx context.Context, r *round, node int, groups []stri
 	defer cancel()
 	a := &request{node: node, round: r, sent: time.Now(), answer: noAnswer}
 	id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil && !rediserr.Missing(err) {
 		a.answer.Err = err
 		return a
 	}

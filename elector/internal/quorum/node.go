@@ -57,6 +57,9 @@ type Node struct {
 	Name string
 	rdb  redis.UniversalClient
 
+	tls   bool
+	heard atomic.Bool // something was received, or a TLS handshake succeeded
+
 	counts   *coalescer[string, int]       // counts the subscribers of channels
 	requests *coalescer[message, struct{}] // publishes requests to candidates (Nodes.Request)
 
@@ -190,7 +193,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 			return nil, errors.New("it is nil")
 		}
 		o := *c.Options()
-		own(&o)
+		n.own(&o)
 		n.Name = o.Addr
 		if BySentinel(c) {
 			o.Dialer = (&leaving{dial: o.Dialer}).connect
@@ -202,7 +205,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 			return nil, errors.New("it is nil")
 		}
 		o := *c.Options()
-		ownCluster(&o)
+		n.ownCluster(&o)
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
@@ -227,7 +230,7 @@ func noMaintenance() *maintnotifications.Config {
 // own adapts options to an election: no hidden retries (go-redis must not repeat a
 // claim whose reply was lost), time-outs that are obeyed, and no extra commands on
 // connecting.
-func own(o *redis.Options) {
+func (n *Node) own(o *redis.Options) {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.DialTimeout = within(o.DialTimeout)
 	o.ReadTimeout = within(o.ReadTimeout)
@@ -240,11 +243,11 @@ func own(o *redis.Options) {
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
 	o.ConnMaxIdleTime = -1
-	o.Dialer = explaining(o.Dialer)
+	o.Dialer, n.tls = n.explaining(o.Dialer), o.TLSConfig != nil
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 }
 
-func ownCluster(o *redis.ClusterOptions) {
+func (n *Node) ownCluster(o *redis.ClusterOptions) {
 	// A Cluster client needs redirects to find the slot. A server that redirects
 	// has not executed the command.
 	o.MaxRetries, o.DialerRetries = -1, 1
@@ -262,12 +265,13 @@ func ownCluster(o *redis.ClusterOptions) {
 	o.MinIdleConns, o.MaxActiveConns = 0, 0
 	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
 	o.ConnMaxIdleTime = -1
+	n.tls = o.TLSConfig != nil
 	makes := o.NewClient
 	o.NewClient = func(o *redis.Options) *redis.Client {
 		if o.Dialer == nil {
 			o.Dialer = redis.NewDialer(o)
 		}
-		o.Dialer = explaining(o.Dialer)
+		o.Dialer = n.explaining(o.Dialer)
 		return makes(o)
 	}
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
@@ -285,9 +289,10 @@ func (ns *Nodes) NodeError(i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &rediserr.NodeError{Node: ns.list[i].Name, Err: err}
+	n := ns.list[i]
+	e := &rediserr.NodeError{Node: n.Name, TLS: n.tls, Silent: !n.heard.Load(), Err: err}
 	if rediserr.Denied(err) {
-		e.User = rediserr.UserOf(ns.list[i].rdb)
+		e.User = rediserr.UserOf(n.rdb)
 	}
 	return e
 }

@@ -1,11 +1,61 @@
 package rediserr
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 )
+
+// What servers and the network say, and what to do: the one list. Of what nobody knows it says nothing.
+func TestAdvice(t *testing.T) {
+	for msg, want := range map[string]string{
+		"READONLY You can't write against a read only replica.":                                            "REPLICAOF NO ONE",
+		"OOM command not allowed when used memory > 'maxmemory'.":                                          "more memory",
+		"ERR Error running script (call to f_1): @user_script:1: OOM command not allowed":                  "more memory",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": "disk",
+		"NOREPLICAS Not enough good replicas to write.":                                                    "min-replicas-to-write",
+		"CLUSTERDOWN The cluster is down":                                                                  "CLUSTER INFO",
+		"CLUSTERDOWN Hash slot not served":                                                                 "CLUSTER INFO",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                 "address of the master",
+		"MOVED 1 10.0.0.1:6379":                                                                            "redis+cluster://",
+		"LOADING Redis is loading":                                                                         "wait",
+		"ERR max number of clients reached":                                                                "raise maxclients",
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":           "SCRIPT KILL",
+		"ERR unknown command 'SUBSCRIBE'":                                                                  "rename-command",
+		"WRONGPASS invalid username-password pair":                                                         "user and password",
+		"NOAUTH Authentication required.":                                                                  "give the password",
+		"tls: failed to verify certificate: x509: certificate signed by unknown authority":                 "?ca_file=",
+		"tls: failed to verify certificate: x509: certificate is valid for a, not b":                       "&server_name=",
+		"x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs":            "&server_name=",
+		"x509: certificate has expired or is not yet valid: current time is":                               "clock of this machine",
+		"remote error: tls: certificate required":                                                          "?cert_file=",
+		"tls: first record does not look like a TLS handshake":                                             "speaks no TLS",
+		`redis: can't parse "HTTP/1.1 400 Bad Request"`:                                                    "no Redis",
+		"dial tcp 127.0.0.1:1: connect: connection refused":                                                "start Redis at n,",
+		"dial tcp: lookup nosuch on 127.0.0.53:53: no such host":                                           "DNS",
+		"dial unix /run/redis.sock: connect: no such file or directory":                                    "path of its socket",
+		`the sentinels know no master named "m"`:                                                           "SENTINEL MASTERS",
+		"EOF":                                                                                              "",
+		"connection reset by peer":                                                                         "",
+		"ERR value is not an integer or out of range":                                                      "",
+		"BUSYGROUP Consumer Group name already exists":                                                     "",
+	} {
+		got := (&NodeError{Node: "n", Err: fmt.Errorf("wrapped: %w", errors.New(msg))}).Advice()
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%q: %q, want %q", msg, got, want)
+		}
+	}
+	slow := &NodeError{Node: "n", Err: context.DeadlineExceeded}
+	if got := slow.Error(); got != "n: no answer in time" || !strings.Contains(slow.Advice(), "hangs at n") {
+		t.Errorf("%q, %q", got, slow.Advice())
+	}
+	slow.Silent, slow.TLS = true, true
+	if got := slow.Error(); !strings.Contains(got, "speaks no TLS, write redis://") {
+		t.Errorf("%q", got)
+	}
+}
 
 // What real servers say, and whether waiting helps.
 func TestPermanent(t *testing.T) {

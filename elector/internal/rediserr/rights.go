@@ -103,20 +103,20 @@ func GrantAll(user string, refused []string) string {
 	return line
 }
 
-// UserOf returns the Redis user of a client, or "" if only the embedding program knows it, by a
+// UserOf returns the Redis user of a client, default if it has no password and so does not log in, or "" if only the embedding program knows it, by a
 // credentials provider. UserOf does not call that provider: it may query a server, and requests of
 // other elections wait meanwhile.
 func UserOf(c redis.UniversalClient) string {
-	user, configured := "", false
+	user, password, configured := "", "", false
 	switch c := c.(type) {
 	case *redis.Client:
 		o := c.Options()
-		user, configured = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		user, password, configured = o.Username, o.Password, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	case *redis.ClusterClient:
 		o := c.Options()
-		user, configured = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		user, password, configured = o.Username, o.Password, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
-	if user == "" && !configured {
+	if !configured && (user == "" || password == "") {
 		return "default"
 	}
 	return user

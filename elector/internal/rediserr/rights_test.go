@@ -1,7 +1,10 @@
 package rediserr
 
 import (
+	"context"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // What doctor tried is granted in one line, unless something else than a right is missing.
@@ -20,5 +23,20 @@ func TestGrantAll(t *testing.T) {
 		if got := GrantAll(tc.user, tc.refused); got != tc.line {
 			t.Errorf("%q for %q, want %q", got, tc.refused, tc.line)
 		}
+	}
+}
+
+// Redis takes a client without a password for the user default, whatever name it was given. That name is
+// mostly the password, in the wrong place.
+func TestUserWithoutPasswordIsDefault(t *testing.T) {
+	for want, o := range map[string]*redis.Options{
+		"default": {Username: "hunter2"}, "u": {Username: "u", Password: "p"},
+		"f": {Username: "f", CredentialsProviderContext: func(context.Context) (string, string, error) { return "f", "p", nil }},
+	} {
+		c := redis.NewClient(o)
+		if got := UserOf(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		_ = c.Close()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,17 +18,21 @@ import (
 type turnedAway struct {
 	*net.TCPConn // embedded so that go-redis can check whether the connection is still open
 
+	heard *atomic.Bool // see Explained
+
 	mu    sync.Mutex // of both below
 	begun bool       // something was read
 	why   error
 }
 
-// Explained wraps a connection, so that the errors of a server that refuses connections show why.
-func Explained(c net.Conn) net.Conn {
+// Explained wraps a connection, so that the errors of a server that refuses connections show why. It sets
+// heard when the server has sent anything.
+func Explained(c net.Conn, heard *atomic.Bool) net.Conn {
 	switch c := c.(type) {
 	case *net.TCPConn:
-		return &turnedAway{TCPConn: c}
+		return &turnedAway{TCPConn: c, heard: heard}
 	case *tls.Conn:
+		heard.Store(true) // its handshake
 		return &alerted{Conn: c}
 	}
 	return c
@@ -75,6 +80,7 @@ func (c *turnedAway) note(b []byte) {
 		return
 	}
 	c.begun = true
+	c.heard.Store(true)
 	for _, begin := range refusals {
 		if bytes.HasPrefix(b, []byte(begin)) {
 			line, _, _ := strings.Cut(string(b[1:]), "\r\n")

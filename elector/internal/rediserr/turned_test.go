@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {
 				defer func() { _ = l.Close(); <-ended }()
 				c := redis.NewClient(&redis.Options{MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
-					return Explained(c), err
+					return Explained(c, new(atomic.Bool)), err
 				}})
 				defer c.Close()
 				err = c.Ping(t.Context()).Err()

@@ -99,7 +99,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 	f.Grant = rediserr.GrantAll(rediserr.UserOf(rdb), f.Refused)
 	if rediserr.Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
-		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && rediserr.Denied(write)           // TryWrite of another may have set it
+		f.LooksOnly = (read == nil || rediserr.Missing(read)) && rediserr.Denied(write)               // TryWrite of another may have set it
 	}
 	f.checkReceiving(ctx, rdb, check)
 }

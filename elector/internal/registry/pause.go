@@ -53,11 +53,11 @@ func pauseNode(ctx context.Context, c redis.UniversalClient, k protocol.Keys, by
 	if !replace {
 		// One step: two operators at the same time must not replace each other's pause.
 		err := c.SetArgs(ctx, k.Pause, value, redis.SetArgs{Mode: "NX", TTL: d}).Err()
-		if !errors.Is(err, redis.Nil) {
+		if !rediserr.Missing(err) {
 			return rediserr.Needs(err, "+set ~"+k.Pause)
 		}
 		old, err := c.Get(ctx, k.Pause).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
+		if err != nil && !rediserr.Missing(err) {
 			return rediserr.Needs(err, "+get ~"+k.Pause)
 		}
 		if was := protocol.ParsePauseNote(old); old != "" && was.By != by {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,7 +64,7 @@ func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error
 		if v.Foreign != "" {
 			v.Holder = "" // it must never be mistaken for a candidate
 		}
-		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
+		if v.Known = !rediserr.Missing(fence.Err()); v.Known {
 			var err error
 			if v.Fence, err = strconv.ParseUint(fence.Val(), 10, 64); err != nil {
 				return View{}, rediserr.ForeignKey(k.Fence, "holds no number")
@@ -82,7 +81,7 @@ const anotherType = "a value of another type than a string"
 // program's, or one that was set by hand. Empty: there is no value, or it is a lock.
 func foreignLock(lock *redis.StringCmd) string {
 	switch {
-	case errors.Is(lock.Err(), redis.Nil):
+	case rediserr.Missing(lock.Err()):
 		return ""
 	case lock.Err() != nil: // of another type; any other error is in View.Err
 		return anotherType
@@ -100,7 +99,7 @@ func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) err
 	cmds, failed := p.Exec(ctx)
 	for _, cmd := range cmds {
 		err := cmd.Err()
-		if err == nil || errors.Is(err, redis.Nil) {
+		if err == nil || rediserr.Missing(err) {
 			continue
 		}
 		if otherType(err) {
@@ -111,7 +110,7 @@ func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) err
 		}
 		return rediserr.Needs(err, fmt.Sprintf("+%s %%R~%v", cmd.Name(), cmd.Args()[1]))
 	}
-	if errors.Is(failed, redis.Nil) || otherType(failed) {
+	if rediserr.Missing(failed) || otherType(failed) {
 		return nil
 	}
 	return failed // nothing was sent: no connection could be made

@@ -37,7 +37,7 @@ type Config struct {
 	Token string
 	// MaxViewers is how many viewers are served at a time; further ones are refused. Default 64.
 	MaxViewers int
-	// Logger logs wrong tokens. Default: slog.Default.
+	// Logger logs wrong tokens, and foreign host names. Default: slog.Default.
 	Logger *slog.Logger
 }
 
@@ -46,15 +46,17 @@ type Page struct {
 	mux     *http.ServeMux
 	hosts   []string
 	reader  *webguard.Bearer // nil: anyone may read
+	refused webguard.Refusals
 	rows    *rows
 	viewers *viewers
 }
 
 // New makes an empty Page. It does no I/O.
 func New(cfg Config) *Page {
-	p := &Page{mux: http.NewServeMux(), hosts: cfg.Hosts, rows: newRows(), viewers: &viewers{max: cmp.Or(cfg.MaxViewers, 64), came: make(chan struct{}, 1)}}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	p := &Page{mux: http.NewServeMux(), refused: webguard.Refusals{Log: cfg.Logger}, hosts: cfg.Hosts, rows: newRows(), viewers: &viewers{max: cmp.Or(cfg.MaxViewers, 64), came: make(chan struct{}, 1)}}
 	if cfg.Token != "" {
-		p.reader = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
+		p.reader = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
 	p.mux.HandleFunc("GET /{$}", file("page/console.html"))
 	files, err := fs.Glob(page, "page/*.*")
@@ -90,7 +92,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/healthz": // load balancers and kubelets request it under any name
 		reply(w, http.StatusOK, map[string]string{"status": "ok"})
-	case !webguard.Expected(r.Host, p.hosts):
+	case p.refused.Foreign(r, p.hosts):
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
 	case strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r):
 		refuse(w, http.StatusForbidden, "requested by a page of another site")

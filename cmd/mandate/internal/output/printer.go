@@ -141,10 +141,13 @@ type Field struct {
 // fieldIndent is the column in which the text of a Field begins.
 const fieldIndent = 12
 
-// Fields formats fields, one below the other. On a terminal long ones are wrapped; elsewhere each
+// Fields formats fields, one below the other, without those that have no text. On a terminal long ones are wrapped; elsewhere each
 // is one line, for scripts that search for one.
 func (p *Printer) Fields(fields []Field) (lines []string) {
 	for _, f := range fields {
+		if f.Text == "" {
+			continue
+		}
 		texts := []string{strings.TrimSpace(Printable(f.Text))}
 		if p.Width > 0 {
 			texts = p.Wrap(f.Text, fieldIndent)

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"encoding/json"
@@ -38,6 +39,8 @@ type order struct {
 	Stop  bool     `json:"stop,omitempty"`  // SIGTERM now, and SIGKILL at Until
 	Until Instant  `json:"until,omitempty"` // the command may run until then
 	Done  bool     `json:"done,omitempty"`  // mandate has released its locks and ends
+
+	Signal syscall.Signal `json:"signal,omitempty"` // for all commands
 }
 
 // helper is the state of the helper process.
@@ -80,6 +83,7 @@ func helperMain() {
 	if err != nil || gob.NewDecoder(os.NewFile(fdSetup, "setup")).Decode(&h.Setup) != nil {
 		os.Exit(1) // mandate has ended already
 	}
+	k.stopSignal = cmp.Or(h.StopSignal, syscall.SIGTERM)
 	h.run()
 	if !h.done {
 		h.release()
@@ -108,7 +112,7 @@ func (h *helper) obey() {
 	for line := range bytes.Lines(h.orders.read()) {
 		var o order
 		switch {
-		case json.Unmarshal(line, &o) == nil && (o.ID > 0 || o.Done):
+		case json.Unmarshal(line, &o) == nil && (o.ID > 0 || o.Done || o.Signal > 0):
 			h.follow(o)
 		default:
 			_ = h.terms.Follow(bytes.NewReader(line)) // it fails only if it can't read
@@ -121,6 +125,8 @@ func (h *helper) follow(o order) {
 	switch {
 	case o.Done:
 		h.done = true
+	case o.Signal > 0:
+		h.signalCommands(o.Signal)
 	case o.Start != nil && o.ID > h.After:
 		h.launch(o)
 	case c == nil: // nothing is left of it
@@ -138,7 +144,7 @@ func (h *helper) launch(o order) {
 	c := &command{id: o.ID, until: o.Until}
 	err := error(syscall.ETIME)
 	if Until(o.Until) > 0 && !h.orders.ended {
-		err = h.start(c, h.Path, h.Argv, &syscall.ProcAttr{Env: append(os.Environ(), o.Start...), Files: []uintptr{0, 1, 2}, Sys: attr})
+		err = h.start(c, h.Path, h.Argv, &syscall.ProcAttr{Env: append(slices.Clone(h.Env), o.Start...), Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
 	if err == nil {
 		h.tell("started", o.ID, c.pid)

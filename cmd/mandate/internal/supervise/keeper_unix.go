@@ -18,10 +18,11 @@ import (
 // keeper is the parent of commands, and of every orphan that they leave behind. One goroutine owns
 // it: it starts, reaps and kills, so that no child disappears while another part looks at it.
 type keeper struct {
-	tell      func(what string, id, value int) // receives what has happened to a command
-	commands  map[int]*command                 // by id, until nothing is left of them
-	wake      [2]int                           // a pipe on which the end of a child is seen, beside other files
-	childless bool                             // there is no child, also none that was adopted
+	tell       func(what string, id, value int) // receives what has happened to a command
+	commands   map[int]*command                 // by id, until nothing is left of them
+	wake       [2]int                           // a pipe on which the end of a child is seen, beside other files
+	stopSignal syscall.Signal
+	childless  bool // there is no child, also none that was adopted
 
 	scan    []process // of all processes, since this process has awaited and reaped; nil: not read yet
 	scanErr error
@@ -184,14 +185,23 @@ func (k *keeper) killAll() {
 	k.commands[everything] = &command{id: everything, ended: true}
 }
 
-// stop sends SIGTERM to the processes of a command, once, and continues them: a stopped process
+// signalCommands sends a signal to the commands themselves.
+func (k *keeper) signalCommands(sig syscall.Signal) {
+	for _, c := range k.commands {
+		if !c.ended {
+			_ = syscall.Kill(c.pid, sig)
+		}
+	}
+}
+
+// stop sends SIGTERM, or the signal for that, to the processes of a command, once, and continues them: a stopped process
 // would not handle the signal. SIGKILL follows at until.
 func (k *keeper) stop(c *command, until Instant) {
 	first := !c.stopping
 	c.stopping, c.until = true, min(c.until, until)
 	if first && c.until > Now() {
 		all := k.tree(c)
-		signalAll(all, syscall.SIGTERM)
+		signalAll(all, k.stopSignal)
 		signalAll(all, syscall.SIGCONT)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,7 +65,7 @@ func (h *Helper) Begin(s Setup) error {
 	adopt()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.setup, h.setup.Mandate = s, os.Getpid()
+	h.setup, h.setup.Mandate, h.setup.Env = s, os.Getpid(), os.Environ()
 	return h.begin()
 }
 
@@ -83,9 +85,10 @@ func (h *Helper) begin() error {
 	defer func() { _, _ = outW.Close(), inR.Close() }()
 	cmd := exec.Command(self) //nolint:noctx // it ends with this process
 	cmd.Args = []string{HelperName}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // for the commands
-	cmd.ExtraFiles = []*os.File{h.r, outW, inR}                        // fdOrders, fdReports, fdSetup
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}              // it receives no Ctrl-C and no Ctrl-Z
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "GO") }) // of Go's runtime
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr                                    // for the commands
+	cmd.ExtraFiles = []*os.File{h.r, outW, inR}                                                           // fdOrders, fdReports, fdSetup
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                                                 // it receives no Ctrl-C and no Ctrl-Z
 	if err := cmd.Start(); err != nil {
 		_, _ = reports.Close(), setup.Close()
 		return err
@@ -159,6 +162,12 @@ func (h *Helper) send(o order) (sent bool) {
 		sent = err == nil
 	})
 	return sent
+}
+
+// Signal sends a signal to every running command, and not to what it has started.
+func (h *Helper) Signal(sig syscall.Signal) {
+	h.send(order{Signal: sig})
+	h.wake()
 }
 
 // wake continues the helper, if it was stopped.

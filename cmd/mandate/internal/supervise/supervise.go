@@ -24,6 +24,7 @@ package supervise
 
 import (
 	"errors"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,11 +37,13 @@ const HelperName = "mandate-helper"
 // ErrStart means that the helper could not be started, which is not the command's fault.
 var ErrStart = errors.New("can't start a process")
 
-// Setup is what the helper is for. It is sent on a pipe: no command line or environment may hold the
-// passwords of the nodes.
+// Setup is what the helper is for. It is sent on a pipe: no command line or environment of the helper may
+// hold the passwords of the nodes.
 type Setup struct {
-	Path string // of the command
-	Argv []string
+	Path       string // of the command
+	Argv       []string
+	Env        []string       // of the command; Begin sets it
+	StopSignal syscall.Signal // in place of SIGTERM; may be 0
 
 	// Nodes are the URLs of the Redis nodes, on which the helper releases the terms of a mandate that
 	// was killed.

@@ -1,0 +1,276 @@
+package access
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// The forms of an address, for messages.
+const (
+	urlForm      = "redis://[user:password@]host:port"
+	sentinelForm = "redis+sentinel://host:26379?master_name=NAME, with further sentinels as &addr=host:port"
+	clusterForm  = "redis+cluster://host:6379, with further nodes as &addr=host:port"
+	escapes      = "in user and password # is %23, / is %2F, ? is %3F, @ is %40, % is %25, a comma %2C"
+)
+
+// mistakes are what is pasted in place of an address. They are looked for in this order.
+var mistakes = []struct {
+	found   *regexp.Regexp
+	problem string
+}{
+	{regexp.MustCompile("^$"), "it is empty: write " + urlForm + ", or host:port"},
+	{regexp.MustCompile("^\ufeff"), "it begins with a byte order mark: save the file without one"},
+	{regexp.MustCompile("^\\[?[\"'`“”‘’]|[\"'`“”‘’]]?$"), "it is in quotes, which only a shell removes: leave them out"},
+	{regexp.MustCompile(`^(export +)?-*[A-Za-z_][\w.-]* *=`), "it begins with a name and =: write only the URL, " + urlForm + ", or host:port"},
+	{
+		regexp.MustCompile(`[{}]|<[^<>]+>|(^|[@:/])(\$\(?[A-Za-z_]\w*\)?|%\w+%)($|[@:/?])`),
+		"it holds a placeholder, such as ${NAME} or <NAME>, that was never replaced ($ in a password is %24)",
+	},
+	{regexp.MustCompile(`\s|^[^?]*://[^?]*://`), "it holds a blank, or several URLs: separate URLs by commas, or give each its own argument; in a password a blank is %20"},
+}
+
+// zone matches an IPv6 address with a zone, whose % must be escaped in a URL.
+var zone = regexp.MustCompile(`(://(?:[^/?#]*@)?\[[0-9A-Fa-f:.]+)%(?:25)?([^\]%]+\])`)
+
+// Parse parses an address: a URL, host, host:port or [v6]:port. The URL that it returns has a scheme of
+// ours, a host and a port. Its errors say what to write, and never quote the address, which may hold
+// a password.
+func Parse(raw string) (*url.URL, error) {
+	raw = strings.TrimSpace(raw)
+	for _, m := range mistakes {
+		if m.found.MatchString(raw) {
+			return nil, errors.New(m.problem)
+		}
+	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, errors.New("it holds a character that can't be seen: type it anew")
+	}
+	if !strings.Contains(raw, "://") {
+		return bare(raw)
+	}
+	u, err := url.Parse(zone.ReplaceAllString(raw, "$1%25$2"))
+	if err != nil || strings.Contains(afterHost(raw), "@") { // the parser's own error may quote a part of the password
+		return nil, errors.New("it can't be read: write " + urlForm + "; " + escapes)
+	}
+	if strings.Contains(raw, "#") {
+		return nil, errors.New("it holds a #, which is %23 in a password")
+	}
+	if u.Scheme, err = schemeOf(u.Scheme); err != nil {
+		return nil, err
+	}
+	if u.Scheme == "unix" {
+		return u, checkSocket(u)
+	}
+	return u, cmp.Or(checkHost(u), checkPath(u), checkUser(u), checkOptions(u))
+}
+
+// bare returns the URL of an address that has no scheme.
+func bare(raw string) (*url.URL, error) {
+	switch {
+	case strings.Contains(raw, "@"):
+		return nil, errors.New("a user or password needs a URL: write " + urlForm + "; " + escapes)
+	case strings.HasPrefix(raw, "/"), strings.HasPrefix(raw, "."), strings.HasPrefix(raw, "unix:"):
+		return nil, errors.New("for a socket write unix:///path")
+	case strings.ContainsAny(raw, "/?#"):
+		return nil, errors.New("it has no ://: write " + urlForm + "/database, or host:port")
+	}
+	u := &url.URL{Scheme: "redis", Host: raw}
+	return u, checkHost(u)
+}
+
+// afterHost returns what follows user, password and host in a URL. An @ there means that the
+// password contains a /, ? or #, and an error about the path or an option would quote the rest of it.
+func afterHost(raw string) string {
+	_, authority, _ := strings.Cut(raw, "://")
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		return authority[end:]
+	}
+	return ""
+}
+
+// schemeOf returns the scheme that we use for a scheme.
+func schemeOf(scheme string) (string, error) {
+	base, kind, _ := strings.Cut(scheme, "+")
+	if tls, ok := map[string]string{"valkey": "redis", "valkeys": "rediss"}[base]; ok {
+		base, scheme = tls, strings.Replace(scheme, base, tls, 1)
+	}
+	has := func(words ...string) bool {
+		for _, word := range words {
+			if strings.Contains(scheme, word) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case scheme == "unix", (base == "redis" || base == "rediss") && (scheme == base || kind == "sentinel" || kind == "cluster"):
+		return scheme, nil
+	case has("sentinel"):
+		return "", errors.New("this is another client's notation: write " + sentinelForm)
+	case has("cluster"):
+		return "", errors.New("this is another client's notation: write " + clusterForm)
+	case has("unix", "sock", "file"):
+		return "", errors.New("for a socket write unix:///path")
+	case has("http"):
+		return "", errors.New("this is an address for HTTP: write that for clients of Redis, which begins with redis:// or rediss://")
+	case has("tls", "ssl"):
+		return "", errors.New("for TLS write rediss://")
+	}
+	return "", fmt.Errorf("scheme %.20q is not known: use redis, rediss (TLS), unix, redis+sentinel or redis+cluster", scheme)
+}
+
+func checkSocket(u *url.URL) error {
+	switch {
+	case u.Host != "":
+		return errors.New("the path of a socket begins with a third slash: unix:///path")
+	case strings.Trim(u.Path, "/") == "":
+		return errors.New("the path of the socket is missing: write unix:///path")
+	}
+	return cmp.Or(checkUser(u), checkOptions(u))
+}
+
+// checkHost checks the host and the port, and adds the default port. Of what is missing else, go-redis
+// would make localhost: an election of this machine alone.
+func checkHost(u *url.URL) error {
+	host, err := hostPort(u.Host, defaultPort(u))
+	if err == nil {
+		u.Host = host
+	}
+	return err
+}
+
+func defaultPort(u *url.URL) string {
+	if strings.HasSuffix(u.Scheme, "+sentinel") {
+		return "26379"
+	}
+	return "6379"
+}
+
+// hostName matches the names of hosts, which in containers may also hold underscores.
+var hostName = regexp.MustCompile(`^[\pL\pN_][\pL\pN._-]*$`)
+
+// hostPort checks host, host:port or [v6]:port, and adds the port if there is none.
+func hostPort(hostport, port string) (string, error) {
+	u := url.URL{Host: hostport}
+	host := u.Hostname()
+	ip, notIP := netip.ParseAddr(host)
+	switch {
+	case host == "":
+		return "", errors.New("no host: write " + urlForm + " (is a variable empty?)")
+	case strings.Contains(hostport, ","):
+		return "", errors.New("several hosts in one URL: write a URL for each independent Redis; for one Redis " + sentinelForm + ", or " + clusterForm)
+	case strings.HasPrefix(hostport, "[") != (notIP == nil && ip.Is6()), notIP != nil && !hostName.MatchString(host):
+		return "", errors.New("the host is neither a name nor an address: write host:port, or " + urlForm + "; an IPv6 address stands in brackets: [::1]:6379")
+	case notIP != nil && strings.Trim(host, "0123456789") == "":
+		return "", errors.New("the host is a number: write host:port")
+	case notIP == nil && ip.WithZone("").IsUnspecified():
+		return "", errors.New("the host is the address of every interface, to listen on: write the address of the Redis")
+	case strings.HasSuffix(hostport, ":"):
+		return "", errors.New("no port after the colon: write host:port (is a variable empty?)")
+	case u.Port() != "":
+		port = u.Port()
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", errors.New("the port must be a number from 1 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func checkPath(u *url.URL) error {
+	path := strings.Trim(u.Path, "/")
+	number, err := strconv.ParseUint(path, 10, 31)
+	switch {
+	case path == "":
+		return nil
+	case strings.HasSuffix(u.Scheme, "+cluster"):
+		return errors.New("a Cluster has no database numbers: leave out what follows the host")
+	case err != nil && strings.HasSuffix(u.Scheme, "+sentinel"):
+		return errors.New("the path is no database number: write " + sentinelForm)
+	case err != nil || strconv.FormatUint(number, 10) != path:
+		return errors.New("the path is no database number: write " + urlForm + "/database")
+	}
+	return nil
+}
+
+// checkUser refuses a user without a password: go-redis would not log in at all.
+func checkUser(u *url.URL) error {
+	q := u.Query()
+	inFile := q.Has(paramPassword) || q.Has(paramURLs)
+	password, _ := u.User.Password()
+	sentinel := strings.HasSuffix(u.Scheme, "+sentinel")
+	switch {
+	case u.User.Username() != "" && password == "" && (sentinel || !inFile):
+		return errors.New("there is a user and no password: write redis://:password@host:port if it is the password, or redis://user:password@host:port; " +
+			"or name a file: ?" + paramPassword + "=")
+	case sentinel && q.Get("username") != "" && q.Get("password") == "" && !inFile:
+		return errors.New("there is a &username= and no password: write &password=, or name a file: &" + paramPassword + "=")
+	}
+	return nil
+}
+
+// elsewhere are options of other clients, in lower case and without - and _, and what to write in their
+// place.
+var elsewhere = map[string]string{
+	"user": userFirst, "username": userFirst, "password": userFirst, "pass": userFirst, "auth": userFirst, "authtoken": userFirst,
+	"ssl": tlsByScheme, "tls": tlsByScheme, "usessl": tlsByScheme, "usetls": tlsByScheme, "sslmode": tlsByScheme, "tlsenabled": tlsByScheme,
+	"sslcertreqs": anyCertificate, "sslcheckhostname": anyCertificate, "insecure": anyCertificate, "insecureskipverify": anyCertificate,
+	"tlsinsecure": anyCertificate, "tlsskipverify": anyCertificate, "tlsinsecureskipverify": anyCertificate, "rejectunauthorized": anyCertificate, "verifypeer": anyCertificate,
+	"sslcacerts": "write ?ca_file=", "sslcapath": "write ?ca_file=", "cafile": "write ?ca_file=", "cacert": "write ?ca_file=", "tlsca": "write ?ca_file=", "tlscacertfile": "write ?ca_file=",
+	"sslcertfile": "write ?cert_file=", "tlscert": "write ?cert_file=", "certfile": "write ?cert_file=",
+	"sslkeyfile": "write ?key_file=", "tlskey": "write ?key_file=", "keyfile": "write ?key_file=",
+	"servername": "write ?server_name=", "sni": "write ?server_name=", "tlsservername": "write ?server_name=",
+	"db": number, "database": number, "dbnumber": number, "dbindex": number, "defaultdatabase": number, "virtualhost": number,
+	"sentinelmasterid": ofSentinel, "servicename": ofSentinel, "master": ofSentinel, "mastername": ofSentinel, "masterset": ofSentinel, "sentinelmaster": ofSentinel, "sentinels": ofSentinel,
+	"addr":    "further addresses are for redis+sentinel:// and redis+cluster://; write a URL for each independent Redis",
+	"timeout": timeOuts, "connecttimeout": timeOuts, "connectiontimeout": timeOuts, "sockettimeout": timeOuts, "socketconnecttimeout": timeOuts, "commandtimeout": timeOuts,
+	"prefix": prefixes, "keyprefix": prefixes, "namespace": prefixes,
+}
+
+const (
+	userFirst      = "user and password stand before the host: " + urlForm + ", or name a file: ?" + paramPassword + "="
+	tlsByScheme    = "for TLS write rediss:// in place of redis://"
+	anyCertificate = "for TLS write rediss://, with &ca_file= for your own authority, &server_name= for another name, or &skip_verify=true to accept any certificate"
+	number         = "the database number stands behind the host: " + urlForm + "/number"
+	ofSentinel     = "write " + sentinelForm
+	timeOuts       = "write ?dial_timeout=, &read_timeout= or &write_timeout=, such as 2s"
+	prefixes       = "that is a setting of the election: --prefix or MANDATE_PREFIX, in Go Quorum.Namespace"
+)
+
+// checkOptions refuses options that go-redis does not know, or would drop in silence.
+func checkOptions(u *url.URL) error {
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return errors.New("the options can't be read: write ?name=value&name=value, with special characters percent-encoded")
+	}
+	_, kind, _ := strings.Cut(u.Scheme, "+")
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch advice := elsewhere[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))]; {
+		case kind == "sentinel" && (name == "username" || name == "password" || name == "master_name"):
+		case kind != "" && name == "addr", name == "db" && kind != "cluster":
+		case slices.Contains(params, name):
+		case name == "skip_verify" && !strings.HasPrefix(u.Scheme, "rediss"):
+			return errors.New("option skip_verify: " + tlsByScheme)
+		case advice != "":
+			return fmt.Errorf("option %.40q is another client's: %s", name, advice)
+		}
+	}
+	for i, addr := range q["addr"] {
+		if q["addr"][i], err = hostPort(addr, defaultPort(u)); err != nil {
+			return fmt.Errorf("&addr=: %w", err)
+		}
+	}
+	if q.Has("addr") {
+		u.RawQuery = q.Encode()
+	}
+	return nil
+}
