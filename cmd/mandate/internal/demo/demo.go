@@ -35,27 +35,19 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	p.Println("Three Redis nodes and three candidates in this process. The lease is %v: the", demoLease)
 	p.Println("longest time that a dead leader can keep the others waiting.")
 	began := time.Now()
-	all := steps()
-	results := make([]result, len(all))
-	for i, st := range all {
-		results[i] = result{step: st.short, what: "not reached"}
-	}
-	for i, st := range all {
+	for i, st := range steps() {
 		p.Println("\n%s", p.Paint(output.Bold, fmt.Sprintf("%d  %s", i+1, st.title)))
-		what, measured, stepErr := c.play(ctx, i, st)
-		if ctx.Err() != nil && stepErr == nil {
-			stepErr = context.Cause(ctx)
+		err := c.play(ctx, i, st)
+		if ctx.Err() != nil && err == nil {
+			err = context.Cause(ctx)
 		}
-		if stepErr != nil {
-			results[i].what = "DID NOT HAPPEN: " + stepErr.Error()
-			err = fmt.Errorf("step %d did not happen: %w", i+1, stepErr)
-			break
+		if err != nil {
+			return fmt.Errorf("step %d did not happen: %w", i+1, err)
 		}
-		results[i] = result{step: st.short, what: what, measured: measured, ok: true}
 		pause(ctx, readingPause)
 	}
-	summarize(p, results, time.Since(began))
-	return err
+	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", time.Since(began).Seconds())
+	return nil
 }
 
 // attempts is how often a step is tried. The lease of the demo is short: when a busy machine
@@ -64,14 +56,13 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 const attempts = 4
 
 // play plays a step with the present leader, and repeats it if it fails.
-func (c *cluster) play(ctx context.Context, i int, st step) (what, measured string, err error) {
+func (c *cluster) play(ctx context.Context, i int, st step) (err error) {
 	for attempt := 1; ; attempt++ {
 		if i > 0 && !c.catchUp(ctx) {
-			return "", "", errors.Join(errors.New("there is no leader"), err)
+			return errors.Join(errors.New("there is no leader"), err)
 		}
-		what, measured, err = st.play(ctx, c)
-		if err == nil || attempt == attempts || ctx.Err() != nil || errors.Is(err, errBroken) {
-			return what, measured, err
+		if err = st.play(ctx, c); err == nil || attempt == attempts || ctx.Err() != nil || errors.Is(err, errBroken) {
+			return err
 		}
 		c.note("%s", strings.Join(c.out.Wrap(fmt.Sprintf("once more: %v", err), clockWidth), "\n"))
 		c.repair()
@@ -84,28 +75,6 @@ func (c *cluster) repair() {
 		a.link.restore()
 		a.hung.Store(false)
 	}
-}
-
-// result is the result of a step in the summary.
-type result struct {
-	step, what, measured string
-	ok                   bool
-}
-
-func summarize(p *output.Printer, results []result, took time.Duration) {
-	t := output.NewTable(output.Column{Title: "STEP"}, output.Column{}, output.Column{Title: "WHAT HAPPENED"}, output.Column{Title: "MEASURED"})
-	for i, r := range results {
-		state, color := "ok", output.Plain
-		if !r.ok {
-			state, color = "FAILED", output.Red
-		}
-		t.Row(color, fmt.Sprintf("%d  %s", i+1, r.step), state, r.what, r.measured)
-	}
-	p.Println("\n%s", p.Paint(output.Bold, "Summary"))
-	for _, line := range p.Table(t) {
-		p.Println("  %s", line)
-	}
-	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
 }
 
 // transcript prints events, each line with the time since the demo began.

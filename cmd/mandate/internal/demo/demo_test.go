@@ -53,9 +53,6 @@ func TestDemoInterrupted(t *testing.T) {
 	if err := Play(ctx, output.New(&out), slog.New(slog.DiscardHandler)); err == nil {
 		t.Errorf("it said that all steps happened:\n%s", &out)
 	}
-	if !strings.Contains(out.String(), "FAILED") {
-		t.Errorf("the summary doesn't say what is missing:\n%s", &out)
-	}
 }
 
 // noLeaks looks for goroutines that the demo left behind. One of go-redis' is

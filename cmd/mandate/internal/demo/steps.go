@@ -12,78 +12,78 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
-// step is one step of the demo. play returns what the summary shows: what happened, and what was
-// measured.
+// step is one step of the demo.
 type step struct {
-	title, short string
-	play         func(context.Context, *cluster) (what, measured string, err error)
+	title string
+	play  func(context.Context, *cluster) error
 }
 
 func steps() []step {
 	return []step{
-		{"Three candidates campaign: one is elected", "election", elect},
-		{"The leader resigns: a planned handover", "handover", handOver},
-		{"The leader's work hangs, but its process is alive", "work hangs", hangWork},
-		{"One of the three Redis nodes hangs: no effect", "Redis hangs", hangNode},
-		{"The leader is cut off without releasing the lock", "leader cut off", cutOff},
-		{"The former leader returns and writes with its old token", "stale write", staleWrite},
+		{"Three candidates campaign: one is elected", elect},
+		{"The leader resigns: a planned handover", handOver},
+		{"The leader's work hangs, but its process is alive", hangWork},
+		{"One of the three Redis nodes hangs: no effect", hangNode},
+		{"The leader is cut off without releasing the lock", cutOff},
+		{"The former leader returns and writes with its old token", staleWrite},
 	}
 }
 
 // elect starts the candidates and waits for the first leader.
-func elect(ctx context.Context, c *cluster) (string, string, error) {
+func elect(ctx context.Context, c *cluster) error {
 	began := time.Now()
 	c.start()
 	first, err := c.seen.await(ctx, func(o observation) bool { return o.kind == workStarted })
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	c.leader = first
-	return first.who.name + " leads, the others wait", "after " + output.Brief(first.at.Sub(began)), nil
+	c.note("elected after %s; the others wait", output.Brief(first.at.Sub(began)))
+	return nil
 }
 
 // handOver makes the leader resign, and measures the time between the end of its work and the start
 // of the next leader's.
-func handOver(ctx context.Context, c *cluster) (string, string, error) {
+func handOver(ctx context.Context, c *cluster) error {
 	old := c.leader
 	c.report(old.who, "resigns: its work stops, then it releases the lock")
 	if err := old.who.elector.Resign(ctx); err != nil {
-		return "", "", err
+		return err
 	}
 	stopped, next, err := c.succession(ctx, old)
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	gap := output.Brief(next.at.Sub(stopped.at))
-	c.note("no candidate worked for %s, and never two at the same time", gap)
-	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
+	c.note("no candidate worked for %s, and never two at the same time", output.Brief(next.at.Sub(stopped.at)))
+	return nil
 }
 
 // hangWork makes the leader's work stop beating its heartbeat.
-func hangWork(ctx context.Context, c *cluster) (string, string, error) {
+func hangWork(ctx context.Context, c *cluster) error {
 	old := c.leader
 	old.who.hung.Store(true)
 	at := time.Now()
 	c.report(old.who, "'s work hangs. Its process is alive and could renew forever")
 	detected, err := c.seen.await(ctx, func(o observation) bool { return o.kind == workCanceled && o.token == old.token })
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	_, next, err := c.succession(ctx, old)
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	c.note("detected after %s (bound: %v); no lease had to expire", output.Brief(detected.at.Sub(at)), beatBound)
-	return old.who.name + " stepped down -> " + next.who.name, "after " + output.Brief(next.at.Sub(at)), nil
+	c.note("detected after %s (bound: %v),", output.Brief(detected.at.Sub(at)), beatBound)
+	c.note("the next one led after %s: no lease had to expire", output.Brief(next.at.Sub(at)))
+	return nil
 }
 
 // hangNode makes one Redis node accept requests without answering, for a few renewals.
-func hangNode(ctx context.Context, c *cluster) (string, string, error) {
+func hangNode(ctx context.Context, c *cluster) error {
 	const during, renewed = 1800 * time.Millisecond, 2
 	lead := c.leader
 	term := lead.who.elector.Term()
 	if term == nil {
-		return "", "", errors.New("there is no leader")
+		return errors.New("there is no leader")
 	}
 	unhang := c.hang(2)
 	defer unhang()
@@ -94,75 +94,74 @@ func hangNode(ctx context.Context, c *cluster) (string, string, error) {
 		pause(ctx, 5*time.Millisecond)
 		if !term.Valid() {
 			<-term.Done() // a timer sets the reason, perhaps a moment later
-			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
+			return fmt.Errorf("the leader lost its term: %w", term.Err())
 		}
 		renewals = lead.who.elector.Stats().Renewals.Confirmed - before
 	}
 	if renewals < renewed {
-		return "", "", fmt.Errorf("only %d renewals in %v", renewals, stepTimeout)
+		return fmt.Errorf("only %d renewals in %v", renewals, stepTimeout)
 	}
 	c.report(lead.who, fmt.Sprintf("remained leader: %d renewals on the other two nodes", renewals))
-	unhang()
-	return lead.who.name + " remains leader", fmt.Sprintf("%d renewals", renewals), nil
+	return nil
 }
 
 // cutOff closes all connections of the leader and prevents new ones, so that it seems dead to the
 // other candidates. It must stop by its own clock before its lease ends.
-func cutOff(ctx context.Context, c *cluster) (string, string, error) {
+func cutOff(ctx context.Context, c *cluster) error {
 	old := c.leader
 	old.who.link.cut()
 	c.report(old.who, "loses all its connections and cannot release the lock")
 	st, err := c.other(old.who).elector.Election().Status(ctx)
 	if err != nil || st.Leader == nil {
-		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
+		return errors.Join(errors.New("the lock was gone too early"), err)
 	}
 	end := time.Now().Add(st.Leader.LeaseLeft)
 	c.note("its lease has %s left in Redis: the others must wait", output.Brief(st.Leader.LeaseLeft))
 	stopped, next, err := c.succession(ctx, old)
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	early, late := end.Sub(stopped.at), next.at.Sub(end)
 	c.note("it stopped on its own clock, %s before its lease ended,", output.Brief(early))
 	c.note("the next leader followed %s after that", output.Brief(max(0, late)))
 	if early <= 0 {
-		return "", "", errors.New("the old leader worked beyond its lease")
+		return errors.New("the old leader worked beyond its lease")
 	}
-	return old.who.name + " -> " + next.who.name, "lease + " + output.Brief(max(0, late)), nil
+	return nil
 }
 
 // registered is the write of a resource that checks tokens.
 var registered = fence.NewScript("return redis.call('SET', KEYS[1], ARGV[1])")
 
 // staleWrite shows what the token is for: it refuses a write of a former leader that arrives late.
-func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
+func staleWrite(ctx context.Context, c *cluster) error {
 	old, now := c.before, c.leader
 	old.who.link.restore()
 	rdb := redis.NewClient(&redis.Options{Addr: c.nodes[0].Addr()})
 	defer func() { _ = rdb.Close() }()
 	register, err := fence.NewRedis(rdb, "demo:mark")
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	write := func(o observation) error {
 		return register.Run(ctx, o.token, registered, []string{"demo:register"}, o.who.name).Err()
 	}
 	if err := write(now); err != nil {
-		return "", "", fmt.Errorf("the leader's write: %w", err)
+		return fmt.Errorf("the leader's write: %w", err)
 	}
 	c.report(now.who, fmt.Sprintf("writes with token %d: accepted", now.token))
 	switch err := write(old); {
 	case err == nil:
-		return "", "", fmt.Errorf("%w: the old leader's write was accepted", errBroken)
+		return fmt.Errorf("%w: the old leader's write was accepted", errBroken)
 	case !errors.Is(err, fence.ErrStale):
-		return "", "", err
+		return err
 	}
 	c.report(old.who, fmt.Sprintf("writes with token %d: refused, a smaller one", old.token))
 	if value, err := rdb.Get(ctx, "demo:register").Result(); err != nil || value != now.who.name {
-		return "", "", errors.Join(fmt.Errorf("the register holds %q", value), err)
+		return errors.Join(fmt.Errorf("the register holds %q", value), err)
 	}
 	c.note("the register still holds what %s wrote", now.who.name)
-	return "of " + old.who.name + ", refused", "token check", nil
+	return nil
 }
 
 // pause sleeps for d, or until ctx ends.
