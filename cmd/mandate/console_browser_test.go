@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -90,11 +91,17 @@ func TestConsoleInABrowser(t *testing.T) {
 				nodes = append(nodes, m)
 				urls = append(urls, "redis://"+m.Addr())
 			}
-			a := browsed(t, urls, "orders", "a", nil)
+			all := strings.Join(urls, ",")
+			address := func(cfg *elector.Config) {
+				cfg.Lease, cfg.Cooldown, cfg.Advertise = 30*time.Second, time.Minute, cfg.ID+".example:80"
+			}
+			a, _ := campaign(t, all, "orders", "a", address)
 			for end := time.Now().Add(time.Minute); !a.IsLeader() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			}
-			browsed(t, urls, "orders", "b", nil)
-			browsed(t, urls, "vacant", "x", func(context.Context) error { return &hostileError{} })
+			campaign(t, all, "orders", "b", address)
+			campaign(t, all, "vacant", "x", address, func(cfg *elector.Config) {
+				cfg.Probe = health.Func(func(context.Context) error { return errors.New(hostile) })
+			})
 			browsedMember(t, urls)
 			missing := make(chan []byte, 1)
 			page := browsedPage(t, urls, map[string]func(body []byte){
@@ -134,10 +141,6 @@ func TestConsoleInABrowser(t *testing.T) {
 		})
 	}
 }
-
-type hostileError struct{}
-
-func (*hostileError) Error() string { return hostile }
 
 // browsedPage serves the console's page on the real clock, with the script that visits it, and with
 // what that script can have happen. It returns the URL.
@@ -180,30 +183,6 @@ func browsedPage(t *testing.T, urls []string, happens map[string]func([]byte)) s
 		_ = q.Close()
 	})
 	return server.URL + "/"
-}
-
-// browsed campaigns until the test ends.
-func browsed(t *testing.T, urls []string, election, id string, probe func(context.Context) error) *elector.Elector {
-	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	cfg := elector.Config{Election: election, ID: id, Advertise: id + ".example:80", Lease: 30 * time.Second, Cooldown: time.Minute, Logger: slog.New(slog.DiscardHandler)}
-	if probe != nil {
-		cfg.Probe = health.Func(probe)
-	}
-	e, err := elector.New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runUntilEnd(t, func(ctx context.Context) error {
-		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		})
-	})
-	return e
 }
 
 func browsedMember(t *testing.T, urls []string) {

@@ -87,10 +87,7 @@ func runCandidate(t *testing.T, r *electortest.Redis, election, id string, probe
 		t.Fatal(err)
 	}
 	runUntilEnd(t, func(ctx context.Context) error {
-		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		})
+		return e.Run(ctx, new(elector.Gate).Work)
 	})
 	return e
 }

@@ -177,7 +177,7 @@ func TestWaitEndsInTheMiddleOfAQuery(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+			done <- e.Run(ctx, new(elector.Gate).Work)
 		}()
 		r.Lead(e)
 		el, err := r.Quorum("operator").Election("orders")

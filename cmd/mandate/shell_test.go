@@ -31,10 +31,7 @@ func campaign(t *testing.T, url, election, id string, change ...func(*elector.Co
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		})
+		done <- e.Run(ctx, new(elector.Gate).Work)
 	}()
 	ended := false
 	stop = func() {

@@ -79,10 +79,7 @@ func (s *stage) startIn(ctx context.Context, who string, cfg electorhttp.Config)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = e.Run(ctx, h.Work(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		}))
+		_ = e.Run(ctx, h.Work(new(elector.Gate).Work))
 	})
 	wg.Go(func() { _ = h.Run(ctx) })
 	s.t.Cleanup(func() { cancel(); wg.Wait() })

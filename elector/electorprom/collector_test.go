@@ -117,7 +117,7 @@ func TestCollector(t *testing.T) {
 			t.Errorf("after 20 s without anybody: %v s without a leader", got)
 		}
 		wg.Go(func() {
-			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+			_ = e.Run(ctx, new(elector.Gate).Work)
 		})
 		until(t, "it leads", e.IsLeader)
 		time.Sleep(time.Millisecond)
@@ -171,7 +171,7 @@ func TestCollector(t *testing.T) {
 		// Another candidate counts as a change, not as one won.
 		b := candidate(t, "b", r.Quorum("b"), nil)
 		wg.Go(func() {
-			_ = b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+			_ = b.Run(ctx, new(elector.Gate).Work)
 		})
 		time.Sleep(lease)
 		want("b leads", map[string]float64{
@@ -227,7 +227,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+			done <- e.Run(ctx, new(elector.Gate).Work)
 		}()
 		r.Lead(e)
 		electortest.Advance(lease)

@@ -39,7 +39,7 @@ func startOn(t *testing.T, q *elector.Quorum, id string, change ...func(*elector
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		done <- e.Run(ctx, new(elector.Gate).Work)
 	}()
 	t.Cleanup(func() {
 		stop()

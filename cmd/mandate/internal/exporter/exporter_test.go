@@ -41,7 +41,7 @@ func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elec
 		t.Fatal(err)
 	}
 	untilTheEnd(t, func(ctx context.Context) error {
-		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		return e.Run(ctx, new(elector.Gate).Work)
 	})
 	return e
 }
