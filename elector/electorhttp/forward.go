@@ -106,30 +106,42 @@ type forwarder struct {
 func (f *forwarder) run(ctx context.Context, l net.Listener) error {
 	campaigning, stop := context.WithCancel(ctx)
 	defer stop()
-	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
-	defer leave()
-	var all sync.WaitGroup
-	all.Go(func() { _ = f.h.Run(serving) }) // it fails only when it is running already
-	var broken error
-	all.Go(func() {
-		server := &http.Server{Handler: f, ReadHeaderTimeout: readTimeout, IdleTimeout: 2 * time.Minute, ErrorLog: discarded}
-		if broken = serve(serving, server, l, lastRequests); broken != nil {
-			stop()
-			leave()
-		}
-	})
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	var follow sync.WaitGroup
+	follow.Go(func() { _ = f.h.Run(following) }) // it fails only when it is running already
+	server := &http.Server{Handler: f, ReadHeaderTimeout: readTimeout, IdleTimeout: 2 * time.Minute, ErrorLog: discarded}
+	served := make(chan error, 1)
+	go func() {
+		defer stop()
+		served <- server.Serve(l)
+	}()
 	var ended time.Time // of the last term
 	err := f.h.elector.Run(campaigning, func(ctx context.Context, term *elector.Term) error {
 		defer func() { ended = time.Now() }()
 		return f.gate.Work(ctx, term)
 	})
 	select {
-	case <-serving.Done():
+	case broken := <-served:
+		err = errors.Join(err, broken)
 	case <-time.After(time.Until(ended.Add(lingerTime))):
-		leave()
 	}
-	all.Wait()
-	return errors.Join(err, broken)
+	leave(server, l)
+	unfollow()
+	follow.Wait()
+	return err
+}
+
+// leave ends a server so that each request whose connection was accepted is answered: Shutdown alone drops one that
+// it finds just read.
+func leave(server *http.Server, l net.Listener) {
+	_ = l.Close()
+	server.SetKeepAlivesEnabled(false)
+	time.Sleep(lingerTime / 10)
+	ctx, cancel := context.WithTimeout(context.Background(), lastRequests)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close() // cut off what is still under way
+	}
 }
 
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {

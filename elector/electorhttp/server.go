@@ -53,11 +53,6 @@ const shutdownTimeout = 2 * time.Second
 // nil after ctx has ended, or that of the listener. Use it for a Handler that is
 // mounted beside other handlers; use [Handler.Serve] for a Handler alone.
 func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
-	return serve(ctx, server, l, shutdownTimeout)
-}
-
-// serve is Serve with the time for requests under way.
-func serve(ctx context.Context, server *http.Server, l net.Listener, under time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	var broken error
@@ -65,7 +60,7 @@ func serve(ctx context.Context, server *http.Server, l net.Listener, under time.
 	case broken = <-served:
 	case <-ctx.Done():
 	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), under)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer stop()
 	if server.Shutdown(last) != nil {
 		_ = server.Close() // cut off what is still under way
