@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
 const serveHelp = `Campaign on behalf of another process, in any language, and report over HTTP
@@ -77,15 +76,14 @@ func (a *app) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.promises = w.handler
-		return w.serveDuring(func() error { return a.runSidecar(cmd.Context(), s) })
+		return w.serveDuring(func() error { return a.runSidecar(cmd.Context(), w.untilPromisesLapse(s.work)) })
 	}
 	return cmd
 }
 
 // runSidecar campaigns until a signal. After a second signal it does not wait until the promises
 // have lapsed: it leaves the lock to lapse, which is later.
-func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
+func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	force, end := a.onSignals(stop, "exits without waiting for the release of the lock", syscall.SIGHUP)
@@ -93,7 +91,7 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	a.warnOfDefault()
 	campaigns := a.systemd()
 	ended := make(chan error, 1)
-	go func() { ended <- a.elector.Run(ctx, s.work) }()
+	go func() { ended <- a.elector.Run(ctx, work) }()
 	go campaigns(func() { _ = a.elector.Check() })
 	select {
 	case err := <-ended:
@@ -133,18 +131,16 @@ func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
 // sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
 // neither observe nor stop.
 type sidecar struct {
-	promises  *electorhttp.Handler
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
 }
 
-// work returns when the program may no longer work: every promise of /leader has lapsed and the
-// grace is over. The lease is held until then.
+// work returns when the grace is over: the program may not work then. The lease is held until then, and until
+// every promise of /leader has lapsed.
 func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
-	s.promises.Promise(term)
 	<-ctx.Done()
 	s.log.Info("program must stop", "token", term.Token(), "grace", s.grace, "reason", context.Cause(ctx).Error())
-	s.promises.Lapse(term, s.grace)
+	time.Sleep(s.grace)
 	return nil
 }

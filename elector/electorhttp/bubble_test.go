@@ -47,21 +47,6 @@ func (s *stage) candidate(who string) *elector.Elector {
 	return e
 }
 
-// campaign makes a candidate and its handler, and has it lead.
-func (s *stage) campaign(who string) (*elector.Elector, *electorhttp.Handler, *elector.Term) {
-	s.t.Helper()
-	e := s.candidate(who)
-	h, err := electorhttp.New(e, electorhttp.Config{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	term, err := e.Campaign(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return e, h, term
-}
-
 // start runs a candidate and its handler.
 func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *electorhttp.Handler) {
 	s.t.Helper()

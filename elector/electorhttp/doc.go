@@ -32,9 +32,8 @@
 //	err = e.Run(ctx, h.Work(work))
 //
 // However the term ends, the lock is then not released before the last promise has
-// lapsed: at most Config.Promise later. With Campaign, call Promise when the term
-// begins, and Lapse before Term.Resign. Without Work or Promise nothing is promised,
-// and valid_for_ms is 0. A promise never reaches beyond the term's deadline, so it also
+// lapsed: at most Config.Promise later. Without Work nothing is promised, and
+// valid_for_ms is 0. A promise never reaches beyond the term's deadline, so it also
 // holds when this process is killed; a supervisor releases the lock only when it has
 // lapsed. HEAD, and GET with valid_for_ms=0, request no promise; use them for load
 // balancers. Serve until Run has returned, so that workers are answered 503 while the

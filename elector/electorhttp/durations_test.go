@@ -12,20 +12,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
-// Every duration that docs/http.md, the helps and doc.go promise, and its test:
-//
-//	valid_for_ms holds, and is at most Promise (--grace)     TestNoLeaderBeforeThePromiseHasLapsed, TestRequestedPromise
-//	the lock is released within Promise of the end           TestNoLeaderBeforeThePromiseHasLapsed
-//	--grace is waited for                                    TestPromiseAndLapse
-//	200 until the deadline at most                           TestLeaderNeverBeyondTheDeadline
-//	from the deadline to the next leader                     TestNoLeaderSoonAfterTheDeadline; --grace and L/10: TestStopTimes in cmd/mandate
-//	a follower's name is at most a lease and 1.5 s old       TestLeaderIsForgottenWithItsLease
-//	a comment every quarter of the lease, at least every 10 s TestEvents
-//	10 s to send a request, 9 s for an answer, 5 s a piece   TestServerBounds
-//	2 s for what is under way when Serve ends                TestServerBounds
-//	2 leases and 5 s for a step-down                          TestStepDownIsAnsweredInTime
-//	8 questions to Redis at a time, 4 s for each            TestQueriesToRedisAreBounded
-
 // A leader that is cut off answers 503 from its deadline on; then it is StopMargin,
 // and the allowance for clocks that differ, until anybody else can lead.
 func TestNoLeaderSoonAfterTheDeadline(t *testing.T) {

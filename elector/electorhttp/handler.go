@@ -58,7 +58,7 @@ type Handler struct {
 	bearer   *webguard.Bearer // nil: there is no token
 	running  atomic.Pointer[context.Context]
 	elected  atomic.Pointer[elector.Event] // of the leader, as Run was last told; nil: none
-	promised atomic.Pointer[promises]      // of the newest term for which Promise was called
+	promised atomic.Pointer[promises]      // of the newest term
 }
 
 // New makes a Handler. It does no I/O.

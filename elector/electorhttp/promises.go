@@ -25,46 +25,25 @@ type promises struct {
 	reported time.Time  // the supervisor of this process, if there is one, does not release the term before
 }
 
-// Promise lets /leader promise for how long its 200 may be relied on
-// (valid_for_ms), while the term is valid. The caller must call Lapse before the lock
-// is released. Work does both; call Promise only for terms of Campaign.
-func (h *Handler) Promise(term *elector.Term) {
-	h.promised.Store(&promises{election: h.elector.Election().Name(), token: term.Token()})
-}
-
 // Work wraps work so that the lock is not released before all promises that /leader
 // made about the term have lapsed. That takes at most Config.Promise after work has
 // returned, or after the term's end if that is earlier. Without Work, /leader promises
 // nothing: valid_for_ms is 0.
 func (h *Handler) Work(work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
-		h.Promise(term)
-		defer h.Lapse(term, 0) // also when the work panics
+		p := &promises{election: h.elector.Election().Name(), token: term.Token()}
+		h.promised.Store(p)
+		defer p.lapse() // also when the work panics
 		return work(ctx, term)
 	}
 }
 
-// Lapse makes no more promises about a term: from now on /leader answers 503 for it.
-// Lapse returns when every promise has lapsed and grace is over. It blocks for at most
-// Config.Promise or grace, whichever is longer.
-func (h *Handler) Lapse(term *elector.Term, grace time.Duration) {
-	over := time.Now().Add(grace)
-	if p := h.promised.Load(); p != nil && p.token == term.Token() {
-		p.lapse(over)
-		return
-	}
-	time.Sleep(grace)
-}
-
-// lapse implements Lapse. over is when the grace ends.
-func (p *promises) lapse(over time.Time) {
+// lapse makes no more promises, and returns when all of them have lapsed.
+func (p *promises) lapse() {
 	p.mu.Lock()
 	p.closed = true // so until does not change any more
 	until := p.until
 	p.mu.Unlock()
-	if until.Before(over) {
-		until = over
-	}
 	time.Sleep(time.Until(until))
 }
 

@@ -121,46 +121,6 @@ func TestNoLeaderBeforeThePromiseHasLapsed(t *testing.T) {
 	}
 }
 
-// Campaign: the same with Promise and Lapse. The grace is for workers that nothing was promised to.
-func TestPromiseAndLapse(t *testing.T) {
-	const grace = time.Second
-	for name, tc := range map[string]struct {
-		promise bool
-		query   string
-		want    time.Duration
-	}{
-		"a longer promise":  {true, "", lease / 5},
-		"a shorter promise": {true, "?valid_for_ms=500", grace},
-		"no promise":        {false, "", grace},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *stage) {
-				e, h, term := s.campaign("a")
-				if tc.promise {
-					h.Promise(term)
-				}
-				began := time.Now()
-				ask(h, http.MethodGet, "/leader"+tc.query)
-				_ = e.Resign(canceled()) // requests it only
-				<-term.Done()
-				h.Lapse(term, grace)
-				if took := time.Since(began); took != tc.want {
-					t.Errorf("after %v, want %v", took, tc.want)
-				}
-				if err := term.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
 // What a request may ask for, and what it gets.
 func TestRequestedPromise(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
