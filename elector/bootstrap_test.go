@@ -68,24 +68,6 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 	}
 }
 
-// A candidate that rests has claimed before, but long ago.
-func TestLossWhileAFollowerRested(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		const rest = 8 * shortLease
-		b := c.Start("b", func(cfg *elector.Config) { cfg.Cooldown = rest })
-		b.Elected(3 * shortLease)
-		a := c.Start("a")
-		time.Sleep(shortLease)
-		if err := b.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		rested := time.Now()
-		term := a.Elected(shortLease)
-		time.Sleep(rest - 10*time.Millisecond - time.Since(rested))
-		lossUnder(t, c, a, term, b, func() {})
-	})
-}
-
 // A candidate that could not reach Redis, or that was suspended, knows nothing of the
 // last leases. Once it has been at it for a lease it has nothing to gain by haste either.
 func TestLossWhileAFollowerWasAway(t *testing.T) {

@@ -18,12 +18,12 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.standsBy.Store(w)
 	defer m.standsBy.Store(nil)
 	for m.awaitHealth(ctx) {
-		changed := m.probes.changes().candidate // before the claim, so that no change is missed
+		healthChanged := changed(m.probes.candidate) // before the claim, so that no change is missed
 		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
 		}
-		w.Wait(ctx, changed, m.claimWanted, m.peers.PauseEnded())
+		w.Wait(ctx, healthChanged, m.claimWanted, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
 }
@@ -90,12 +90,12 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 // awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
 // campaign. It returns false when ctx ended first.
 func (m *machine) awaitHealth(ctx context.Context) bool {
-	if m.probes.candidate == nil || m.probes.fit() {
+	if m.probes.fit() {
 		return ctx.Err() == nil
 	}
 	var logged lasting
 	for ctx.Err() == nil {
-		changed := m.probes.candidate.Changed()
+		healthChanged := changed(m.probes.candidate)
 		switch st := m.probes.candidate.Status(); {
 		case st.Healthy:
 			if logged.note(m.log, unhealthy, "", time.Now()) {
@@ -109,7 +109,7 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 			m.subscribers.publish(ev)
 		}
 		again, cancel := context.WithTimeout(ctx, m.timing.RenewEvery()) // a first failure does not change Healthy
-		m.away(again, changed)
+		m.away(again, healthChanged)
 		cancel()
 	}
 	return false

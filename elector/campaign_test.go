@@ -37,33 +37,23 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 // Regression: an operator who asked for a step-down took the lock away under the running
 // work of a campaigned term. Only Term.Close reports that the work has stopped.
 func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
-	for _, ask := range []string{"operator", "elector"} {
-		t.Run(ask, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				a := makeCandidate(t, c.Quorum("a"), "a")
-				term, err := a.Campaign(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				b := c.Start("b")
-				b.Quiet(shortLease)
-				op := c.Quorum("operator")
-				go func() {
-					if ask == "operator" {
-						_, _ = electionOf(op, "orders").StepDown(within(t, time.Minute), "")
-					} else {
-						_ = a.Resign(within(t, time.Minute))
-					}
-				}()
-				wantReason(t, term, 5*time.Second, elector.ReasonResigned)
-				b.Quiet(shortLease / 2) // the work takes so long to stop
-				if err := term.Close(context.Background()); err != nil {
-					t.Fatal(err)
-				}
-				b.Elected(time.Second)
-			})
-		})
-	}
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		term, err := a.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		op := electionOf(c.Quorum("operator"), "orders")
+		go func() { _, _ = op.StepDown(within(t, time.Minute), "") }()
+		wantReason(t, term, 5*time.Second, elector.ReasonResigned)
+		b.Quiet(shortLease / 2) // the work takes so long to stop
+		if err := term.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.Elected(time.Second)
+	})
 }
 
 // A claim that a follower makes at the end of a dead leader's lease is won while its own probe has begun to fail: it does not

@@ -195,17 +195,8 @@ func (m *machine) assess(t quorum.Tally) error {
 	return nil
 }
 
-// whyUnconfirmed returns why a renewal did not extend the lease.
-func whyUnconfirmed(t quorum.Tally) error {
-	if !t.Answered() {
-		return noMajority(len(t.Answers), t.Errors())
-	}
-	return onNodes(failed(ErrUnreachable, "only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers)), t.Errors())
-}
-
 // refusal reports whether this candidate must not lead even if it has won, and why: another
 // candidate uses another set of nodes or another lease, so that both could lead.
-// It also logs that another process uses this candidate's id.
 func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
@@ -225,10 +216,6 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 		}
 		if what := m.differs(b, nil); what != "" {
 			return true, disagree(b, what)
-		}
-		if b.Candidate == m.cfg.ID && b.Incarnation != m.incarnation && !m.memory.twinLogged {
-			m.memory.twinLogged = true
-			m.log.Info("lock is held under this candidate's id by a previous incarnation or another process", "holder", a.Holder)
 		}
 	}
 	return m.mismatch(t)
@@ -295,7 +282,6 @@ type memory struct {
 	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
 	answeredAt       lease.Stamp // when a majority last answered a claim or a poll; zero: never
 	answered         bool        // a majority has answered a claim before
-	twinLogged       bool        // logged that another process has this candidate's id
 	abstentionLogged bool        // logged that nodes abstain
 	configLogged     bool        // logged the configuration
 

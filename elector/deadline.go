@@ -106,9 +106,9 @@ func (t *Term) whyExpired(elapsed, age time.Duration) error {
 	away := elapsed - looked - t.every
 	switch {
 	case away > t.every && (last == nil || last.first >= looked): // otherwise the nodes failed before the process stopped running
-		return fmt.Errorf("this process was suspended for %v", tenths(away))
+		return fmt.Errorf("this process was suspended for %v", unit(away))
 	case last == nil:
-		return fmt.Errorf("no renewal was answered for %v", tenths(age))
+		return fmt.Errorf("no renewal was answered for %v", unit(age))
 	}
 	return notRenewed(last.tally.NotConfirmed(), len(last.tally.Answers), age)
 }
@@ -134,11 +134,11 @@ func notRenewed(errs []error, n int, age time.Duration) error {
 		from[node.Problem] = append(from[node.Problem], node.Node)
 	}
 	if len(unanswered) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), n, tenths(age), strings.Join(unanswered, ", ")))
+		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), n, unit(age), strings.Join(unanswered, ", ")))
 	}
 	for _, answer := range answers {
 		nodes := from[answer]
-		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", tenths(age), len(nodes), n, strings.Join(nodes, ", "), answer))
+		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", unit(age), len(nodes), n, strings.Join(nodes, ", "), answer))
 	}
 	switch majority := n/2 + 1; {
 	case n-denied < majority:
@@ -147,12 +147,4 @@ func notRenewed(errs []error, n int, age time.Duration) error {
 		causes = append(causes, ErrUnreachable)
 	}
 	return explain(strings.Join(parts, "; "), causes...)
-}
-
-// tenths rounds a duration for an error text: to 100 ms, and below that to 1 ms.
-func tenths(d time.Duration) time.Duration {
-	if d < 100*time.Millisecond {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }

@@ -11,39 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Whoever only looks needs no candidacy, and is none: nobody finds it in the roll call,
-// and a candidate's own election shows the same as one from outside.
-func TestElectionFromOutside(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		orders := electionOf(c.Quorum("operator"), "orders")
-		if _, err := orders.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
-			t.Errorf("before anything began: %v", err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		events := observe(ctx, orders)
-		if ev := <-events; ev.Kind != elector.EventVacant {
-			t.Errorf("at first: %+v", ev)
-		}
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		if ev := <-events; ev.Kind != elector.EventElected || ev.Token != term.Token() || ev.Election != "orders" {
-			t.Errorf("seen from outside: %+v", ev)
-		}
-		outside, err := orders.Leader(t.Context())
-		if err != nil || outside.Candidate != "a" {
-			t.Fatalf("%+v, %v", outside, err)
-		}
-		if own, err := a.Election().Leader(t.Context()); err != nil || own.Token != outside.Token || a.Election().Name() != orders.Name() {
-			t.Errorf("its own: %+v, %v", own, err)
-		}
-		all, err := orders.Candidates(t.Context())
-		if err != nil || len(all) != 1 || all[0].ID != "a" || all[0].Role != "leading" {
-			t.Errorf("%+v, %v", all, err)
-		}
-	})
-}
-
 // A loop that is left leaves nothing behind: no goroutine, no subscription, no query.
 // (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
 func TestObserveEndsWithItsLoop(t *testing.T) {

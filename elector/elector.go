@@ -261,7 +261,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.request(nil)
+	t.Resign()
 	if TermOf(ctx) == t {
 		return nil
 	}

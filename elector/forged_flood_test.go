@@ -2,8 +2,6 @@ package elector_test
 
 import (
 	"fmt"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,35 +61,6 @@ func TestForgedPausesAreNotBelieved(t *testing.T) {
 		}
 		b.Elected(shortLease/16 + 100*time.Millisecond)
 	})
-}
-
-// Regression: forged candidate info cost memory without bound.
-func TestForgedCandidatesAreBounded(t *testing.T) {
-	for _, s := range []elector.Succession{"", elector.SuccessionSeniority} {
-		t.Run(string(s), func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = s })
-				a.Elected(3 * shortLease)
-				heap := func() int {
-					runtime.GC()
-					var m runtime.MemStats
-					runtime.ReadMemStats(&m)
-					return int(m.HeapAlloc)
-				}
-				words := strings.Repeat("x", 8000)
-				before := heap()
-				for i := range 30 { // in portions that a candidate takes
-					flood(c, "ask", time.Microsecond, 100*time.Microsecond, func(k int) string {
-						return fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"i%dx%d","host":%q,"role":"resting"}}`, i, k, words)
-					})
-					time.Sleep(10 * time.Millisecond)
-				}
-				if more := heap() - before; more > 4<<20 {
-					t.Errorf("%d KiB for forged cards", more>>10)
-				}
-			})
-		})
-	}
 }
 
 // Regression: messages at short intervals kept an observer from ever asking Redis; and it

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,32 +73,32 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	return h, err
 }
 
+// eligible returns the candidate with the id to, which could lead now.
 func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
-	same := slices.DeleteFunc(slices.Clone(all), func(c CandidateStatus) bool { return c.ID != to })
-	if len(same) > 1 {
-		return CandidateStatus{}, newRefusal("%d candidates have the id %s (on %s and %s): give each its own id", len(same), to, same[0].Host, same[1].Host)
-	}
 	var ids []string
+	var named []CandidateStatus
 	for _, c := range all {
 		ids = append(ids, c.ID)
-		switch {
-		case c.ID != to:
-		case c.Role == roleLeading:
-			return c, newRefusal("%s is already the leader", to)
-		case c.Role == roleObserving:
-			return c, newRefusal("%s is an observer: it never leads", to)
-		case !c.Healthy:
-			return c, newRefusal("%s cannot lead: %s", to, c.Detail)
-		case c.Role != roleFollowing:
-			return c, newRefusal("%s is %s: try again later", to, c.Role)
-		default:
-			return c, nil
+		if c.ID == to {
+			named = append(named, c)
 		}
 	}
-	if len(ids) == 0 {
-		return CandidateStatus{}, newRefusal("no candidate answers in this election")
+	refuse := func(format string, args ...any) (CandidateStatus, error) {
+		return CandidateStatus{}, newRefusal(format, args...)
 	}
-	return CandidateStatus{}, newRefusal("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
+	switch {
+	case len(all) == 0:
+		return refuse("no candidate answers in this election")
+	case len(named) == 0:
+		return refuse("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
+	case len(named) > 1:
+		return refuse("%d candidates have the id %s (on %s and %s): give each its own id", len(named), to, named[0].Host, named[1].Host)
+	case named[0].Role == roleLeading:
+		return refuse("%s is already the leader", to)
+	case named[0].unable() != "":
+		return refuse("%s: try again later", named[0].unable())
+	}
+	return named[0], nil
 }
 
 func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {

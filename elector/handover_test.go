@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/health"
 )
 
 // within is a context that ends after d.
@@ -28,37 +27,6 @@ func trio(t *testing.T, c *cluster, change ...func(*elector.Config)) (all []*can
 	all = []*candidate{a, c.Start("b", change...), c.Start("c", change...)}
 	time.Sleep(shortLease)
 	return all, term, c.Quorum("operator")
-}
-
-func TestResignByAnOperator(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		_, term, op := trio(t, c)
-		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "maintenance")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.From.Candidate != "a" || h.From.Token != term.Token() || h.To.Candidate == "a" || h.To.Token <= term.Token() || h.Gap > 10*time.Millisecond {
-			t.Errorf("%+v", h)
-		}
-		if ended := wantReason(t, term, 0, elector.ReasonResigned); !strings.Contains(ended.Error(), "maintenance") {
-			t.Errorf("%v", ended)
-		}
-	})
-}
-
-func TestResignWaitsForTheWork(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 2))
-		a.Elected(3 * shortLease)
-		b := c.Start("b")
-		time.Sleep(shortLease)
-		began := time.Now()
-		h, err := electionOf(c.Quorum("operator"), "orders").StepDown(within(t, time.Minute), "")
-		if err != nil || h.To.Candidate != "b" || time.Since(began) < shortLease/2 {
-			t.Errorf("%+v, %v after %v", h, err, time.Since(began))
-		}
-		b.Elected(time.Second)
-	})
 }
 
 func TestNoneToResignOrToTakeOver(t *testing.T) {
@@ -115,35 +83,6 @@ func TestTransferToX(t *testing.T) {
 			wantReason(t, term, 0, elector.ReasonHandover)
 			term = to.Elected(time.Second)
 			time.Sleep(shortLease)
-		}
-	})
-}
-
-func TestTransferRefused(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		unhealthy := make(chan struct{})
-		_, term, op := trio(t, c, func(cfg *elector.Config) {
-			if cfg.ID == "c" {
-				cfg.Probe = health.Func(func(context.Context) error {
-					select {
-					case <-unhealthy:
-						return errors.New("disk full")
-					default:
-						return nil
-					}
-				})
-			}
-		})
-		close(unhealthy)
-		time.Sleep(2 * shortLease)
-		for to, want := range map[string]string{"a": "is already the leader", "c": "disk full", "nobody": "there are: a, b, c"} {
-			_, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to)
-			if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), want) {
-				t.Errorf("to %s: %v, want %q", to, err, want)
-			}
-		}
-		if term.Err() != nil {
-			t.Errorf("the leader stepped down: %v", term.Err())
 		}
 	})
 }

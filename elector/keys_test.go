@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -87,23 +86,6 @@ func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 			t.Fatalf("lost: %v", term.Err())
 		}
 	})
-}
-
-func TestKeysOfAnotherTypeAreNamed(t *testing.T) {
-	for _, key := range []string{"lock", "fence", "new", "pause", "next", "id"} {
-		t.Run(key, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				name := "mandate:{orders}:" + key
-				if _, err := c.Nodes[0].Server().Push(name, "x"); err != nil {
-					t.Fatal(err)
-				}
-				err := c.Start("a").Ended(time.Minute)
-				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "remove that key") {
-					t.Errorf("Run returned %v", err)
-				}
-			})
-		})
-	}
 }
 
 func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {

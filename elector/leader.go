@@ -101,7 +101,7 @@ func (m *machine) lead(ctx context.Context) *Ended {
 func (m *machine) hold(ctx context.Context) {
 	t := m.serving
 	for t.ctx.Err() == nil {
-		changed := m.probes.changes() // before the status is read, so that no change is missed
+		candidate, work := changed(m.probes.candidate), changed(m.probes.work) // before the status is read, so that no change is missed
 		if err := m.probes.failing(); err != nil {
 			t.unhealthy(err)
 			return
@@ -112,8 +112,8 @@ func (m *machine) hold(ctx context.Context) {
 			m.returned(out)
 		case <-ctx.Done():
 			t.end(ReasonShutdown, shutdownCause(ctx))
-		case <-changed.work:
-		case <-changed.candidate:
+		case <-candidate: // its health has changed
+		case <-work:
 		case <-m.renewal.timer.C:
 			m.due()
 		case a := <-m.voter.Answers():

@@ -73,12 +73,13 @@ func (l *lasting) due(p phrases, what string, at time.Time) (level slog.Level, m
 	return p.level, p.lasts, unit(at.Sub(l.since))
 }
 
-// unit formats a duration for the log with its unit, which slog's JSON would leave out.
+// unit formats a duration for the log and for errors: rounded to 100 ms, below that to 1 ms, and with its
+// unit, which slog's JSON would leave out.
 func unit(d time.Duration) string {
-	if d > 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
+	if d < 100*time.Millisecond {
+		return d.Round(time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
+	return d.Round(100 * time.Millisecond).String()
 }
 
 // background is a log handler that writes in the background, in order: a handler that blocks must not keep a

@@ -43,22 +43,3 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 		}
 	})
 }
-
-func TestClockStepOnOneNodeOfThree(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		b := c.Start("b")
-		b.Quiet(shortLease)
-		for _, nd := range c.Nodes {
-			nd.Server().FastForward(time.Hour) // its clock steps ahead: the lock expires
-			b.Quiet(shortLease)
-			if !term.Valid() {
-				t.Fatalf("a step on one node ended the term: %v", term.Err())
-			}
-			if c.Locks() != 3 {
-				t.Error("the lock was not planted again")
-			}
-		}
-	})
-}

@@ -139,7 +139,7 @@ func (m *machine) introduce() {
 		probes = append(probes, "work")
 	}
 	m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
-		"lease", unit(m.cfg.Lease), "stop_margin", unit(m.cfg.StopMargin), "probes", strings.Join(probes, " "),
+		"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(probes, " "),
 		"succession", string(cmp.Or(m.cfg.Succession, "race")))
 }
 
@@ -298,8 +298,12 @@ func (m *machine) readPoll(views []registry.View) time.Duration {
 		m.memory.sawNode(v.Fence, v.Holder != "" || v.Foreign != "" || v.Paused)
 	}
 	answered := len(locks) >= m.nodes.Majority()
+	var why error
+	if !answered {
+		why = noMajority(m.nodes.Len(), errs)
+	}
 	if m.cfg.Observer {
-		m.setTrouble(observing, unless(answered, noMajority(m.nodes.Len(), errs)))
+		m.setTrouble(observing, why)
 	}
 	if !answered {
 		return m.cfg.Lease / 4
@@ -307,14 +311,6 @@ func (m *machine) readPoll(views []registry.View) time.Duration {
 	m.noteLocks(locks)
 	m.bus.Check(standby.TestEvery*m.cfg.Lease, m.timing.CallTimeout())
 	return m.cfg.Lease
-}
-
-// unless returns err, or nil when all is well.
-func unless(well bool, err error) error {
-	if well {
-		return nil
-	}
-	return err
 }
 
 // The roles, in the order in which a candidate takes them. Only machine.become

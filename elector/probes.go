@@ -25,21 +25,33 @@ type probes struct {
 // failing returns the error of a probe that fails, nil if all are healthy. It only reads the runners'
 // status, in memory.
 func (p *probes) failing() error {
-	if p.candidate != nil {
-		if st := p.candidate.Status(); !st.Healthy {
-			return st.Err
-		}
+	err := failing(p.candidate)
+	if err == nil && p.armed.Load() {
+		err = failing(p.work)
 	}
-	if p.work != nil && p.armed.Load() {
-		if st := p.work.Status(); !st.Healthy {
-			return st.Err
-		}
+	return err
+}
+
+// fit reports whether the candidate's own probe lets it campaign.
+func (p *probes) fit() bool { return failing(p.candidate) == nil }
+
+func failing(r *health.Runner) error {
+	if r == nil {
+		return nil
+	}
+	if st := r.Status(); !st.Healthy {
+		return st.Err
 	}
 	return nil
 }
 
-// fit reports whether the candidate's own probe lets it campaign.
-func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
+// changed returns a channel that is closed by the next change of health; nil where there is no probe.
+func changed(r *health.Runner) <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return r.Changed()
+}
 
 // await blocks until the candidate's probe has its first result. The error is that the probe failed,
 // or that ctx ended.
@@ -112,18 +124,4 @@ func (p *probes) awaitDisarmed() {
 	if p.work != nil {
 		<-p.over
 	}
-}
-
-// changes holds the channels that are closed by a change of health; nil where there is
-// no probe.
-type changes struct{ candidate, work <-chan struct{} }
-
-func (p *probes) changes() (c changes) {
-	if p.candidate != nil {
-		c.candidate = p.candidate.Changed()
-	}
-	if p.work != nil {
-		c.work = p.work.Changed()
-	}
-	return c
 }

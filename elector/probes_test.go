@@ -170,35 +170,6 @@ func TestProbePanics(t *testing.T) {
 	})
 }
 
-func TestSlowAndFlakyProbesCostNothing(t *testing.T) {
-	for name, check := range map[string]func(*int) func(context.Context) error{
-		"slow but passing": func(*int) func(context.Context) error {
-			return func(context.Context) error { time.Sleep(900 * time.Millisecond); return nil }
-		},
-		"one in three fails": func(n *int) func(context.Context) error {
-			return func(context.Context) error {
-				if *n++; *n%3 == 0 {
-					return errors.New("flaky")
-				}
-				return nil
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				w, n := &ward{}, 0
-				w.do(check(&n))
-				a := c.Start("a", probed(w))
-				term := a.Elected(time.Minute)
-				time.Sleep(30 * shortLease)
-				if !term.Valid() {
-					t.Errorf("lost: %v", term.Err())
-				}
-			})
-		})
-	}
-}
-
 func TestAllUnhealthyNoLeader(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.Seed() // a first start after so long would wait for a lease

@@ -110,7 +110,7 @@ func (m *machine) undecided(tally quorum.Tally) {
 		m.renewal.reported = true
 		m.counters.count(func(n *renewalCounts) { n.outcomes.Unconfirmed++ })
 		m.serving.notConfirmed(tally)
-		m.setTrouble(renewing, whyUnconfirmed(tally))
+		m.setTrouble(renewing, noMajority(len(tally.Answers), tally.NotConfirmed()))
 	}
 }
 

@@ -2,8 +2,6 @@ package elector_test
 
 import (
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,35 +13,6 @@ import (
 func crash(c *cluster, x *candidate) {
 	c.Each(cut, x.ID())
 	x.Stop()
-}
-
-func TestSameIDRestartsWhileTheOldKeyLives(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		old := c.Start("a")
-		one := old.Elected(3 * shortLease)
-		watcher := makeCandidate(t, c.Quorum("watcher"), "watcher")
-		events := watch(t, watcher)
-		want(t, events, time.Second, elector.EventElected, "a", one.Token())
-		time.Sleep(shortLease)
-		crash(c, old)
-		again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
-		two := again.Elected(shortLease + 100*time.Millisecond)
-		if two.Token() <= one.Token() {
-			t.Errorf("token %d after %d", two.Token(), one.Token())
-		}
-		if lines := again.Log.Lines("under this candidate's id"); len(lines) != 1 {
-			t.Errorf("logged %d times that the id is in use", len(lines))
-		}
-		for {
-			ev := next(t, events, 2*shortLease)
-			if ev.Kind == elector.EventElected {
-				if ev.Candidate != "a" || ev.Token != two.Token() {
-					t.Errorf("event %+v", ev)
-				}
-				break
-			}
-		}
-	})
 }
 
 // A renewal of the old term that arrives in the new one must not count for it.
@@ -77,36 +46,6 @@ func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
 	})
 }
 
-func TestShutdownTwiceAtOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range 10 {
-			a := c.Start(fmt.Sprintf("a%d", i))
-			a.Elected(3 * shortLease)
-			began := time.Now()
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(a.Stop)
-				wg.Go(func() {
-					if err := a.Resign(t.Context()); err != nil {
-						t.Errorf("Resign: %v", err)
-					}
-				})
-			}
-			wg.Wait()
-			if err := a.Ended(time.Second); err != nil {
-				t.Error(err)
-			}
-			if d := time.Since(began); d > 50*time.Millisecond {
-				t.Errorf("took %v", d)
-			}
-			time.Sleep(time.Millisecond)
-			if c.Locks() != 0 {
-				t.Error("the lock was kept")
-			}
-		}
-	})
-}
-
 // A context that ends in the middle of a claim leaves no orphan behind.
 func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -126,36 +65,6 @@ func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 			if n := c.Locks(); n != 0 {
 				t.Errorf("after %v: a late claim left %d keys", after, n)
 			}
-		}
-	})
-}
-
-func TestLateClaimOnAFrozenNode(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Seed()
-		a := c.Start("a")
-		a.Elected(time.Second)
-		b := c.Start("b")
-		b.Quiet(time.Second)
-		for _, nd := range c.Nodes {
-			nd.Set(frozen, "b")
-		}
-		a.Shutdown()
-		time.Sleep(500 * time.Millisecond) // b hears nothing
-		b.Stop()
-		if err := b.Ended(shortLease); err != nil {
-			t.Error(err)
-		}
-		c.Heal() // what b had sent arrives
-		time.Sleep(time.Second)
-		d := c.Start("d")
-		term := d.Elected(shortLease + time.Second)
-		time.Sleep(3 * shortLease)
-		if !term.Valid() {
-			t.Errorf("lost: %v", term.Err())
-		}
-		if v, _ := c.Nodes[0].Server().Get(lockKey); !strings.HasPrefix(v, "d/") {
-			t.Errorf("lock %q", v)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package elector_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,33 +48,5 @@ func TestStalledWorkLosesTheLeadership(t *testing.T) {
 			t.Errorf("reason %v", ended)
 		}
 		b.Elected(20 * time.Millisecond)
-	})
-}
-
-// A port that only the leader opens: the start grace bridges the time until then.
-func TestStartGraceOfTheWork(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		var open atomic.Bool
-		p := health.Func(func(context.Context) error {
-			if !open.Load() {
-				return errors.New("connection refused")
-			}
-			return nil
-		})
-		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) {
-			cfg.WorkProbe, cfg.WorkProbeSettings.StartGrace = p, 5*time.Second
-		})
-		a.Begin(func(ctx context.Context, _ *elector.Term) error {
-			time.Sleep(4 * time.Second)
-			open.Store(true)
-			<-ctx.Done()
-			open.Store(false)
-			return nil
-		})
-		term := a.Elected(time.Minute)
-		time.Sleep(5 * shortLease)
-		if !term.Valid() {
-			t.Errorf("lost: %v", term.Err())
-		}
 	})
 }

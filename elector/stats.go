@@ -24,12 +24,7 @@ type Stats struct {
 	RenewalTime    time.Duration
 	RenewalsWithin map[time.Duration]uint64
 	// Nodes counts the requests to each node (claims, renewals, releases), in the order of the quorum.
-	Nodes []struct {
-		Node     string
-		Answered uint64
-		Failed   uint64        // errors, and no answer in time
-		Took     time.Duration // by all answered requests together
-	}
+	Nodes []NodeRequests
 	// Probe and WorkProbe are the statuses of Config.Probe and Config.WorkProbe, with what they
 	// counted since New; nil where there is no probe.
 	Probe, WorkProbe *health.Status
@@ -67,11 +62,12 @@ func (n *renewalCounts) confirmed(took time.Duration) {
 	}
 }
 
-// nodeStats is one of Stats.Nodes.
-type nodeStats struct {
-	Node             string
-	Answered, Failed uint64
-	Took             time.Duration
+// NodeRequests counts the requests to a node.
+type NodeRequests struct {
+	Node     string
+	Answered uint64
+	Failed   uint64        // errors, and no answer in time
+	Took     time.Duration // by all answered requests together
 }
 
 func probeStatus(r *health.Runner) *health.Status {
@@ -95,7 +91,7 @@ type counters struct {
 
 // nodeCount is what is known of one node.
 type nodeCount struct {
-	nodeStats
+	NodeRequests
 
 	failing bool                // it was logged as not responding, or as answering with errors
 	refusal *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
@@ -135,7 +131,7 @@ func (c *counters) read() Stats {
 		st.RenewalsWithin[bound] = c.renewals.within[i]
 	}
 	for i := range c.nodes {
-		n := c.nodes[i].nodeStats
+		n := c.nodes[i].NodeRequests
 		n.Node = c.names[i]
 		st.Nodes = append(st.Nodes, n)
 	}

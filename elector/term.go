@@ -42,14 +42,13 @@ type Term struct {
 	looked      atomic.Int64                       // when it last did, counted from the begin of the term
 	unconfirmed atomic.Pointer[unconfirmedRenewal] // nil while renewals succeed
 
-	requestOnce sync.Once
-	handTo      atomic.Pointer[handover] // set before the term ends; nil: the request names no heir
-	keep        atomic.Bool              // the lease is to be kept: otherwise no renewal is sent
-	lost        atomic.Bool              // a majority of the nodes does not hold the lock, or is about to be requested to release it
-	returned    chan outcome             // gets the outcome of the work
-	worked      atomic.Bool              // the work has returned
-	over        chan struct{}            // closed when the work has returned and the lock was given back
-	unreleased  error                    // an ErrNotReleased, or nil; written before over is closed
+	handTo     atomic.Pointer[handover] // the first request to end it; nil: none, or Close
+	keep       atomic.Bool              // the lease is to be kept: otherwise no renewal is sent
+	lost       atomic.Bool              // a majority of the nodes does not hold the lock, or is about to be requested to release it
+	returned   chan outcome             // gets the outcome of the work
+	worked     atomic.Bool              // the work has returned
+	over       chan struct{}            // closed when the work has returned and the lock was given back
+	unreleased error                    // an ErrNotReleased, or nil; written before over is closed
 
 	stopped    chan struct{} // of Campaign: closed by Close, when the work has stopped; nil for Run
 	stopOnce   sync.Once
@@ -166,11 +165,7 @@ func (t *Term) Err() error {
 
 // Resign ends the term, and returns at once. The lease is kept until the work has stopped (at most
 // Config.DrainTimeout), and the candidate campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
-func (t *Term) Resign() {
-	if t.made() {
-		t.request(nil)
-	}
-}
+func (t *Term) Resign() { t.HandOver("", nil) }
 
 // HandOver is Resign in favour of the candidate with that incarnation (Elector.Incarnation,
 // Candidate.Incarnation): for a quarter of a lease after the release no other candidate is elected.
@@ -178,7 +173,8 @@ func (t *Term) Resign() {
 // is preferred.
 func (t *Term) HandOver(incarnation string, why error) {
 	if t.made() {
-		t.request(&handover{to: incarnation, why: why})
+		t.handTo.CompareAndSwap(nil, &handover{to: incarnation, why: why})
+		t.end(t.requested()) // the work would learn of it a moment later through the state machine
 	}
 }
 
@@ -257,24 +253,16 @@ type handover struct {
 	why error
 }
 
-// request requests the end of the term; only the first request counts. It ends the term itself:
-// through the state machine the work would learn of it a moment later.
-func (t *Term) request(h *handover) {
-	t.requestOnce.Do(func() {
-		t.handTo.Store(h)
-	})
-	t.end(t.requested())
-}
-
 // requested returns the reason and the error of the end that was requested.
 func (t *Term) requested() (Reason, error) {
-	if h := t.handTo.Load(); h != nil {
-		if h.to == "" {
-			return ReasonResigned, h.why
-		}
-		return ReasonHandover, h.why
+	h := t.handTo.Load()
+	switch {
+	case h == nil:
+		return ReasonResigned, nil
+	case h.to == "":
+		return ReasonResigned, h.why
 	}
-	return ReasonResigned, nil
+	return ReasonHandover, h.why
 }
 
 // end ends the term; only the first call counts. From here on Valid is

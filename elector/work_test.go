@@ -102,18 +102,6 @@ func TestDrainTimeout(t *testing.T) {
 	})
 }
 
-func TestWorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		a.Begin(func(context.Context, *elector.Term) error { return nil })
-		a.Elected(3 * shortLease)
-		time.Sleep(10 * shortLease)
-		if n := len(a.Terms); n < 90 || n > 100 {
-			t.Errorf("%d terms in 10 leases, want one per tenth of a lease", n)
-		}
-	})
-}
-
 // Work that fails again and again is tried again after longer and longer rests, in which
 // another candidate can lead; every term is recorded as failed, with its error.
 func TestFailedWorkIsRetried(t *testing.T) {
