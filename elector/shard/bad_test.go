@@ -34,7 +34,7 @@ func TestForgedPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 12)
-				g.joinTwo()
+				g.joins("a", "b")
 				for _, n := range c.Nodes {
 					if err := n.Server().Set(planKey, value); err != nil {
 						t.Fatal(err)
@@ -55,7 +55,7 @@ func TestForgedPlan(t *testing.T) {
 func TestLossOfAllData(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.joinTwo()
+		g.joins("a", "b")
 		time.Sleep(3 * lease)
 		c.Each(testredis.Cut, "b")
 		for _, n := range c.Nodes {
@@ -69,7 +69,7 @@ func TestLossOfAllData(t *testing.T) {
 func TestForgedMemberCostsNoOwner(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.joinTwo()
+		g.joins("a", "b")
 		for range 30 {
 			for _, n := range c.Nodes {
 				n.Server().HSet(membersKey, "x", `99999999999999 {"id":"x","incarnation":"x","weight":1,"owned":"","unable":""}`)
@@ -86,7 +86,7 @@ func TestForgedMemberCostsNoOwner(t *testing.T) {
 func TestClockOfANodeSetBack(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 6)
-		g.joinTwo()
+		g.joins("a", "b")
 		time.Sleep(lease)
 		n := c.Nodes[0]
 		n.Set(testredis.Cut, "b")
@@ -104,7 +104,7 @@ func TestClockOfANodeSetBack(t *testing.T) {
 func TestNoAssigner(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.joinTwo()
+		g.joins("a", "b")
 		el := testcluster.ElectionOf(c.Quorum("operator"), "orders/assigner")
 		if err := el.Pause(context.Background(), 0, "test"); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestNameOfAnElection(t *testing.T) {
 func TestNameOfAGroup(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
-		g.joinTwo()
+		g.joins("a", "b")
 		refused := func(err error) {
 			t.Helper()
 			if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "a group of shards has the name orders: choose another name for the election (mandate shards orders shows") {
@@ -250,8 +250,7 @@ func TestSlowLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 8)
-				g.join("x")
-				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
+				g.joins("x")
 				c.Each(line, "x")
 				time.Sleep(lease)
 				g.join("a")

@@ -19,8 +19,7 @@ import (
 func TestFarMember(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("x")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
+		g.joins("x")
 		c.Each(testredis.Fault{Delay: lease * 4 / 100}, "x") // each way; an assigner's requests have a fifteenth
 		time.Sleep(3 * lease)
 		g.join("a")
@@ -64,9 +63,7 @@ func TestBlindAssigner(t *testing.T) {
 func TestLeaveWithANodeThatHangs(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		a := g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		a := g.joins("a", "b")[0]
 		time.Sleep(lease)
 		c.Nodes[0].Set(testredis.Frozen, "a")
 		time.Sleep(lease)
@@ -88,9 +85,7 @@ func TestLeaveWithANodeThatHangs(t *testing.T) {
 func TestLeaveDuringAHiccup(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		a := g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		a := g.joins("a", "b")[0]
 		time.Sleep(lease)
 		for _, n := range c.Nodes {
 			n.RefuseWith("LOADING Redis is loading the dataset in memory")
@@ -116,8 +111,7 @@ func TestLeaveDuringAHiccup(t *testing.T) {
 func TestReleaseIsNotReceived(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		g.joins("a")
 		time.Sleep(lease)
 		c.Each(testredis.Fault{LoseMessages: true}, "b")
 		b := g.join("b")
@@ -133,8 +127,7 @@ func TestReleaseIsNotReceived(t *testing.T) {
 func TestReleaseFindsAListener(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		g.joins("a")
 		for _, n := range c.Nodes {
 			n.SubscribeSlowly(200 * time.Millisecond)
 		}

@@ -23,7 +23,7 @@ func named(election string) func(*elector.Config) {
 func TestNameOfAShard(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
-		g.joinTwo()
+		g.joins("a", "b")
 		refused := func(name string, err error) {
 			t.Helper()
 			want := name + " is an election of the group of shards orders: choose another name for the election (mandate shards orders shows the group"

@@ -3,7 +3,6 @@ package shard_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -149,12 +148,14 @@ func (g *group) member(id string, change ...func(*shard.Config)) *shard.Member {
 	return m
 }
 
-// joinTwo starts the members a and b, and waits until they own all shards evenly.
-func (g *group) joinTwo() {
+// joins starts these members, and waits until they own all shards evenly.
+func (g *group) joins(ids ...string) (all []*member) {
 	g.t.Helper()
-	g.join("a")
-	g.join("b")
-	g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(g.shards, "a", "b") })
+	for _, id := range ids {
+		all = append(all, g.join(id))
+	}
+	g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(g.shards, ids...) })
+	return all
 }
 
 func (g *group) run(m *shard.Member, work shard.Work) *member {
@@ -198,10 +199,7 @@ func (g *group) eventually(within time.Duration, what string, ok func() bool) {
 func TestJoin(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 32)
-		g.join("a")
-		g.join("b")
-		g.join("c")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(32, "a", "b", "c") })
+		g.joins("a", "b", "c")
 		if n := g.l.moved(); n > 0 {
 			t.Errorf("%d shards moved although all members started together", n)
 		}
@@ -249,8 +247,7 @@ func TestStuckShard(t *testing.T) {
 func TestOtherSettings(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		g.joins("a")
 		b := g.join("b", func(c *shard.Config) { c.Shards, c.Lease = 16, lease/2 })
 		err := b.ended(t, 2*time.Second)
 		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards and a lease of 5s: all members need the same") {
@@ -267,8 +264,7 @@ func TestOtherSettings(t *testing.T) {
 func TestOtherSettingsMeanwhile(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		a := g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		a := g.joins("a")[0]
 		c.Each(testredis.Cut, "a")
 		time.Sleep(3 * lease)
 		g.shards = 6
@@ -290,8 +286,7 @@ func TestOtherSettingsMeanwhile(t *testing.T) {
 func TestOwnerOf(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 16)
-		members := []*member{g.join("a"), g.join("b")}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(16, "a", "b") })
+		members := g.joins("a", "b")
 		time.Sleep(lease)
 		for _, m := range members {
 			for s := range 16 {
@@ -322,7 +317,7 @@ func failing(at int, err error) shard.Work {
 func TestMinority(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.joinTwo()
+		g.joins("a", "b")
 		c.Nodes[0].Set(testredis.Cut, "b")
 		c.Nodes[1].Set(testredis.Cut, "b")
 		g.eventually(lease+time.Second/2, "a owns all", func() bool { return g.l.even(12, "a") })
@@ -336,12 +331,8 @@ func TestSize(t *testing.T) {
 	const shards = 64
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, shards)
-		var ids []string
-		for i := range 8 {
-			ids = append(ids, fmt.Sprint("m", i))
-			g.join(ids[i])
-		}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, ids...) })
+		ids := []string{"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"}
+		g.joins(ids...)
 		time.Sleep(lease)
 
 		g.join("m8")
@@ -375,19 +366,13 @@ func TestRollingRestartOfAll(t *testing.T) {
 	const shards = 32
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, shards)
-		var ids []string
-		all := map[string]*member{}
-		for i := range 4 {
-			ids = append(ids, fmt.Sprint("m", i))
-			all[ids[i]] = g.join(ids[i])
-		}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, ids...) })
-		for i, id := range ids {
-			all[id].stop()
-			if err := all[id].ended(t, 2*time.Second); err != nil {
+		ids := []string{"m0", "m1", "m2", "m3"}
+		for i, m := range g.joins(ids...) {
+			m.stop()
+			if err := m.ended(t, 2*time.Second); err != nil {
 				t.Fatal(err)
 			}
-			ids[i] = "new-" + id
+			ids[i] = "new-" + ids[i]
 			g.join(ids[i])
 			g.eventually(time.Second, "even again", func() bool { return g.l.even(shards, ids...) })
 		}
