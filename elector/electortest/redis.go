@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -105,9 +104,7 @@ func (r *Redis) setCut(hosts []string, by int) {
 // Start starts a Redis on the real clock, which stops when the test ends. For virtual
 // time use [Test].
 func Start(t testing.TB) *Redis {
-	set := testredis.New(0, testredis.Scripts{
-		Name: func(sent string) string { s, _ := protocol.ScriptOf(sent); return string(s) },
-	})
+	set := testredis.New(0)
 	set.Nodes = append(set.Nodes, set.NewNode("redis.test:6379"))
 	r := &Redis{t: t, set: set, node: set.Nodes[0], cut: map[string]int{}, chosen: map[string]string{}}
 	r.node.On(r.keepOut)

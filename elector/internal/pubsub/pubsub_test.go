@@ -208,7 +208,7 @@ func TestDeafSubscriptionIsReplaced(t *testing.T) {
 		"the connection is forgotten": func(s *testredis.Set) { s.Nodes[0].Swallow() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			testredis.Bubble(t, 1, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
+			testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
 				b, end := busOn(t, s)
 				defer end()
 				sub := b.Subscribe("mandate:{e}:events", 9, all)
@@ -245,7 +245,7 @@ func TestRefusedTestsReplaceNothing(t *testing.T) {
 		"publish": {"publish"}, "publish and ping": {"publish", "ping"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testredis.Bubble(t, 1, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
+			testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
 				b, end := busOn(t, s)
 				defer end()
 				s.Nodes[0].Deny(denied...)

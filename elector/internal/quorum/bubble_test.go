@@ -105,7 +105,7 @@ const testLease = 10 * time.Second
 // atThePolls runs f before n nodes in a bubble of its own.
 func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
 	t.Helper()
-	testredis.Bubble(t, n, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
+	testredis.Bubble(t, n, func(t *testing.T, s *testredis.Set) {
 		p := &polls{t: t, keys: protocol.KeysOf("mandate", "orders")}
 		for _, n := range s.Nodes {
 			m := n.Server()

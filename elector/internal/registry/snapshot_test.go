@@ -27,7 +27,7 @@ type bench struct {
 
 func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Helper()
-	testredis.Bubble(t, 1, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
+	testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
 		m := s.Nodes[0].Server()
 		f(t, &bench{m, protocol.KeysOf("mandate", "orders"), func(change ...func(*redis.Options)) *quorum.Nodes {
 			o := &redis.Options{Addr: s.Nodes[0].Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }}

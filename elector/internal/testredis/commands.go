@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Call is one script call that a node received. Script is the script's name; "read" and "looked"
@@ -21,19 +23,6 @@ type Call struct {
 // From reports whether the lock value of a candidate is among the arguments.
 func (c Call) From(id string) bool {
 	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, id+"/") })
-}
-
-// Scripts recognizes the scripts of a program. The zero value knows none.
-type Scripts struct {
-	Name   func(sent string) string // by the hash or the source of a script; "": not known
-	Source func(name string) string
-}
-
-func (s Scripts) name(sent string) string {
-	if s.Name == nil {
-		return ""
-	}
-	return s.Name(sent)
 }
 
 // before is called with every command before it runs, including those that scripts issue. It
@@ -64,7 +53,8 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 		n.asked++
 	}
 	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
-		c = Call{Script: n.scripts.name(args[0]), Args: args[1:], At: time.Now()}
+		script, _ := protocol.ScriptOf(args[0])
+		c = Call{Script: string(script), Args: args[1:], At: time.Now()}
 		if answer == "" {
 			n.calls = append(n.calls, c)
 		}
@@ -91,7 +81,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 
 // Run executes a call and drops its answer. It is for hooks.
 func (n *Node) Run(c Call) {
-	src := n.scripts.Source(c.Script)
+	src := protocol.Script(c.Script).Source()
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
 	n.mu.Lock()
 	n.own = p

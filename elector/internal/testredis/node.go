@@ -18,8 +18,7 @@ type peer = *server.Peer
 type Node struct {
 	Addr    string
 	Jitter  func() time.Duration // by which data is later than Fault says; set it before the first connection
-	scripts Scripts
-	running *sync.WaitGroup // counts the goroutines of the lines
+	running *sync.WaitGroup      // counts the goroutines of the lines
 
 	mu      sync.Mutex // guards all below
 	m       *miniredis.Miniredis

@@ -20,17 +20,16 @@ import (
 type Set struct {
 	T       *testing.T // nil outside of Bubble
 	Nodes   []*Node
-	scripts Scripts
 	running sync.WaitGroup // counts the goroutines of the lines
 }
 
 // Bubble runs f with n nodes in a bubble of its own. It then waits for the goroutines that f left
 // in the background, which end by their own time-outs.
-func Bubble(t *testing.T, n int, scripts Scripts, f func(t *testing.T, s *Set)) {
+func Bubble(t *testing.T, n int, f func(t *testing.T, s *Set)) {
 	t.Helper()
 	defer OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(n, scripts)
+		s := New(n)
 		s.T = t
 		t.Cleanup(func() {
 			s.Close()
@@ -42,8 +41,8 @@ func Bubble(t *testing.T, n int, scripts Scripts, f func(t *testing.T, s *Set)) 
 }
 
 // New starts n nodes.
-func New(n int, scripts Scripts) *Set {
-	s := &Set{scripts: scripts}
+func New(n int) *Set {
+	s := &Set{}
 	for i := range n {
 		s.Nodes = append(s.Nodes, s.NewNode(fmt.Sprintf("127.0.0.1:%d", 7001+i)))
 	}
@@ -61,7 +60,7 @@ func (s *Set) Close() {
 
 // NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.
 func (s *Set) NewNode(addr string) *Node {
-	n := &Node{Addr: addr, Jitter: func() time.Duration { return 0 }, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
+	n := &Node{Addr: addr, Jitter: func() time.Duration { return 0 }, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
 	n.start()
 	return n
 }

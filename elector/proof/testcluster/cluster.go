@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -27,11 +26,7 @@ type Cluster struct{ *testredis.Set }
 // Bubble runs f with n nodes in a bubble of its own.
 func Bubble(t *testing.T, n int, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
-	scripts := testredis.Scripts{
-		Name:   func(sent string) string { s, _ := protocol.ScriptOf(sent); return string(s) },
-		Source: func(name string) string { return protocol.Script(name).Source() },
-	}
-	testredis.Bubble(t, n, scripts, func(t *testing.T, s *testredis.Set) { f(t, &Cluster{s}) })
+	testredis.Bubble(t, n, func(t *testing.T, s *testredis.Set) { f(t, &Cluster{s}) })
 }
 
 // Quorum has connections of its own, on lines that bear the client's name.

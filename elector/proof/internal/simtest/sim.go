@@ -109,7 +109,7 @@ func newSim(o Options) *Sim {
 	if s.o.Nodes == 0 {
 		s.o.Nodes = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
 	}
-	s.set = testredis.New(s.o.Nodes, testredis.Scripts{})
+	s.set = testredis.New(s.o.Nodes)
 	for i := range s.o.Nodes {
 		rate := (plan.Float64() - 0.5) * 0.009
 		if o.NodeRate != 0 {
