@@ -42,8 +42,10 @@ func answerAll(c *cluster, answers ...string) {
 func TestForgedAnswersToARollCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, term, op := trio(t, c)
-		ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
-		answerAll(c, "", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
+		ghost := `{"v":1,"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
+		other := `{"v":1,"card":{"id":"other","incarnation":"o1","role":"following","nodes":[{"name":"n","identity":"OTHER1"}]}}`
+		answerAll(c, "", "null", "[]", `{"v":1,"refused":"no"}`, `{"v":1,"card":null}`, `{"v":1,"card":{"id":"x"}}`,
+			`{"v":2,"card":{"id":"x","incarnation":"x1"}}`, other, ghost, ghost)
 		all, err := electionOf(op, "orders").Candidates(t.Context())
 		ids := map[string]int{}
 		for _, x := range all {

@@ -139,7 +139,7 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 		}
 		c.Heal()
 		for _, n := range c.Nodes {
-			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("released %d  {}", one.Token()))
+			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", one.Token()))
 		}
 		b.Elected(shortLease / 4)
 		forget(c)
@@ -164,7 +164,7 @@ func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 		time.Sleep(shortLease / 5) // a campaigns again, and meets b
 		forget(c)
 		for _, n := range c.Nodes {
-			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("released %d  {}", two.Token()))
+			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", two.Token()))
 		}
 		for two.Valid() {
 			a.Quiet(tick)
@@ -215,7 +215,7 @@ func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 				defer never2(t, a, b)()
 				forget(c)
 				for _, nd := range c.Nodes {
-					nd.Server().Publish("mandate:{orders}:events", fmt.Sprintf("released %d  {}", term.Token()))
+					nd.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", term.Token()))
 				}
 				synctest.Wait()
 				began := time.Now()

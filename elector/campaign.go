@@ -35,7 +35,7 @@ func (m *machine) standBy() *standby.Waiter {
 			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
 		},
-		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed,
+		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, OtherVersion: m.logOtherVersion,
 	})
 }
 

@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,6 +207,9 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 			continue
 		}
 		b, err := protocol.ParseLockValue(a.Holder)
+		if other := protocol.OtherVersion(0); errors.As(err, &other) {
+			return true, fmt.Errorf("%w: refusing to lead until all candidates have the same", err)
+		}
 		if err != nil {
 			err = fmt.Errorf("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
 			if t.Majority(protocol.Won) { // another program's key on a minority does not imply another set of nodes

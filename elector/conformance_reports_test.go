@@ -214,7 +214,7 @@ func conformKeys(t *testing.T, w *world) {
 	a := w.start(t, "pod/a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
 	term := a.Elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
-	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d since=[0-9]+ ids=([A-Z0-9]{6},){%d}[A-Z0-9]{6} addr=10.0.0.1:80 token=%d$`, w.n, w.lease.Milliseconds(), w.n-1, term.Token()))
+	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d v=1 since=[0-9]+ ids=([A-Z0-9]{6},){%d}[A-Z0-9]{6} addr=10.0.0.1:80 token=%d$`, w.n, w.lease.Milliseconds(), w.n-1, term.Token()))
 	for _, r := range w.raw {
 		eventually(t, w.lease, "the lock's value is the documented line, with the agreed token", func() bool {
 			return line.MatchString(r.Get(ctx, w.key("lock")).Val())

@@ -70,7 +70,7 @@ func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventVacant, "", 0)
 		go flood(c, "events", time.Millisecond, 3*shortLease, func(int) string {
-			return `released 9007199254740991  {"v":1,"kind":"released","election":"orders","token":9007199254740991}`
+			return `1 released 9007199254740991  {"v":1,"kind":"released","election":"orders","token":9007199254740991}`
 		})
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)

@@ -21,7 +21,7 @@ func forge(kind string, candidate, advertise string, token uint64) string {
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Sprintf("%s %d  %s", kind, token, b)
+	return fmt.Sprintf("1 %s %d  %s", kind, token, b)
 }
 
 func publish(c *cluster, channel, message string) {

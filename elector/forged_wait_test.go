@@ -13,23 +13,23 @@ import (
 func TestForgedMessagesHideNoRelease(t *testing.T) {
 	hour := uint64(time.Hour / time.Millisecond)
 	for name, forged := range map[string]func(token uint64) (channel, message string){
-		"elected":      func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token+hour, "  {}") },
-		"the next one": func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token+1, "  {}") },
+		"elected":      func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token+hour, "  {}") },
+		"the next one": func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token+1, "  {}") },
 		"elected on events": func(token uint64) (string, string) {
 			return "events", forge(elector.EventElected, "b0", "", token+hour)
 		},
 		"beyond all on events": func(uint64) (string, string) { return "events", forge(elector.EventElected, "b0", "", 1<<53-1) },
-		"released":             func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token+hour, "  {}") },
+		"released":             func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token+hour, "  {}") },
 		"for a ghost": func(token uint64) (string, string) {
-			return "events", fmt.Sprint("released ", token+hour, " !ghost {}")
+			return "events", fmt.Sprint("1 released ", token+hour, " !ghost {}")
 		},
 		"released on events": func(token uint64) (string, string) {
 			return "events", forge(elector.EventReleased, "b0", "", token+hour)
 		},
-		"beyond all":             func(uint64) (string, string) { return "events", "released 9007199254740991  {}" },
-		"the same term":          func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token, " !ghost {}") },
-		"an old one":             func(token uint64) (string, string) { return "events", fmt.Sprint("released ", token-1, "  {}") },
-		"an old one's elected":   func(token uint64) (string, string) { return "events", fmt.Sprint("elected ", token, "  {}") },
+		"beyond all":             func(uint64) (string, string) { return "events", "1 released 9007199254740991  {}" },
+		"the same term":          func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token, " !ghost {}") },
+		"an old one":             func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token-1, "  {}") },
+		"an old one's elected":   func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token, "  {}") },
 		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.EventReleased, "x", "", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestForgedMessagesCostFewClaims(t *testing.T) {
 		}
 		time.Sleep(2*shortLease + time.Second) // between the claims that it would make anyway
 		for _, message := range []string{
-			fmt.Sprint("elected ", term.Token()+1, "  {}"), fmt.Sprint("released ", term.Token(), "  {}"), fmt.Sprint("released ", term.Token()+7, "  {}"),
+			fmt.Sprint("1 elected ", term.Token()+1, "  {}"), fmt.Sprint("1 released ", term.Token(), "  {}"), fmt.Sprint("1 released ", term.Token()+7, "  {}"),
 		} {
 			began := time.Now()
 			publish(c, "events", message)

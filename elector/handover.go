@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -121,19 +122,32 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	switch {
 	case errs != nil:
 		return h, noMajority(el.nodes.Len(), errs)
-	case !ok && !el.hasEnded(ctx, h.From):
-		return h, newRefusal("the leader %s does not answer and still leads: it may hang, be cut off, lack the right to publish its answer, or be an older version", h.From.Candidate)
+	case !ok:
+		if why := el.silent(ctx, h.From); why != "" {
+			return h, newRefusal("the leader %s does not answer and still leads: %s", h.From.Candidate, why)
+		}
 	case got.Refused != "":
 		return h, newRefusal("%s", got.Refused)
 	}
 	return el.follow(ctx, h, events)
 }
 
-// hasEnded reports whether the nodes show that a term has ended. A leader may have stepped down
-// although its answer is missing: to publish the answer takes a right that the step-down does not.
-func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
+// silent returns why a leader seems to have ignored a request; "": its term has ended since. It may have
+// stepped down although its answer is missing: to publish the answer takes a right that the step-down does not.
+func (el *Election) silent(ctx context.Context, l Leader) string {
 	st, err := el.Status(ctx)
-	return err == nil && (st.Leader == nil || st.Leader.attempt != l.attempt)
+	switch {
+	case err != nil:
+		return "and the nodes do not show whether it renews its lease"
+	case st.Leader == nil || st.Leader.attempt != l.attempt:
+		return ""
+	}
+	// A leader renews four times a lease.
+	if ago := st.Leader.lease - st.Leader.LeaseLeft; ago < st.Leader.lease/2 {
+		return fmt.Sprintf("it renewed its lease %s ago, so it runs, but its subscription does not receive requests, or its user may not publish answers; "+
+			"it subscribes anew within about a lease, so try again", unit(ago))
+	}
+	return "it has stopped renewing its lease: it may hang, be cut off or be dead"
 }
 
 // follow waits for the next leader, and then up to handoverReports for both leaders' reports of

@@ -113,18 +113,21 @@ func TestHandOverMeansOneTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
-		ask := func(nonce string, token uint64) {
+		ask := func(nonce, leader string, token uint64) {
 			c.Nodes[0].Server().Publish("mandate:{orders}:ask",
-				fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"%s","token":%d}`, nonce, token))
+				fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"%s","leader":"%s","token":%d}`, nonce, leader, token))
 		}
-		ask("n1", term.Token()-1)
-		ask("n2", term.Token()+1)
-		ask("n3", 0)
+		a1 := a.Incarnation()
+		ask("n1", a1, term.Token()-1)
+		ask("n2", a1, term.Token()+1)
+		ask("n3", a1, 0)
+		ask("n4", "", term.Token())
+		ask("n5", "B1", term.Token())
 		time.Sleep(shortLease)
 		if !term.Valid() {
 			t.Fatalf("ended by a question about another term: %v", term.Err())
 		}
-		ask("n4", term.Token())
+		ask("n6", a1, term.Token())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 	})
 }

@@ -50,6 +50,7 @@ type machine struct {
 	keeps        lasting                        // what was logged of why this leader does not hand over
 	unsubscribed atomic.Bool                    // logged that releases are not received
 	unrecorded   atomic.Bool                    // logged that a node does not record events in its history
+	otherVersion atomic.Bool                    // logged that messages have another protocol
 
 	// Of this Run or Campaign.
 	ctx      context.Context // ends when it does

@@ -15,7 +15,7 @@ type self struct{ c *machine }
 // newPeers returns what exchanges messages with the other candidates.
 func newPeers(c *machine) *peers.Peers {
 	return peers.New(peers.Config{
-		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
+		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
 		Following: roleFollowing, Stopping: roleStopping,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),

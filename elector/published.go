@@ -141,6 +141,14 @@ func (m *machine) logNotSubscribed(err error) {
 	}
 }
 
+// logOtherVersion logs once that another program takes part in the election with another protocol. Its
+// messages are ignored, and this candidate does not lead beside its lock.
+func (m *machine) logOtherVersion(version int) {
+	if m.otherVersion.CompareAndSwap(false, true) {
+		m.log.Warn("ignoring messages of another protocol", "protocol", version, "own_protocol", protocol.Version)
+	}
+}
+
 // logUnrecorded logs once that a node does not record events in its history: without it no operator
 // can look up later who led and why a term ended.
 func (m *machine) logUnrecorded(err error) {

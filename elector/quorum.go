@@ -107,7 +107,7 @@ func (q *Quorum) Election(name string) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: protocol.KeysOf(prefix, name)}, nil
+	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: protocol.KeysOf(prefix, name).In(q.nodes.Database())}, nil
 }
 
 // maxElections bounds what Elections returns.

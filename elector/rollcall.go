@@ -8,6 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // CandidateStatus is a candidate's answer to a roll call.
@@ -62,17 +63,23 @@ type VotingNode struct {
 // Candidates calls the roll of the election: it returns who is a candidate at this moment,
 // the leader first, then by id. It publishes a request and waits until all subscribed
 // candidates have answered, at most 3 s where a node or a candidate hangs (or until ctx
-// ends). A candidate that hangs or is cut off is missing. The error is ErrUnreachable when
+// ends). A candidate that hangs or is cut off is missing, and one that votes with other nodes alone does not
+// count. The error is ErrUnreachable when
 // no majority of the nodes could be reached, or none of them lets this process receive the
 // answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
+	read := make(chan protocol.Identities, 1)
+	go func() { read <- el.identities(ctx) }()
 	answers, errs := el.channel().RollCall(ctx)
 	var all []CandidateStatus
+	lock := <-read
 	for _, a := range answers {
-		all = append(all, statusOf(a))
+		if a.Identities().Meet(lock) {
+			all = append(all, statusOf(a))
+		}
 	}
 	slices.SortFunc(all, func(a, b CandidateStatus) int {
 		return cmp.Or(cmp.Compare(b.Token, a.Token), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
@@ -81,6 +88,15 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 		return all, noMajority(el.nodes.Len(), errs)
 	}
 	return all, nil
+}
+
+// identities reads the identities of the nodes.
+func (el *Election) identities(ctx context.Context) protocol.Identities {
+	var ids []string
+	for _, v := range registry.Read(ctx, el.nodes, el.keys, statusTimeout) {
+		ids = append(ids, v.ID)
+	}
+	return protocol.IdentitiesOf(ids)
 }
 
 func statusOf(c peers.Candidate) CandidateStatus {

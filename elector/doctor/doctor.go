@@ -152,7 +152,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	if cfg.Election != "" {
 		reading.Go(func() { seen = Read(ctx, el, RecentTerms) })
 	}
-	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()), nodes.Majority(), cfg.Command)
+	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()).In(nodes.Database()), nodes.Majority(), cfg.Command)
 	e.facts = registry.Inspect(ctx, nodes, e.keys, timeout)
 	reading.Wait()
 	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(e.facts))}.WithDefaults()

@@ -195,7 +195,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		return false, fmt.Errorf("other programs rely on it until %v: %w", t.promised.Round(time.Millisecond), ctx.Err())
 	}
 	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
-		Keys: protocol.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
+		Keys: protocol.KeysOf(t.Prefix, t.Election).In(nodes.Database()), Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,
 	}, t.Attempt, t.Token)
 	event, err := json.Marshal(elector.Event{

@@ -3,6 +3,8 @@ package group
 import (
 	"math"
 	"testing"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // FuzzRecords reads what anyone who may write the keys of a group can have put there: garbage costs balance, and
@@ -17,7 +19,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add("", `{"id":"a","incarnation":"A","weight":5e-324,"owned":"0-16383","unable":""}`, `{"shards":16385}`)
 	f.Add("1.1 {", `{"id":"\u0000\n","incarnation":"A","weight":1e308,"owned":"3,1"}`, "null")
 	f.Fuzz(func(t *testing.T, plan, record, settings string) {
-		s := NewStore(nil, "mandate", "g", 0, 0, 0)
+		s := NewStore(&quorum.Nodes{}, "mandate", "g", 0, 0, 0)
 		shards := 3
 		if got, err := s.settings("n:1", settings); err == nil {
 			if shards = got.Shards; shards < 1 || shards > MaxShards || got.String() == "" {

@@ -55,7 +55,7 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan",
+		Changes: protocol.ChannelIn(k+"changes", nodes.Database()), settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan",
 		fence: protocol.KeysOf(prefix, name).Fence,
 	}
 }

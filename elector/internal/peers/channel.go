@@ -79,7 +79,7 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 // are those of RollCall. Only the answer of this incarnation counts: once it has obeyed, the next
 // leader may receive the request, too, and answer first that the term is over.
 func (c Channel) StepDown(ctx context.Context, leader string, token uint64, to, note string) (a Answer, ok bool, failed []error) {
-	failed = c.ask(ctx, request{Kind: stepDown, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
+	failed = c.ask(ctx, request{Kind: stepDown, Leader: leader, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
 		if ok || got.Candidate == nil || got.Candidate.Incarnation != leader {
 			return false
 		}

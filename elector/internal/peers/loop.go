@@ -67,6 +67,10 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 		return
 	}
 	q := pubsub.Parsed(s, requestOf)
+	if q != nil && q.Version != protocol.Version {
+		p.c.OtherVersion(q.Version)
+		return
+	}
 	if q == nil || q.Election != p.c.Election || channel != p.c.channelOf(q.Kind) || p.concernsOthers(q) {
 		return
 	}
@@ -74,10 +78,14 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 	p.worker.wake()
 }
 
-// requestOf parses a request; nil: the payload is none.
+// requestOf parses a request; nil: the payload is none. Of one with another protocol only the version is known.
 func requestOf(payload string) *request {
 	q, err := parseRequest(payload)
-	if err != nil {
+	var other protocol.OtherVersion
+	switch {
+	case errors.As(err, &other):
+		return &request{Version: int(other)}
+	case err != nil:
 		return nil
 	}
 	return &q
@@ -96,10 +104,11 @@ func (p *Peers) concernsOthers(q *request) bool {
 func (p *Peers) answer(ctx context.Context, r received) {
 	switch r.Kind {
 	case info:
-		if r.Candidate != nil {
-			p.twin(*r.Candidate)
+		if r.Candidate == nil || !r.Candidate.Identities().Meet(p.self().Identities()) {
+			return // it votes about another lock
 		}
-		if r.Candidate != nil && p.c.Order != Race {
+		p.twin(*r.Candidate)
+		if p.c.Order != Race {
 			p.others.note(*r.Candidate, time.Now())
 		}
 	case gone:
@@ -117,7 +126,7 @@ func (p *Peers) answer(ctx context.Context, r received) {
 			p.publish(ctx, request{Kind: info, Candidate: &self})
 		}
 	case stepDown:
-		if token, leads := p.c.Self.Leading(); leads && p.fresh(r) {
+		if token, leads := p.c.Self.Leading(); leads && r.Leader == p.c.Incarnation && p.fresh(r) {
 			p.reply(ctx, r, p.stepDown(token, r))
 		}
 	case paused, resumed:

@@ -35,6 +35,15 @@ type Candidate struct {
 	Nodes      []Node        `json:"nodes,omitempty"` // its list of nodes, in its order
 }
 
+// Identities returns the identities of the nodes that the candidate votes with.
+func (c Candidate) Identities() protocol.Identities {
+	ids := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		ids[i] = n.Identity
+	}
+	return protocol.IdentitiesOf(ids)
+}
+
 // Node is a Redis node in a candidate's list.
 type Node struct {
 	Name     string `json:"name"`               // the node's address in the candidate's list
@@ -47,20 +56,18 @@ type Node struct {
 // on the first can make a leader hand over, as an operator does, again and again; any other
 // request costs an answer at most.
 type request struct {
-	Version  int    `json:"v"`
+	Version  int    `json:"v"` // of the protocol
 	Kind     string `json:"kind"`
 	Election string `json:"election"`
 	Nonce    string `json:"nonce,omitempty"` // the name of the channel for the answers ends with it
 	// of stepDown
-	Token uint64 `json:"token,omitempty"` // of the leader's current term
-	To    string `json:"to,omitempty"`    // incarnation of the heir; "": any
-	Note  string `json:"note,omitempty"`
+	Leader string `json:"leader,omitempty"` // the incarnation of the leader that is meant
+	Token  uint64 `json:"token,omitempty"`  // of its current term
+	To     string `json:"to,omitempty"`     // incarnation of the heir; "": any
+	Note   string `json:"note,omitempty"`
 	// of info and gone
 	Candidate *Candidate `json:"card,omitempty"`
 }
-
-// version is the version of the requests' format.
-const version = 1
 
 // The kinds of requests.
 const (
@@ -75,12 +82,13 @@ const (
 
 // Answer is a candidate's answer to a request.
 type Answer struct {
+	Version   int        `json:"v"` // of the protocol
 	Candidate *Candidate `json:"card,omitempty"`
 	Refused   string     `json:"refused,omitempty"` // why the leader doesn't step down
 }
 
 func (q request) encode() []byte {
-	q.Version = version
+	q.Version = protocol.Version
 	b, err := json.Marshal(q)
 	if err != nil { // strings and numbers
 		panic("a request that can't be encoded: " + err.Error())
@@ -93,7 +101,11 @@ func parseRequest(s string) (request, error) {
 	if len(s) > protocol.MaxMessage {
 		return q, fmt.Errorf("request of %d bytes: too long to be one of ours", len(s))
 	}
-	if err := json.Unmarshal([]byte(s), &q); err != nil {
+	err := json.Unmarshal([]byte(s), &q)
+	if q.Version > 0 && q.Version != protocol.Version {
+		return request{}, protocol.OtherVersion(q.Version)
+	}
+	if err != nil {
 		return request{}, fmt.Errorf("not a request: %w", err)
 	}
 	if q.Version < 1 || q.Kind == "" || q.Election == "" {
@@ -113,6 +125,7 @@ func parseRequest(s string) (request, error) {
 }
 
 func (a Answer) encode() []byte {
+	a.Version = protocol.Version
 	b, err := json.Marshal(a)
 	if err != nil { // strings and numbers
 		panic("an answer that can't be encoded: " + err.Error())
@@ -127,6 +140,9 @@ func parseAnswer(s string) (Answer, error) {
 	}
 	if err := json.Unmarshal([]byte(s), &a); err != nil {
 		return Answer{}, fmt.Errorf("not an answer: %w", err)
+	}
+	if a.Version != protocol.Version {
+		return Answer{}, protocol.OtherVersion(a.Version)
 	}
 	if a.Candidate != nil {
 		if a.Candidate.ID == "" || a.Candidate.Incarnation == "" {

@@ -42,6 +42,8 @@ type Config struct {
 	// NotSubscribed is called with the reason when the subscription to a node fails, also while
 	// this candidate leads: no request can reach it through that node.
 	NotSubscribed func(error)
+	// OtherVersion is called with the version of a message whose sender has another protocol.
+	OtherVersion func(int)
 	// Go runs a function in the background; the owner of Peers waits for its end.
 	Go func(func())
 

@@ -64,7 +64,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, protocol.KeysOf("mandate", "orders")
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
-		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) {},
+		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
 		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
@@ -84,9 +84,9 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 	self := &fakeSelf{token: 7}
 	p, nodes := testPeers(self, Race)
 	p.receiveAll(
-		request{Kind: stepDown, Nonce: "A", Token: 6, To: "b1"},
-		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"},
-		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"}, // from another node
+		request{Kind: stepDown, Leader: "m1", Nonce: "A", Token: 6, To: "b1"},
+		request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"},
+		request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"}, // from another node
 	)
 	for _, r := range p.requests.take() {
 		p.answer(t.Context(), r)
@@ -106,7 +106,7 @@ func TestRequestsCountOnTheirChannelOnly(t *testing.T) {
 	p, nodes := testPeers(self, ByPriority)
 	other := Candidate{ID: "x", Incarnation: "x1", Role: following, Healthy: true, Priority: 9}
 	for _, q := range []request{
-		{Kind: stepDown, Nonce: "A", Token: 7}, {Kind: leaderAll, Nonce: "B"}, {Kind: paused}, {Kind: resumed},
+		{Kind: stepDown, Leader: "m1", Nonce: "A", Token: 7}, {Kind: leaderAll, Nonce: "B"}, {Kind: paused}, {Kind: resumed},
 		{Kind: info, Candidate: &other}, {Kind: gone, Candidate: &other},
 	} {
 		q.Election = "orders"
@@ -137,7 +137,7 @@ func TestRollCallsDisplaceNoRequest(t *testing.T) {
 	for i := range 2 * maxReceived {
 		p.receiveAll(request{Kind: rollCall, Nonce: fmt.Sprint("A", i)})
 	}
-	p.receiveAll(request{Kind: stepDown, Nonce: "B", Token: 7})
+	p.receiveAll(request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7})
 	for _, r := range p.rollCalls.take() {
 		p.answer(t.Context(), r)
 	}

@@ -95,6 +95,13 @@ func (ids Identities) Differ(others []string, n int) bool {
 	return len(all) > n
 }
 
+// Meet reports whether these nodes and the others have one in common, as far as both are known. Candidates
+// whose nodes have none vote about another lock, although messages reach both.
+func (ids Identities) Meet(others Identities) bool {
+	known := others.Known()
+	return ids == "" || others == "" || slices.ContainsFunc(ids.Known(), func(id string) bool { return slices.Contains(known, id) })
+}
+
 // ConfirmedWithin returns for how long a node's identity counts as known after the node has
 // confirmed it.
 func ConfirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease

@@ -13,7 +13,7 @@ import (
 // LockValue is the value of the lock key: its holder, the holder's attempt and
 // settings. It is written as one readable line:
 //
-//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ since=<ms>][ ids=<identities>][ addr=<advertised>] token=<token>
+//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms> v=<protocol>[ since=<ms>][ ids=<identities>][ addr=<advertised>] token=<token>
 type LockValue struct {
 	Candidate   string        // the candidate's id
 	Incarnation string        // random per Elector: distinguishes two processes with one id
@@ -32,6 +32,7 @@ func (b LockValue) String() string {
 	all = strconv.AppendUint(all, b.Seq, 10)
 	all = strconv.AppendInt(append(all, " n="...), int64(b.Nodes), 10)
 	all = strconv.AppendInt(append(all, " lease="...), b.Lease.Milliseconds(), 10)
+	all = append(append(all, " v="...), version[:len(version)-1]...)
 	if !b.Since.IsZero() {
 		all = strconv.AppendInt(append(all, " since="...), b.Since.UnixMilli(), 10)
 	}
@@ -77,6 +78,10 @@ func parseLockValue(s string) (b LockValue, err error) {
 	for field := range strings.FieldsSeq(rest) {
 		key, val, _ := strings.Cut(field, "=")
 		switch key {
+		case "v":
+			if v, err := strconv.Atoi(val); err != nil || v != Version {
+				return b, OtherVersion(v)
+			}
 		case "n":
 			if b.Nodes, err = strconv.Atoi(val); err != nil || b.Nodes < 1 {
 				return b, errors.New("its n is not a positive number")

@@ -10,7 +10,7 @@ import (
 
 func TestLockValueIsTheDocumentedLine(t *testing.T) {
 	b := LockValue{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Identities: "K3QX7A,-,9BTR2M", Advertise: "http://h:1/?a=b", Token: 12}
-	const line = "pod-1/ABC123/7 n=3 lease=10000 ids=K3QX7A,-,9BTR2M addr=http://h:1/?a=b token=12"
+	const line = "pod-1/ABC123/7 n=3 lease=10000 v=1 ids=K3QX7A,-,9BTR2M addr=http://h:1/?a=b token=12"
 	if got := b.String(); got != line {
 		t.Errorf("got %q, want %q", got, line)
 	}

@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+// Version is the number of the protocol, in each lock value and in each message. A program that meets
+// another number does not act on what it may misunderstand, and says which number it has met.
+const Version = 1
+
+// OtherVersion is the error of what a program with another protocol has written.
+type OtherVersion int
+
+func (v OtherVersion) Error() string {
+	return fmt.Sprintf("it has protocol %d, and this program protocol %d", int(v), Version)
+}
+
 // Keys holds the names of all keys and channels of an election. The braces in them
 // make Redis Cluster put them all into one slot.
 type Keys struct {
@@ -31,6 +42,35 @@ func KeysOf(prefix, election string) Keys {
 		History: k[6], Events: k[7], Ask: k[8], Roll: k[9],
 	}
 }
+
+// In returns the keys with the channels of a database of the server (see ChannelIn).
+func (k Keys) In(database string) Keys {
+	k.Events, k.Ask, k.Roll = ChannelIn(k.Events, database), ChannelIn(k.Ask, database), ChannelIn(k.Roll, database)
+	return k
+}
+
+// ChannelIn returns the name of a channel in a database of the server; "": in database 0. Keys belong to
+// databases, and channels do not: without this, an election would receive the messages of one with the same
+// name in another database. No election's name contains a blank.
+func ChannelIn(channel, database string) string {
+	if database == "" {
+		return channel
+	}
+	name, kind, _ := strings.Cut(channel, CloseTag)
+	return name + databaseTag + database + CloseTag + kind
+}
+
+// FromChannel returns the name that ChannelIn was given; false: the channel belongs to another database.
+func FromChannel(channel, database string) (string, bool) {
+	if database == "" {
+		return channel, true
+	}
+	name, kind, _ := strings.Cut(channel, CloseTag)
+	name, ok := strings.CutSuffix(name, databaseTag+database)
+	return name + CloseTag + kind, ok
+}
+
+const databaseTag = " db="
 
 // GroupKey returns the key with the settings of a group of shards. No election may have the name of
 // a group: its counter would be next to that key, and members that find a counter without settings
@@ -107,33 +147,42 @@ const (
 	KindReleased = "released"
 )
 
-// Message is a message on the events channel: "<kind> <token> <who claims first> <event as JSON>".
+// Message is a message on the events channel: "<protocol> <kind> <token> <who claims first> <event as JSON>".
 // Followers need no more than the beginning, and have no time to parse the event.
 type Message struct {
-	Kind  string // of the event
-	Token uint64
-	First string // of KindReleased: the incarnation that goes first, or a Reservation; may be empty
-	Event string
+	Version int    // of the protocol; of any other than ours nothing else is known
+	Kind    string // of the event
+	Token   uint64
+	First   string // of KindReleased: the incarnation that goes first, or a Reservation; may be empty
+	Event   string
 }
 
 // Head returns what precedes the event.
 func (m Message) Head() string {
-	return m.Kind + " " + strconv.FormatUint(m.Token, 10) + " " + m.First + " "
+	return version + m.Kind + " " + strconv.FormatUint(m.Token, 10) + " " + m.First + " "
 }
 
 // ParseMessage parses a message; ok is false if it is not one of ours. Anyone with the right to
 // publish can send one.
 func ParseMessage(payload string) (m Message, ok bool) {
-	fields := strings.SplitN(payload, " ", 4)
+	number, rest, _ := strings.Cut(payload, " ")
+	v, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || v != Version {
+		return Message{Version: int(v)}, false
+	}
+	fields := strings.SplitN(rest, " ", 4)
 	if len(fields) < 4 {
 		return Message{}, false
 	}
 	token, err := strconv.ParseUint(fields[1], 10, 64)
-	return Message{fields[0], token, fields[2], fields[3]}, err == nil
+	return Message{Version, fields[0], token, fields[2], fields[3]}, err == nil
 }
 
+// version begins each message on the events channel.
+var version = strconv.Itoa(Version) + " "
+
 // scriptFacts declares the constants that the scripts share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, KindReleased)
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, version+KindReleased)
 
 // Heir names the candidate that goes first after this term, and for how long leadership
 // is kept for it. The zero value names no candidate.

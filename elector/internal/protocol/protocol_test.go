@@ -6,11 +6,11 @@ import (
 
 func TestMessages(t *testing.T) {
 	for text, want := range map[string]Message{
-		"elected 7  {}":             {Kind: KindElected, Token: 7, Event: "{}"},
-		"released 7  {}":            {Kind: KindReleased, Token: 7, Event: "{}"},
-		"released 7 ABC {\"a\": 1}": {Kind: KindReleased, Token: 7, First: "ABC", Event: "{\"a\": 1}"},
-		"released 7 !ABC ":          {Kind: KindReleased, Token: 7, First: Reservation("ABC")},
-		"address 9007199254  x":     {Kind: "address", Token: 9007199254, Event: "x"},
+		"1 elected 7  {}":             {Version: 1, Kind: KindElected, Token: 7, Event: "{}"},
+		"1 released 7  {}":            {Version: 1, Kind: KindReleased, Token: 7, Event: "{}"},
+		"1 released 7 ABC {\"a\": 1}": {Version: 1, Kind: KindReleased, Token: 7, First: "ABC", Event: "{\"a\": 1}"},
+		"1 released 7 !ABC ":          {Version: 1, Kind: KindReleased, Token: 7, First: Reservation("ABC")},
+		"1 address 9007199254  x":     {Version: 1, Kind: "address", Token: 9007199254, Event: "x"},
 	} {
 		got, ok := ParseMessage(text)
 		if !ok || got != want {
@@ -20,7 +20,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%q is written as %q", text, again)
 		}
 	}
-	for _, text := range []string{"", "elected", "elected 7 ", "elected -1  {}", "released x y z", "released  7 {}", "{}", `{"v":1, "kind": "elected", "token": 7}`} {
+	for _, text := range []string{"", "1", "1 elected", "1 elected 7 ", "1 elected -1  {}", "1 released x y z", "1 released  7 {}", "elected 7  {}", "2 elected 7  {}", "-1 elected 7  {}", "{}", `{"v":1, "kind": "elected", "token": 7}`} {
 		if got, ok := ParseMessage(text); ok {
 			t.Errorf("%q was read as %+v", text, got)
 		}

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,24 @@ func (ns *Nodes) Names() []string {
 		names[i] = n.Name
 	}
 	return names
+}
+
+// Database returns which database of the servers the elections are in: "" for number 0, else the number; if
+// they differ, all numbers, in order.
+func (ns *Nodes) Database() string {
+	var all []string
+	for _, n := range ns.list {
+		number := 0
+		if c, ok := n.rdb.(*redis.Client); ok {
+			number = c.Options().DB
+		}
+		all = append(all, strconv.Itoa(number))
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 1 && all[0] == "0" {
+		return ""
+	}
+	return strings.Join(all, ",")
 }
 
 // Life returns a context that ends with Close.

@@ -51,11 +51,11 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 		reservation string // after
 		open        bool   // the token is not closed
 	}{
-		"nobody waits":         {want: []string{"released 2  {}"}},
-		"a successor is named": {next: "incb", want: []string{"released 2 incb {}"}, reservation: "incb"},
-		"an heir":              {next: "incb", heir: protocol.Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc {}"}, reservation: "!incc"},
-		"an heir given up":     {next: "!incc", want: []string{"released 2  {}"}},
-		"the lock had lapsed": {next: "incb", want: []string{"released 2 incb {}"}, reservation: "incb", do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
+		"nobody waits":         {want: []string{"1 released 2  {}"}},
+		"a successor is named": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb"},
+		"an heir":              {next: "incb", heir: protocol.Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"1 released 2 !incc {}"}, reservation: "!incc"},
+		"an heir given up":     {next: "!incc", want: []string{"1 released 2  {}"}},
+		"the lock had lapsed": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb", do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
 			p.redis[0].Del(p.keys.Lock)
 			a.Releasing(token, heir, []byte("{}")).Try(testLease)
 		}},

@@ -75,7 +75,7 @@ const scanCount = 1000
 func Elections(ctx context.Context, ns *quorum.Nodes, prefix string, most int, limit time.Duration) (used, idle []string, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &survey{prefix: prefix + protocol.OpenTag, most: most, used: map[string]bool{}, idle: map[string]bool{}}
+	s := &survey{prefix: prefix + protocol.OpenTag, database: ns.Database(), most: most, used: map[string]bool{}, idle: map[string]bool{}}
 	errs = make([]error, ns.Len())
 	left := make([]int, ns.Len())
 	var wg sync.WaitGroup
@@ -101,8 +101,9 @@ func Elections(ctx context.Context, ns *quorum.Nodes, prefix string, most int, l
 }
 
 type survey struct {
-	prefix string // of the elections' keys and channels
-	most   int    // the maximum number of used, and of idle, elections
+	prefix   string // of the elections' keys and channels
+	database string // to which their channels belong
+	most     int    // the maximum number of used, and of idle, elections
 
 	mu         sync.Mutex
 	used, idle map[string]bool // no name is in both
@@ -121,7 +122,13 @@ func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error 
 	if err != nil {
 		return rediserr.Needs(err, "+pubsub|channels")
 	}
-	return s.noteUsed(channels, protocol.RollName)
+	var ours []string
+	for _, channel := range channels {
+		if name, ok := protocol.FromChannel(channel, s.database); ok {
+			ours = append(ours, name)
+		}
+	}
+	return s.noteUsed(ours, protocol.RollName)
 }
 
 func (s *survey) scan(ctx context.Context, c redis.UniversalClient, left *int) error {

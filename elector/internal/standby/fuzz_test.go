@@ -10,9 +10,9 @@ import (
 // FuzzMessages has a follower receive messages of three nodes. It may be made to claim earlier, and
 // nothing else.
 func FuzzMessages(f *testing.F) {
-	f.Add("released 5 ABC {", "elected 6  {", "released 5 ABC {}", "{")
-	f.Add("released 9007199254740991 x x", "elected 18446744073709551615  x", "elected 9007199254740991  {}", "")
-	f.Add("released -1 x x", "elected", "released 7 ! x", "released 7 !ABC ")
+	f.Add("1 released 5 ABC {", "1 elected 6  {", "1 released 5 ABC {}", "{")
+	f.Add("1 released 9007199254740991 x x", "1 elected 18446744073709551615  x", "1 elected 9007199254740991  {}", "")
+	f.Add("1 released -1 x x", "1 elected", "1 released 7 ! x", "1 released 7 !ABC ")
 	f.Fuzz(func(t *testing.T, one, two, three, four string) {
 		for _, followers := range []int{1, 1000} {
 			now := time.Now()

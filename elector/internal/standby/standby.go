@@ -30,6 +30,8 @@ type Config struct {
 	// NotSubscribed is called with the reason when the subscription to a node fails, on several
 	// goroutines. Without messages, only the time decides when to claim.
 	NotSubscribed func(error)
+	// OtherVersion is called with the version of a message whose sender has another protocol.
+	OtherVersion func(int)
 }
 
 // Waiter waits for the time to claim. It belongs to the goroutine that campaigns; only Listens is safe for
@@ -70,6 +72,9 @@ func (w *Waiter) wakes(s pubsub.Signal) bool {
 		return true
 	}
 	m := pubsub.Parsed(s, parse)
+	if m.Version > 0 && m.Version != protocol.Version {
+		w.c.OtherVersion(m.Version)
+	}
 	return m.Kind == protocol.KindReleased && (m.First == w.c.Incarnation || m.First == protocol.Reservation(w.c.Incarnation) ||
 		acts(w.d.seed, m.Token, int(w.followers.Load())))
 }

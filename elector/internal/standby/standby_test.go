@@ -46,7 +46,7 @@ func waiting(t *testing.T, candidates int) (*Waiter, bus) {
 	t.Helper()
 	b := bus{}
 	w := New(Config{
-		Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {},
+		Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
 	})
 	w.ForgetMessages()
 	w.Lost(leads(8*time.Second, candidates))
@@ -80,7 +80,7 @@ func TestWaiterIsWoken(t *testing.T) {
 		"not by one node's message": {after: func(b bus, _, _, _ func()) { b.publish(keys.Events, released(7, ""), 1, 1) }, sleep: true},
 		"not by an old term's end":  {after: func(b bus, _, _, _ func()) { b.publish(keys.Events, released(6, ""), 0, 1, 2) }, sleep: true},
 		"not by garbage": {after: func(b bus, _, _, _ func()) {
-			for _, m := range []string{"", "9", "released", "released 7", "released x  {}", "released 7 ", "released -7  {}", "RELEASED 7  {}", "{}"} {
+			for _, m := range []string{"", "9", "1 released", "1 released 7", "1 released x  {}", "1 released 7 ", "1 released -7  {}", "1 RELEASED 7  {}", "released 7  {}", "2 released 7  {}", "{}"} {
 				b.publish(keys.Events, m, 0, 1, 2)
 			}
 		}, sleep: true},
@@ -178,7 +178,7 @@ func TestWaiterListens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bus{}
-			w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}})
+			w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}, OtherVersion: func(int) {}})
 			defer w.Close()
 			for _, n := range c.joined {
 				b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Subscribed, Node: n})

@@ -121,6 +121,17 @@ func (n *Node) Move(to *Node) {
 	}
 }
 
+// Deafen makes all present subscriptions lead nowhere, without a sign.
+func (n *Node) Deafen() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p := range n.pipes {
+		if p.subscribed.Load() {
+			p.swallowed.Store(true)
+		}
+	}
+}
+
 // Swallow makes all present connections lead nowhere: what is sent on them is lost, and nothing is closed, as
 // behind a firewall that forgot them.
 func (n *Node) Swallow() {

@@ -139,21 +139,21 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	el := newElectorate(t)
 	el.join("a", as(t, candidates, s))
 	el.join("b", as(t, candidates, s))
-	_, term := el.next(0, el.lease+slack)
+	leader, term := el.next(0, el.lease+slack)
 	follows(t, s.Client(t))
 	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = reader, "change-me" })
 	token := term.Token()
-	stepDown := fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"N","token":%d}`, token)
+	stepDown := fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"N","leader":"%s","token":%d}`, leader.Incarnation(), token)
 	for _, harm := range [][]any{
 		{"EVAL", "return redis.call('DEL', KEYS[1])", "1", "mandate:{orders}:lock"},
 		{"DEL", "mandate:{orders}:lock"},
 		{"SET", "mandate:{orders}:lock", "x"},
 		{"PUBLISH", "mandate:{orders}:ask", stepDown},
-		{"PUBLISH", "mandate:{orders}:events", fmt.Sprintf("elected %d  {}", token+1)},
-		{"PUBLISH", "mandate:{orders}:ask:N", `{"refused":"no"}`},                                               // the leader's answer to an operator
-		{"PUBLISH", "mandate:{orders}:roll:N", `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`}, // a candidate's answer
-		{"SUBSCRIBE", "mandate:{orders}:ask"},                                                                   // an operator's requests
-		{"SUBSCRIBE", "mandate:{orders}:roll"},                                                                  // other readers' roll calls, which could be answered
+		{"PUBLISH", "mandate:{orders}:events", fmt.Sprintf("1 elected %d  {}", token+1)},
+		{"PUBLISH", "mandate:{orders}:ask:N", `{"v":1,"refused":"no"}`},                                               // the leader's answer to an operator
+		{"PUBLISH", "mandate:{orders}:roll:N", `{"v":1,"card":{"id":"ghost","incarnation":"g1","role":"following"}}`}, // a candidate's answer
+		{"SUBSCRIBE", "mandate:{orders}:ask"},                                                                         // an operator's requests
+		{"SUBSCRIBE", "mandate:{orders}:roll"},                                                                        // other readers' roll calls, which could be answered
 		{"PSUBSCRIBE", "mandate:{*}:roll:*"},
 	} {
 		if err := c.Do(t.Context(), harm...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {

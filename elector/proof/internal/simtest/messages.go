@@ -33,7 +33,7 @@ func encoded(message map[string]any) string {
 
 // event is a message on the events channel.
 func event(kind, candidate, first string, token uint64) string {
-	return fmt.Sprintf("%s %d %s ", kind, token, first) + encoded(map[string]any{
+	return fmt.Sprintf("1 %s %d %s ", kind, token, first) + encoded(map[string]any{
 		"v": 1, "kind": kind, "election": election, "candidate": candidate, "advertise": "evil:80", "token": token,
 		"reason": "forged", "time": time.Now(),
 	})
@@ -55,17 +55,28 @@ func (p *planner) ask() {
 	to, ghost := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(3) == 0
 	p.add(func(s *Sim) {
 		s.mu.Lock()
-		token := s.lastToken()
-		heir := strings.Split(s.hosts[to].proc.Load().claim.prefix, "/")
+		token, leader := s.lastToken(), ""
+		if len(s.terms) > 0 {
+			leader = incarnationOf(s.terms[len(s.terms)-1].proc)
+		}
+		heir := incarnationOf(s.hosts[to].proc.Load())
 		s.mu.Unlock()
-		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
+		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "leader": leader, "token": token}
 		if ghost {
 			request["to"] = "ghost"
-		} else if len(heir) > 2 {
-			request["to"] = heir[1] // its incarnation
+		} else if heir != "" {
+			request["to"] = heir
 		}
 		s.publish(s.keys.Ask, request)
 	}, "a request to hand over to host %d (a ghost: %v)", to, ghost)
+}
+
+// incarnationOf returns the incarnation of a process that has claimed. s.mu is held.
+func incarnationOf(p *proc) string {
+	if parts := strings.Split(p.claim.prefix, "/"); len(parts) > 2 {
+		return parts[1]
+	}
+	return ""
 }
 
 // plausible draws a forged message that could be true, by a client that may publish and

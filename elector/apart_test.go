@@ -1,0 +1,141 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+)
+
+// Publish and subscribe know no databases. Elections of one name in two databases of a server have different
+// locks, and must not move each other's leader, or count each other's candidates.
+func TestDatabasesAreApart(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		second := func(name string) *elector.Quorum {
+			client := c.Client(name, 0, func(o *redis.Options) { o.DB = 1 })
+			defer client.Close() // only its options are needed
+			q, err := elector.NewQuorum(client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { q.Close() })
+			return q
+		}
+		byPriority := func(priority int) func(*elector.Config) {
+			return func(cfg *elector.Config) {
+				cfg.Succession, cfg.Priority = elector.SuccessionPriority, priority
+			}
+		}
+		a := c.Start("a", byPriority(1))
+		term := a.Elected(3 * shortLease)
+		x := testcluster.NewCandidate(t, second("x"), "x", byPriority(1)).Begin(nil)
+		y := testcluster.NewCandidate(t, second("y"), "y", byPriority(9)).Begin(nil)
+		first(t, 3*shortLease, x, y)
+		time.Sleep(5 * shortLease)
+		for q, want := range map[*elector.Quorum]string{c.Quorum("operator"): "a", second("operator1"): "y x"} {
+			roll, err := electionOf(q, "orders").Candidates(t.Context())
+			var ids []string
+			for _, cand := range roll {
+				ids = append(ids, cand.ID)
+			}
+			if got := strings.Join(ids, " "); got != want || err != nil {
+				t.Errorf("the roll is %q, want %q (%v)", got, want, err)
+			}
+			if names, err := q.Elections(t.Context()); len(names) != 1 || err != nil {
+				t.Errorf("elections %q, %v", names, err)
+			}
+		}
+		if _, err := electionOf(second("operator2"), "orders").StepDown(within(t, time.Minute), ""); err != nil {
+			t.Error(err)
+		}
+		if !term.Valid() {
+			t.Errorf("the leader in database 0: %v", term.Err())
+		}
+	})
+}
+
+// Messages of candidates whose nodes are others do not count, whatever carries them.
+func TestCandidatesOfAnotherLockDoNotCount(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
+		term := a.Elected(3 * shortLease)
+		el := electionOf(c.Quorum("operator"), "orders")
+		for i := range 40 {
+			c.Nodes[0].Server().Publish("mandate:{orders}:ask", fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"X1",`+
+				`"role":"following","healthy":true,"priority":9,"running_ns":1e12,"healthy_for_ns":%d,"nodes":[{"name":"n","identity":"OTHER1"}]}}`, 1e12+i))
+			time.Sleep(shortLease / 4)
+		}
+		if !term.Valid() {
+			t.Errorf("handed over to a candidate of another lock: %v", term.Err())
+		}
+		if roll, err := el.Candidates(t.Context()); len(roll) != 1 || err != nil {
+			t.Errorf("%+v, %v", roll, err)
+		}
+	})
+}
+
+// A program that meets another protocol says so once, and neither leads beside its lock nor acts on its messages.
+func TestOtherProtocol(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				lock := fmt.Sprintf("x/X1/1 n=%d lease=%d v=2 later=[this] token=7", n, shortLease.Milliseconds())
+				srv := c.Nodes[0].Server()
+				keep := func() {
+					_ = srv.Set(lockKey, lock)
+					srv.SetTTL(lockKey, shortLease)
+				}
+				keep()
+				a := c.Start("a")
+				for range 20 { // a minority suffices
+					a.Quiet(shortLease / 2)
+					keep()
+					publish(c, "events", "2 released [later]")
+					publish(c, "ask", `{"v":2,"kind":["later"]}`)
+				}
+				for line, want := range map[string]string{"cannot campaign": "it has protocol 2", "ignoring messages": "protocol=2"} {
+					if lines := a.Log.Lines(`msg="` + line); len(lines) != 1 || !strings.Contains(lines[0], want) || !strings.Contains(lines[0], "WARN") {
+						t.Errorf("logged %q", lines)
+					}
+				}
+				if got, err := srv.Get(lockKey); got != lock {
+					t.Errorf("the lock is %q, %v", got, err)
+				}
+				srv.Del(lockKey)
+				a.Elected(2 * shortLease)
+			})
+		})
+	}
+}
+
+// Candidates whose subscriptions receive nothing any more, without a sign, are reached again after some
+// leases, a leader after one; until then a refusal does not claim that the leader hangs.
+func TestDeafCandidatesAreReachedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		el := electionOf(op, "orders")
+		time.Sleep(5 * shortLease)
+		for _, n := range c.Nodes {
+			n.Deafen()
+		}
+		_, err := el.StepDown(within(t, time.Minute), "")
+		if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "its subscription does not receive requests") {
+			t.Errorf("a deaf leader: %v", err)
+		}
+		time.Sleep(shortLease + shortLease/2)
+		h, err := el.StepDown(within(t, time.Minute), "")
+		if err != nil || term.Valid() {
+			t.Errorf("%+v, %v", h, err)
+		}
+		time.Sleep(5 * shortLease)
+		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+			t.Errorf("%d candidates answer, %v", len(roll), err)
+		}
+	})
+}
