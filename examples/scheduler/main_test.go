@@ -1,0 +1,157 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/examples/internal/children"
+)
+
+// asScheduler makes the test binary stand in for the program in child processes.
+const asScheduler = "SCHEDULER_TEST_AS_SCHEDULER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asScheduler) == "1" {
+		main()
+		return
+	}
+	os.Setenv(asScheduler, "1")
+	os.Exit(m.Run())
+}
+
+var clocks = map[string]string{"a": "-500ms", "b": "0s", "c": "500ms"}
+
+// stage is three schedulers on clocks that differ.
+type stage struct {
+	t *testing.T
+	*children.Crew
+}
+
+func (s stage) start(name string) {
+	s.t.Helper()
+	if err := s.Start(name, "", "--id", name, "--clock", clocks[name]); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// lines returns what the logs of all hold for an expression.
+func (s stage) lines(expr string) (all [][]string) {
+	for name := range clocks {
+		log, err := os.ReadFile(filepath.Join(s.Dir, name+".log"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, regexp.MustCompile(expr).FindAllStringSubmatch(string(log), -1)...)
+	}
+	return all
+}
+
+// ran returns how often each tick of each job ran.
+func (s stage) ran() map[tick]int {
+	all := map[tick]int{}
+	for _, m := range s.lines(`msg=running .*job=(\S+) tick=(\d+)`) {
+		at, _ := strconv.Atoi(m[2])
+		all[tick{m[1], at}]++
+	}
+	return all
+}
+
+// missed returns the ticks that the logs name as missed.
+func (s stage) missed() map[tick]bool {
+	all := map[tick]bool{}
+	for _, m := range s.lines(`msg="missed ticks" .*job=(\S+) after=(\d+) until=(\d+)`) {
+		after, _ := strconv.Atoi(m[2])
+		until, _ := strconv.Atoi(m[3])
+		for at := after + 1; at <= until; at++ {
+			all[tick{m[1], at}] = true
+		}
+	}
+	return all
+}
+
+type tick struct {
+	job string
+	at  int
+}
+
+// leader returns the name of the one that has run a job last.
+func (s stage) leader() string {
+	var newest, leader string
+	for _, m := range s.lines(`time=(\S+) .*msg=running .*by=(\S+)`) {
+		if m[1] > newest {
+			newest, leader = m[1], m[2]
+		}
+	}
+	return leader
+}
+
+// No tick runs twice, whether the leader is stopped, killed or suspended around a tick, although clocks are a
+// second apart; and each that did not run is named in a log. SCHEDULER_CHANGES=20 makes more of it.
+func TestNoTickRunsTwiceReal(t *testing.T) {
+	const jobs = 25
+	changes, _ := strconv.Atoi(cmp.Or(os.Getenv("SCHEDULER_CHANGES"), "4"))
+	server := servertest.Redis(t)
+	s := stage{t, children.New(io.Discard, t.TempDir(), "--redis", server.URL(), "--lease", "1s", "--jobs", strconv.Itoa(jobs))}
+	defer s.Kill()
+	for name := range clocks {
+		s.start(name)
+	}
+	servertest.Eventually(t, time.Minute, "one runs jobs", func() bool { return s.leader() != "" })
+	for i := range changes {
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(2*time.Second + time.Duration(i%5-2)*100*time.Millisecond)))
+		switch leader := s.leader(); i % 4 {
+		case 0, 2:
+			if err := s.End(leader, syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			s.start(leader)
+		case 1:
+			_ = s.End(leader, syscall.SIGKILL)
+			s.start(leader)
+		case 3:
+			_ = s.Signal(leader, syscall.SIGSTOP)
+			time.Sleep(2 * time.Second)
+			_ = s.Signal(leader, syscall.SIGCONT)
+		}
+	}
+	time.Sleep(3 * time.Second)
+	if err := s.EndAll(); err != nil {
+		t.Error(err)
+	}
+	ran, missed := s.ran(), s.missed()
+	first, last := math.MaxInt, 0
+	for k, n := range ran {
+		first, last = min(first, k.at), max(last, k.at)
+		if n > 1 {
+			t.Errorf("%v ran %d times", k, n)
+		}
+	}
+	lost := 0
+	for job := range jobs {
+		for at := first; at <= last; at++ {
+			if k := (tick{fmt.Sprint("job-", job), at}); ran[k] == 0 && !missed[k] {
+				lost++
+			}
+		}
+	}
+	due := jobs * (last - first + 1)
+	t.Logf("of %d ticks %d ran, %d are named as missed, %d are lost; %d changes of the leader", due, len(ran), due-len(ran)-lost, lost, changes)
+	if kills := (changes + 2) / 4; lost > kills*jobs {
+		t.Errorf("%d ticks are lost: more than those under way at %d kills", lost, kills)
+	}
+	if len(ran) < due/2 {
+		t.Errorf("%d of %d ticks ran", len(ran), due)
+	}
+}
