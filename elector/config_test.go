@@ -175,7 +175,7 @@ func TestOpenMalformedURLs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "URL 2") || !strings.Contains(err.Error(), "URL 3") {
 		t.Errorf("not all problems at once: %v", err)
 	}
-	if _, err := elector.Open("redis+sentinel://h?master_name=m", "i:26379", "j:26379"); err == nil || strings.Count(err.Error(), "as &addr=host:port") != 2 {
+	if _, err := elector.Open("redis+sentinel://h?master_name=m", "i:26379", "j:26379/0?master_name=m"); err == nil || strings.Count(err.Error(), "as &addr=host:port") != 2 {
 		t.Errorf("sentinels that would be votes: %v", err)
 	}
 	if _, err := elector.Open("redis://h", "redis://i", "h:6379"); err == nil || !strings.Contains(err.Error(), "h:6379 is listed twice") {

@@ -42,12 +42,17 @@ import (
 func Open(urls ...string) (*Quorum, error) {
 	var clients []redis.UniversalClient
 	var problems []error
-	several := slices.ContainsFunc(urls, func(u string) bool { return strings.Contains(u, "+sentinel://") || strings.Contains(u, "+cluster://") })
+	several := slices.ContainsFunc(urls, func(u string) bool {
+		scheme, _, _ := strings.Cut(u, "://")
+		return scheme != u && (strings.Contains(scheme, "sentinel") || strings.Contains(scheme, "cluster"))
+	})
 	for i, u := range urls {
 		c, err := clientOf(u)
-		if err == nil && several && !strings.Contains(u, "://") { // it would get a vote of its own
+		if several && !strings.Contains(u, "://") { // it would get a vote of its own
+			if err == nil {
+				_ = c.Close()
+			}
 			err = errors.New("it has no scheme: a further sentinel, or node of a Cluster, is added to the URL before as &addr=host:port")
-			_ = c.Close()
 		}
 		if err != nil {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("URL %d", i+1), ": %w", err))
@@ -94,7 +99,7 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 			return nil, bad(err)
 		}
 		if o.MasterName == "" {
-			return nil, bad(errors.New("?master_name= is missing"))
+			return nil, bad(errors.New("?master_name= is missing: name the master that the sentinels watch"))
 		}
 		return d.failover(o), nil
 	case "cluster":

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -142,21 +141,9 @@ func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Dur
 	if !graceGiven {
 		return o.lease / 5, kill
 	}
-	room := func(lease time.Duration) time.Duration {
-		return elector.Config{Lease: lease}.MaxStopMargin() - killTime(lease)
-	}
-	if maxGrace := room(o.lease); o.grace > maxGrace {
-		enough := o.lease
-		const maxLease = 24 * time.Hour // as elector.New has it
-		for room(enough) < o.grace && enough < maxLease {
-			enough = min(maxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
-		}
-		longer := ""
-		if room(enough) >= o.grace {
-			longer = fmt.Sprintf(", or --lease %v", enough)
-		}
-		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v%s",
-			o.grace, o.lease, max(0, maxGrace.Truncate(time.Millisecond)), longer)
+	if most := (elector.Config{Lease: o.lease}).MaxStopMargin() - kill; o.grace > most {
+		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v, or a longer lease",
+			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)))
 		return o.lease / 5, kill
 	}
 	return o.grace, kill

@@ -21,12 +21,7 @@ The page is read-only. Redis is queried only while it is open, whatever the
 number of viewers: at most 50 elections a second.
 
 Anyone who can reach the port can read the page, unless --token-file names a
-token; the default is the loopback interface. GET /healthz is for probes.
-
-Exit codes
-  0  ended by a signal
-  64 invalid flags or arguments
-  1  anything else`
+token; the default is the loopback interface. GET /healthz is for probes.`
 
 const defaultConsole = "127.0.0.1:7481"
 

@@ -19,9 +19,7 @@ func (a *app) demoCommand() *cobra.Command {
 election, a handover, a leader that hangs, a Redis that hangs, a leader that is
 cut off, and a late write of a former leader. All times are measured while it
 runs. It takes about ten seconds; --log-level debug also shows the candidates'
-log.
-
-Exit codes: 0 all steps happened, 1 one did not, 130 ended by SIGINT.`,
+log.`,
 		Example: "  mandate demo",
 		Args:    noNames(": it has its own election"),
 		PreRunE: func(*cobra.Command, []string) error { return a.usage() },

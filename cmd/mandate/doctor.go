@@ -29,14 +29,7 @@ nodes and have the same settings, and whether another one could take over.
 The first lines are the worst problem and what to do about it; then it prints
 all that is wrong, the worst first. -v prints every check; "-" marks what Redis
 does not reveal (INFO, CONFIG), which is not a failure. It answers within 7 s.
-To test the rights it writes keys of its own and removes them.
-
-Exit codes
-  0  no warnings and no failures
-  64 invalid flags or arguments
-  3  no failures, and no trace of an election NAME, or it is a group of shards
-  5  warnings: elections work, with restrictions
-  6  failures: elections do not work, or are not safe`,
+To test the rights it writes keys of its own and removes them.`,
 		Example: `  mandate doctor
   mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
 		Args: cobra.MaximumNArgs(1),

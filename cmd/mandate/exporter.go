@@ -21,12 +21,7 @@ of its members, and none for its single shards.
 
 GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
 searches for elections (SCAN), reads their status, and calls the roll of each.
-GET /healthz does not query Redis. docs/alerts.yml has the alerts.
-
-Exit codes
-  0  ended by a signal
-  64 invalid flags or arguments
-  1  anything else`
+GET /healthz does not query Redis. docs/alerts.yml has the alerts.`
 
 const defaultExporter = "127.0.0.1:7483"
 

@@ -16,16 +16,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-const handoverCodes = `
-
-Exit codes
-  0  another candidate leads
-  64 invalid flags or arguments
-  3  there is no leader, or no new leader within --timeout, or the election
-     is paused
-  4  no majority of the Redis nodes answered
-  7  refused; stderr has the reason`
-
 // actFlags are the flags of the commands that act on an election.
 type actFlags struct {
 	asJSON, force bool
@@ -164,7 +154,7 @@ leads, and prints how long there was no leader.
 
 It calls the roll and tries whether the Redis nodes take writes, and is refused
 if no other candidate could lead now: the work would stop. --force does it
-nevertheless.` + handoverCodes,
+nevertheless.`,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),
@@ -193,7 +183,7 @@ func (a *app) transferCommand() *cobra.Command {
 		Long: `Make the leader of the election NAME hand over to the candidate ID, and wait
 until that candidate leads. If ID leads already, that is a success. If ID is
 not a candidate or could not lead now, it is refused and nothing happens; if ID
-fails meanwhile, any candidate may lead after a quarter of the lease.` + handoverCodes,
+fails meanwhile, any candidate may lead after a quarter of the lease.`,
 		Example: `  mandate transfer poller --to worker-2`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -47,13 +47,7 @@ leader never reported its end, and its process does not answer; "unreported": it
 answers, and may report it yet. "<=" marks what is known as a bound only. A
 negative NEXT AFTER means that the old leader was suspended and reported its end
 only after waking up. "?": it may still lead; no majority of the nodes answered.
-It writes nothing, and answers within 6 s.
-
-Exit codes
-  0  there is a history
-  64 invalid flags or arguments
-  3  there is none: check the name
-  4  no majority of the Redis nodes answered`,
+It writes nothing, and answers within 6 s.`,
 		Example: `  mandate history poller
   mandate history poller --since 168h
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,

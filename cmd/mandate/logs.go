@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,17 +21,9 @@ import (
 // room is dropped. Otherwise a pipe whose reader hangs (a log driver, Ctrl-S in a terminal) would delay
 // a shutdown, a kill, or a step-down. It is safe for concurrent use.
 type logQueue struct {
-	lines chan logLine
+	lines chan []byte   // nil: the last one
 	done  chan struct{} // closed when all lines are written
-
-	mu     sync.Mutex // guards all fields below and sending to lines
-	closed bool
-	lost   int64 // lines that were dropped, and not reported yet
-}
-
-type logLine struct {
-	text []byte
-	lost int64 // how many lines were dropped before it
+	lost  atomic.Int64  // lines that were dropped, and not reported yet
 }
 
 // maxQueued is how many lines can wait for the reader: enough for a reader that pauses, and some 200
@@ -41,20 +32,17 @@ const maxQueued = 1024
 
 // newLogQueue starts a queue in front of w. report writes to w how many lines were dropped.
 func newLogQueue(w io.Writer, report func(lost int64) error) *logQueue {
-	q := &logQueue{lines: make(chan logLine, maxQueued), done: make(chan struct{})}
+	q := &logQueue{lines: make(chan []byte, maxQueued), done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
-		for line := range q.lines {
-			if line.lost > 0 && report(line.lost) == nil {
-				line.lost = 0
+		for line := <-q.lines; line != nil; line = <-q.lines {
+			if lost := q.lost.Swap(0); lost > 0 && report(lost) != nil {
+				q.lost.Add(lost)
 			}
 			// A reader that is gone may come back (a named pipe), so every write is tried.
-			if _, err := w.Write(line.text); err != nil {
-				line.lost++
+			if _, err := w.Write(line); err != nil {
+				q.lost.Add(1)
 			}
-			q.mu.Lock()
-			q.lost += line.lost
-			q.mu.Unlock()
 		}
 	}()
 	return q
@@ -62,31 +50,25 @@ func newLogQueue(w io.Writer, report func(lost int64) error) *logQueue {
 
 // Write queues a copy of text, or drops it at once if there is no room. It never fails.
 func (q *logQueue) Write(text []byte) (int, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return len(text), nil
-	}
 	select {
-	case q.lines <- logLine{bytes.Clone(text), q.lost}:
-		q.lost = 0
+	case q.lines <- append([]byte{}, text...):
 	default:
-		q.lost++
+		q.lost.Add(1)
 	}
 	return len(text), nil
 }
 
 // close blocks until everything is written, but at most for wait. Further lines are dropped.
 func (q *logQueue) close(wait time.Duration) {
-	q.mu.Lock()
-	if !q.closed {
-		q.closed = true
-		close(q.lines)
+	limit := time.After(wait)
+	select {
+	case q.lines <- nil:
+	case <-limit:
+		return
 	}
-	q.mu.Unlock()
 	select {
 	case <-q.done:
-	case <-time.After(wait):
+	case <-limit:
 	}
 }
 

@@ -42,14 +42,7 @@ CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 It looks at all keys (SCAN) and channels for at most 1.5 s, reads all elections
 and calls their rolls for at most 10 s, and writes nothing. A question mark is what could
 not be read. Elections that are led, paused or have candidates are read first;
-of more than 10,000 the others are left out, and of groups all but 500.
-
-Exit codes
-  0  the list is complete (without a pattern it may be empty)
-  1  the list is incomplete, or may be; stderr names what is missing
-  64 invalid flags or patterns
-  3  no name matches a pattern
-  4  no majority of the Redis nodes answered`,
+of more than 10,000 the others are left out, and of groups all but 500.`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group

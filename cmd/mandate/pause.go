@@ -23,15 +23,7 @@ func (a *app) pauseCommand() *cobra.Command {
 the time of --for. The current leader remains leader while it can renew; when
 its term ends there is no leader. The pause is kept in Redis and survives
 restarts. A pause of your own is replaced; one by another operator only with
---force. With --force an election can be paused before its first start.
-
-Exit codes
-  0  paused on all nodes
-  1  paused, but not on all nodes; stderr names the others
-  64 invalid flags or arguments
-  3  there is no such election: check the name, or use --force
-  4  no majority of the Redis nodes answered
-  7  another operator has paused it already; nothing was done`,
+--force. With --force an election can be paused before its first start.`,
 		Example: `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),
@@ -131,16 +123,9 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 func (a *app) resumeCommand() *cobra.Command {
 	var o actFlags
 	cmd := &cobra.Command{
-		Use:   "resume NAME",
-		Short: "End a pause",
-		Long: `End the pause of the election NAME. If there is none, that is not an error.
-
-Exit codes
-  0  the election is not paused
-  1  resumed, but not on all nodes; stderr names the others
-  64 invalid flags or arguments
-  3  there is no such election: check the name
-  4  no majority of the Redis nodes answered`,
+		Use:     "resume NAME",
+		Short:   "End a pause",
+		Long:    `End the pause of the election NAME. If there is none, that is not an error.`,
 		Example: `  mandate resume poller`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),

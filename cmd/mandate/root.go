@@ -27,7 +27,17 @@ func (a *app) command() *cobra.Command {
 		Use:   "mandate",
 		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
 		Long: `Leader election for workers, on the Redis they already run. One candidate of an
-election leads, and it keeps its lease only while its probes pass.`,
+election leads, and it keeps its lease only while its probes pass.
+
+Exit codes, besides those of mandate run --help
+  0     yes, or done
+  1     failed, or incomplete; stderr has the reason
+  3     not found: no leader, no candidate, no history, no such election
+  4     no majority of the Redis nodes answered, or the user lacks a right
+  5, 6  doctor: warnings, failures
+  7     refused: another operator has paused it, or no other could lead
+  64    invalid flags or arguments
+  130   demo: interrupted`,
 		Example: `  mandate demo                               watch an election, no Redis needed
   mandate run --election poller -- ./poller  run ./poller on the leader only
   mandate status poller                      show the leader`,

@@ -230,7 +230,8 @@ func (a *app) awaitElected(j *job, why chan<- error) {
 	for began := time.Now(); j.decided.Load() == undecided; time.Sleep(10 * time.Millisecond) {
 		leader, led := a.elector.LastLeader()
 		waited := time.Since(began) - j.wait
-		if waited < 0 || !led && waited < j.lease || !j.decided.CompareAndSwap(undecided, givenUp) {
+		own := led && leader.Incarnation == a.elector.Incarnation() // its command is about to start
+		if waited < 0 || own || !led && waited < j.lease || !j.decided.CompareAndSwap(undecided, givenUp) {
 			continue
 		}
 		err := errors.New("not elected, and no other candidate either: the command is not run here")

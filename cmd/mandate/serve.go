@@ -28,16 +28,7 @@ valid_for_ms, and stops if mandate does not answer. valid_for_ms is at most
 lock is released. mandate serve cannot stop the program by force; mandate run
 can.
 
-docs/http.md has the rules, and examples in curl and Python.
-
-Exit codes
-  0   ended by a signal, after the lock was released
-  64  invalid flags or arguments
-  8   ended by a signal; the lock was not released, because Redis was
-      unreachable until the lock had lapsed, or until a second signal
-  69  permanent refusal by Redis (password, rights, key types), or the
-      election has the name of a group of shards, or of one of its shards
-  1   anything else`
+docs/http.md has the rules, and examples in curl and Python.`
 
 const defaultHTTP = "127.0.0.1:7480"
 

@@ -25,13 +25,7 @@ owner, and why. The first line shows whether all have one, and what to type next
 if not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
 
 The election of a shard shows who owns it, and since when:
-mandate status GROUP/7.
-
-Exit codes
-  0  every shard has an owner
-  64 invalid flags or arguments
-  3  a shard has none, or there is no such group
-  4  no majority of the Redis nodes answered`,
+mandate status GROUP/7.`,
 		Example: `  mandate shards invoices
   mandate shards invoices --json | jq '.unowned[].shard'`,
 		Args: cobra.ArbitraryArgs,
@@ -107,8 +101,8 @@ func unowned(st shard.Status) string {
 
 // memberTable has a row for each member.
 func memberTable(st shard.Status, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED", Right: true}, output.Column{Title: "DUE", Right: true},
-		output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT", Right: true}, output.Column{Title: "VERSION", Name: true},
+	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED"}, output.Column{Title: "DUE"},
+		output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT"}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "SHARDS", Rest: true})
 	for _, m := range st.Members {
 		var color output.Color

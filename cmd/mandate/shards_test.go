@@ -92,7 +92,7 @@ func TestShards(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	await("all 6 shards have an owner", "worker-a      3    3", "worker-b      3    3")
+	await("all 6 shards have an owner", "worker-a  3      3 ", "worker-b  3      3 ")
 	if code, _, errs := shards(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}

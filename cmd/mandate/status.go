@@ -39,13 +39,7 @@ The Redis user needs the right to publish roll calls.
 A node is ok if it accepts writes, too: one that is out of memory or disk
 answers queries, and lets no leader be elected. To find out it sets a key of its
 own (prefix:{NAME}:check) for 100 ms. Where the Redis user may not write, that
-is reported.
-
-Exit codes
-  0  there is a leader
-  64 invalid flags or arguments
-  3  there is no leader
-  4  no majority of the Redis nodes answered`,
+is reported.`,
 		Example: `  mandate status poller
   mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
@@ -226,7 +220,7 @@ func pauseText(st elector.Status) string {
 // candidateTable has a row for each candidate that answered the roll call.
 func candidateTable(all []elector.CandidateStatus) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
-		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
+		output.Column{Title: "PRIORITY"}, output.Column{Title: "RUNNING"}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
 	for _, c := range all {
 		color, health := candidateHealth(c)

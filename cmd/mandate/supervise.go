@@ -39,13 +39,7 @@ itself (exec) once it campaigns is no longer known: its crashes cost the lease.
 
 --redis or MANDATE_REDIS must name the same nodes as COMMAND uses: the pipe
 carries names of terms, and no addresses or passwords. They are only used after
-a crash.
-
-Exit codes
-  N         COMMAND's own code, or 128+N when signal N killed it
-  64        invalid flags or arguments
-  126, 127  COMMAND cannot be executed, was not found
-  1         anything else`
+a crash.`
 
 func (a *app) superviseCommand() *cobra.Command {
 	cmd := &cobra.Command{

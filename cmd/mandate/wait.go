@@ -27,14 +27,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
 of --leader, that has led for --for by its own clock. If there is one already,
-it returns at once. While Redis is unreachable, it continues to wait.
-
-Exit codes
-  0  the leader matches
-  64 invalid flags or arguments
-  3  there was no such leader within --timeout
-  4  no majority of the Redis nodes answered when --timeout ended, or the Redis
-     user lacks the right to read`,
+it returns at once. While Redis is unreachable, it continues to wait.`,
 		Example: `  mandate wait poller && ./smoke-test
   mandate wait poller --leader worker-2 --for 10s --timeout 2m`,
 		Args:    cobra.ArbitraryArgs,

@@ -28,10 +28,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Show every change of an election as it happens",
 		Long: `Show the leader of the election NAME, then every change as it happens, until
 SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
-is unreachable, this is logged on stderr, and watch continues.
-
-Exit codes: 0 ended by a signal, 64 invalid flags or arguments, 3 NAME is a group
-of shards.`,
+is unreachable, this is logged on stderr, and watch continues.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:    cobra.ArbitraryArgs,

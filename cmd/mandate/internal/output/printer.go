@@ -95,17 +95,13 @@ func (p *Printer) Println(format string, args ...any) {
 // text of the first one, behind its list mark. If the output is not a terminal the line stays
 // whole, for scripts.
 func (p *Printer) Prose(line string) []string {
-	text := strings.TrimLeft(line, " ")
-	indent := len(line) - len(text)
-	if p.Width == 0 || text == "" || cells(line) <= p.Width {
+	if p.Width == 0 || cells(line) <= p.Width {
 		return []string{line}
 	}
-	hanging := indent
-	if strings.HasPrefix(text, "- ") {
-		hanging += len("- ")
-	}
-	lines := p.Wrap(text, hanging)
-	lines[0] = strings.Repeat(" ", indent) + lines[0]
+	text := strings.TrimLeft(line, " -")
+	mark := line[:len(line)-len(text)]
+	lines := p.Wrap(text, len(mark))
+	lines[0] = mark + lines[0]
 	return lines
 }
 

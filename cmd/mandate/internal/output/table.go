@@ -3,11 +3,11 @@ package output
 import (
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
-// Table is a table of cells with column titles. A column is as wide as its widest cell. On a
-// terminal that is too narrow the columns of names are narrowed, the widest first, and their cells
-// are shortened so that different names stay different. An empty column is left out.
+// Table is a table of cells with column titles. On a terminal that is too narrow its names are
+// shortened, so that different names stay different. An empty column is left out.
 type Table struct {
 	columns []Column
 	rows    []row
@@ -17,7 +17,6 @@ type Table struct {
 type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
-	Right bool // right-aligned, for numbers
 	Rest  bool // a text, which is printed below its row where the terminal is too narrow for it
 }
 
@@ -53,53 +52,71 @@ func (t *Table) Note(c Color, text string) {
 
 // Table formats a table as lines. It may change the table to make it fit.
 func (p *Printer) Table(t *Table) []string {
-	widths := t.widths()
-	if p.Width > 0 && !p.Whole && total(widths) > p.Width {
+	lines := t.lines(0)
+	tooWide := func() bool {
+		return p.Width > 0 && !p.Whole && slices.ContainsFunc(lines, func(line string) bool { return cells(line) > p.Width })
+	}
+	if tooWide() {
 		t.restBelow()
-		widths = t.widths()
-		t.narrow(widths, p.Width)
+		lines = t.lines(0)
 	}
-	var titles []string
-	for _, c := range t.columns {
-		titles = append(titles, c.Title)
+	for most := p.Width; tooWide() && most >= minName; most-- {
+		lines = t.lines(most)
 	}
-	lines := []string{p.Paint(Dim, t.line(widths, titles))}
-	for _, r := range t.rows {
-		lines = append(lines, p.Paint(r.color, t.line(widths, r.cells)))
+	all := []string{p.Paint(Dim, lines[0])}
+	for i, r := range t.rows {
+		all = append(all, p.Paint(r.color, lines[i+1]))
 		for _, n := range r.notes {
-			for i, text := range p.Wrap(n.Text, noteIndent) {
-				if i == 0 {
+			for j, text := range p.Wrap(n.Text, noteIndent) {
+				if j == 0 {
 					text = strings.Repeat(" ", noteIndent) + text
 				}
-				lines = append(lines, p.Paint(n.Color, text))
+				all = append(all, p.Paint(n.Color, text))
 			}
 		}
+	}
+	return all
+}
+
+// lines formats the titles and the rows, with names of at most so many cells; 0: whole names.
+func (t *Table) lines(most int) []string {
+	rows := make([][]string, len(t.rows)+1)
+	for i, c := range t.columns {
+		texts := t.column(i, most)
+		if slices.ContainsFunc(texts, func(text string) bool { return text != "" }) {
+			for j, text := range append([]string{c.Title}, texts...) {
+				rows[j] = append(rows[j], text)
+			}
+		}
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, columnGap, ' ', 0)
+	for _, r := range rows {
+		_, _ = w.Write([]byte(strings.Join(r, "\t") + "\n")) // to memory
+	}
+	_ = w.Flush()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return lines
 }
 
-// widths returns the widths of the columns; 0: it is empty.
-func (t *Table) widths() []int {
-	widths := make([]int, len(t.columns))
-	for i, c := range t.columns {
-		for _, r := range t.rows {
-			widths[i] = max(widths[i], cells(r.cells[i]))
-		}
-		if widths[i] > 0 {
-			widths[i] = max(widths[i], cells(c.Title))
-		}
+// column returns the texts of a column. Its names are shortened, unless different ones would then look the
+// same: three hosts of one domain must stay three.
+func (t *Table) column(i, most int) []string {
+	texts, short, whole := make([]string, len(t.rows)), make([]string, len(t.rows)), map[string]string{}
+	unique := t.columns[i].Name && most > 0
+	for j, r := range t.rows {
+		texts[j], short[j] = r.cells[i], CutMiddle(r.cells[i], most)
+		other, twice := whole[short[j]]
+		unique = unique && (!twice || other == texts[j])
+		whole[short[j]] = texts[j]
 	}
-	return widths
-}
-
-func total(widths []int) int {
-	sum := -columnGap
-	for _, w := range widths {
-		if w > 0 {
-			sum += columnGap + w
-		}
+	if unique {
+		return short
 	}
-	return sum
+	return texts
 }
 
 // restBelow makes the texts of the Rest column notes below the rows, because the terminal would break
@@ -118,55 +135,4 @@ func (t *Table) restBelow() {
 		r.notes = append([]Field{{Text: text, Color: r.color}}, r.notes...)
 		r.cells[i] = ""
 	}
-}
-
-// narrow takes from the widest columns of names what there is no room for, and shortens the names,
-// unless different ones would then look the same: three hosts of one domain must stay three.
-func (t *Table) narrow(widths []int, room int) {
-	for total(widths) > room {
-		widest := -1
-		for i, c := range t.columns {
-			if c.Name && widths[i] > minName && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-	}
-	for i, c := range t.columns {
-		if !c.Name {
-			continue
-		}
-		whole := map[string]string{} // by the shortened name
-		for _, r := range t.rows {
-			whole[CutMiddle(r.cells[i], widths[i])] = r.cells[i]
-		}
-		unique := !slices.ContainsFunc(t.rows, func(r row) bool { return whole[CutMiddle(r.cells[i], widths[i])] != r.cells[i] })
-		for _, r := range t.rows {
-			if unique {
-				r.cells[i] = CutMiddle(r.cells[i], widths[i])
-			}
-		}
-	}
-}
-
-func (t *Table) line(widths []int, texts []string) string {
-	var b strings.Builder
-	for i, c := range t.columns {
-		if widths[i] == 0 {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString(strings.Repeat(" ", columnGap))
-		}
-		fill := strings.Repeat(" ", max(0, widths[i]-cells(texts[i])))
-		if c.Right {
-			b.WriteString(fill + texts[i])
-		} else {
-			b.WriteString(texts[i] + fill)
-		}
-	}
-	return strings.TrimRight(b.String(), " ")
 }

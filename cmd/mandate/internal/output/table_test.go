@@ -28,12 +28,12 @@ func TestNamesAreShortenedOnATerminalOnly(t *testing.T) {
 }
 
 func TestColumnsWithoutCellsAreLeftOut(t *testing.T) {
-	table := NewTable(Column{Title: "NAME"}, Column{Title: "PRIORITY"}, Column{Title: "AGE", Right: true})
+	table := NewTable(Column{Title: "NAME"}, Column{Title: "PRIORITY"}, Column{Title: "AGE"})
 	table.Row(Plain, "a", "", "5s")
 	table.Row(Plain, "bb", "", "17s")
 	table.Note(Plain, "a\nnote")
 	table.Note(Plain, "")
-	want := []string{"NAME  AGE", "a      5s", "bb    17s", "    a note"}
+	want := []string{"NAME  AGE", "a     5s", "bb    17s", "    a note"}
 	if got := (&Printer{}).Table(table); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
