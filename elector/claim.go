@@ -153,26 +153,6 @@ func (m *machine) noteLocks(locks []nodeLock) {
 	m.memory.sawLeader(m.memory.answeredAt, in.Lease, left[len(left)-m.nodes.Majority()])
 }
 
-// notePause records what a claim or a renewal has shown of a pause. A node whose lock is held reports
-// the holder of a claim instead.
-func (m *machine) notePause(t quorum.Tally) {
-	paused, running, note := 0, 0, ""
-	for _, a := range t.Answers {
-		switch {
-		case a.Status == protocol.Paused, a.Status == protocol.Renewed && a.Note != "":
-			paused, note = paused+1, a.Note
-		case a.Status != protocol.Held && a.Status != protocol.Unknown:
-			running++
-		}
-	}
-	switch {
-	case paused >= m.nodes.Majority():
-		m.setPaused(note)
-	case running >= m.nodes.Majority():
-		m.setPaused("")
-	}
-}
-
 // assess records what a lost claim has shown, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {

@@ -37,17 +37,6 @@ func (t *Term) look() {
 	t.timer.Reset(min(left, shared(t.every, t.every/16)))
 }
 
-// shared shortens the time to an event by less than step, so that it falls on a moment that it shares
-// with such events of other elections: a process that is awake anyway handles them together. Steps that
-// are shorter than a millisecond, which timers hardly distinguish, shorten nothing.
-func shared(in, step time.Duration) time.Duration {
-	if step < time.Millisecond {
-		return max(0, in)
-	}
-	now := time.Now().Round(0) // as Truncate, without the monotonic clock
-	return max(0, now.Add(in).Truncate(step).Sub(now))
-}
-
 // expire ends a term whose deadline has passed.
 func (t *Term) expire() {
 	elapsed, known := t.clock.Since(t.begun)

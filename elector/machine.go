@@ -393,21 +393,3 @@ func (m *machine) supervised(t *Term) supervised.Term {
 		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
 	}
 }
-
-// heir returns the candidate for which the nodes reserve leadership when this term ends.
-func (m *machine) heir(t *Term) protocol.Heir {
-	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
-		to = h.to
-	}
-	if to == "" {
-		return protocol.Heir{}
-	}
-	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
-}
-
-// reservedFor returns how long the other candidates wait for the heir.
-func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
-
-// address returns where this candidate can be reached, as it advertises now.
-func (m *machine) address() string { return *m.advertise.Load() }

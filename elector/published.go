@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -49,6 +50,9 @@ func (m *machine) validTerm() *Term {
 	}
 	return nil
 }
+
+// address returns where this candidate can be reached, as it advertises now.
+func (m *machine) address() string { return *m.advertise.Load() }
 
 // lastLeader returns who led when the nodes last answered.
 func (m *machine) lastLeader() (Leader, bool) {
@@ -124,6 +128,26 @@ func (m *machine) wasUnable() { m.published.update(func(s *state) { s.lastUnable
 // isPaused reports whether the election is paused, as far as this candidate knows. During a
 // pause a leader hands over only on request.
 func (m *machine) isPaused() bool { return m.published.read().pause != "" }
+
+// notePause records what a claim or a renewal has shown of a pause. A node whose lock is held reports
+// the holder of a claim instead.
+func (m *machine) notePause(t quorum.Tally) {
+	paused, running, note := 0, 0, ""
+	for _, a := range t.Answers {
+		switch {
+		case a.Status == protocol.Paused, a.Status == protocol.Renewed && a.Note != "":
+			paused, note = paused+1, a.Note
+		case a.Status != protocol.Held && a.Status != protocol.Unknown:
+			running++
+		}
+	}
+	switch {
+	case paused >= m.nodes.Majority():
+		m.setPaused(note)
+	case running >= m.nodes.Majority():
+		m.setPaused("")
+	}
+}
 
 // setPaused publishes a pause, and logs it. note is the value of its key; empty: not paused.
 func (m *machine) setPaused(note string) {

@@ -134,6 +134,17 @@ func (m *machine) dueIn(elapsed time.Duration) time.Duration {
 	return shared(every-elapsed, every/16)
 }
 
+// shared shortens the time to an event by less than step, so that it falls on a moment that it shares
+// with such events of other elections: a process that is awake anyway handles them together. Steps that
+// are shorter than a millisecond, which timers hardly distinguish, shorten nothing.
+func shared(in, step time.Duration) time.Duration {
+	if step < time.Millisecond {
+		return max(0, in)
+	}
+	now := time.Now().Round(0) // as Truncate, without the monotonic clock
+	return max(0, now.Add(in).Truncate(step).Sub(now))
+}
+
 // retryIn returns the time to the next renewal after one that was not decided. When connections were
 // lost, the next one makes new ones, which takes some round trips: it is sent at once.
 func (m *machine) retryIn(tally quorum.Tally) time.Duration {
@@ -143,6 +154,21 @@ func (m *machine) retryIn(tally quorum.Tally) time.Duration {
 	}
 	return m.timing.RetryEvery()
 }
+
+// heir returns the candidate for which the nodes reserve leadership when this term ends.
+func (m *machine) heir(t *Term) protocol.Heir {
+	to := m.peers.Heir()
+	if h := t.handTo.Load(); h != nil && h.to != "" {
+		to = h.to
+	}
+	if to == "" {
+		return protocol.Heir{}
+	}
+	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
+}
+
+// reservedFor returns how long the other candidates wait for the heir.
+func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
 
 // placed records the address that this renewal has brought to a majority of the nodes, and
 // notifies the observers when it has changed: without changes they query Redis only once per
