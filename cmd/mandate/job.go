@@ -153,7 +153,11 @@ func (j *job) keep(ctx context.Context, log *slog.Logger, began time.Time) {
 // called. A SIGHUP because the terminal is gone ends the run instead.
 func (j *job) passSignals() (end func()) {
 	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, slices.DeleteFunc([]os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}, func(s os.Signal) bool { return s == j.stopSignal || signal.Ignored(s) })...)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
+		if s != j.stopSignal && !signal.Ignored(s) {
+			signal.Notify(sigs, s)
+		}
+	}
 	had := hasTerminal()
 	go func() {
 		for s := range sigs {

@@ -203,7 +203,11 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 			ended <- a.elector.Run(ctx, during(&working, w.untilPromisesLapse(j.work)))
 		}
 	}()
-	go campaigns(func() { _ = a.elector.Check() })
+	go campaigns(func() {
+		if a.elector != nil { // else a member of a group
+			_ = a.elector.Check()
+		}
+	})
 	notElected := make(chan error, 1)
 	if j.wait >= 0 {
 		go a.awaitElected(j, notElected)

@@ -23,7 +23,8 @@ const echo = 500 * time.Millisecond
 func (a *app) onSignals(stop context.CancelFunc, effect string, also ...os.Signal) (force <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, slices.DeleteFunc(append(also, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT), signal.Ignored)...) // nohup has made this process ignore SIGHUP
+	also = slices.DeleteFunc(also, signal.Ignored) // nohup makes this process ignore SIGHUP
+	signal.Notify(sigs, append(also, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)...)
 	done := make(chan struct{})
 	go func() {
 		var first time.Time
