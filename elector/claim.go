@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,13 +64,7 @@ func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) 
 	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(protocol.SameServer) == 0
 	if tally.Answered() {
-		var locks []nodeLock
-		for _, a := range tally.Answers {
-			if a.Status == protocol.Held {
-				locks = append(locks, nodeLock{a.Holder, a.Left})
-			}
-		}
-		m.noteLocks(locks)
+		m.noteLocks(tally.Locks())
 		// Where a node knows of an election, another candidate may have been elected.
 		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
@@ -118,20 +111,10 @@ func (m *machine) noteAbstention(t quorum.Tally) {
 	m.memory.abstentionLogged = waits
 }
 
-// nodeLock is a node's lock, and how much of its lease is left.
-type nodeLock struct {
-	holder string
-	left   time.Duration
-}
-
 // noteLocks records what the locks of a majority of the nodes show: who leads, and for how much longer.
-func (m *machine) noteLocks(locks []nodeLock) {
+func (m *machine) noteLocks(locks []protocol.Lock) {
 	m.memory.answeredAt = m.clock.Now()
-	holders := make([]string, len(locks))
-	for i, l := range locks {
-		holders[i] = l.holder
-	}
-	in, ok := protocol.HolderOf(holders, m.nodes.Majority())
+	in, ok := protocol.HolderOf(locks, m.nodes.Majority())
 	var leader *Leader
 	if ok && in.Incarnation != "" { // a lock of another program names no candidate
 		leader = &Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, attempt: in.Attempt}
@@ -143,14 +126,7 @@ func (m *machine) noteLocks(locks []nodeLock) {
 	if before == nil || before.attempt != leader.attempt {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
-	var left []time.Duration
-	for _, l := range locks {
-		if in.Holds(l.holder) {
-			left = append(left, l.left)
-		}
-	}
-	slices.Sort(left)
-	m.memory.sawLeader(m.memory.answeredAt, in.Lease, left[len(left)-m.nodes.Majority()])
+	m.memory.sawLeader(m.memory.answeredAt, in.Lease, in.Left)
 }
 
 // assess records what a lost claim has shown, and returns an error when waiting
@@ -230,14 +206,10 @@ func (m *machine) differs(b protocol.LockValue, ids []string) string {
 // node had before it lost its data, as in a claim or a renewal that arrived late. Such a
 // lock lapses: only a lock that is met again and again is a leader's.
 func (m *machine) mismatch(t quorum.Tally) (refuses bool, why error) {
-	var ids, settled []string
+	var ids []string
 	for _, a := range t.Answers {
-		if a.ID == "" {
-			continue
-		}
-		ids = append(ids, a.ID)
-		if a.Settled {
-			settled = append(settled, a.ID)
+		if a.ID != "" {
+			ids = append(ids, a.ID)
 		}
 	}
 	for _, a := range t.Answers {
@@ -249,8 +221,8 @@ func (m *machine) mismatch(t quorum.Tally) (refuses bool, why error) {
 			continue
 		}
 		refuses = true
-		if what := m.differs(b, settled); m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) && what != "" {
-			return true, disagree(b, what)
+		if m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) {
+			return true, disagree(b, m.differs(b, ids))
 		}
 	}
 	if !refuses {

@@ -2,10 +2,7 @@ package elector
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Election is a handle for querying and operating one election: who leads, who
@@ -97,9 +93,8 @@ func (el *Election) Status(ctx context.Context) (Status, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Status{Election: el.name}, err
 	}
-	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
-	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
-	if len(views)-len(errs) < el.nodes.Majority() {
+	st := summarize(el.name, el.keys.Lock, readNodes(ctx, el.nodes, &el.keys, statusTimeout), el.nodes.Majority())
+	if errs := errorsOf(st.Nodes); len(st.Nodes)-len(errs) < el.nodes.Majority() {
 		return st, noMajority(el.nodes.Len(), errs)
 	}
 	return st, nil
@@ -119,120 +114,4 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 		return Leader{}, ErrNoLeader
 	}
 	return *st.Leader, nil
-}
-
-// Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current
-// leader remains leader, and steps down only on request. A pause survives restarts of all
-// candidates. Pause blocks for at most 2.5 s, or 4 s if it is refused while a node hangs. reason is shown to operators; with the operator's name
-// (As) it has at most 500 bytes. The history records the pause if the Redis user may write there.
-//
-// The error is ErrRefused when another operator (As) has already paused the election; an
-// operator's own pause is replaced. If nodes did not take the pause, the error holds the NodeError
-// of each. It then matches ErrUnreachable when no majority took the pause; otherwise the election
-// is paused.
-func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
-	return el.pause(ctx, d, reason, false)
-}
-
-// ReplacePause is like Pause, but also replaces the pause of another operator.
-func (el *Election) ReplacePause(ctx context.Context, d time.Duration, reason string) error {
-	return el.pause(ctx, d, reason, true)
-}
-
-func (el *Election) pause(ctx context.Context, d time.Duration, reason string, replace bool) error {
-	if d < 0 || d > 0 && d < time.Millisecond {
-		return fmt.Errorf("a pause of %v: give at least a millisecond, or 0 for no end", d)
-	}
-	if err := checkReason(el.signed(reason)); err != nil {
-		return err
-	}
-	if err := checkOpen(el.nodes); err != nil {
-		return err
-	}
-	note := protocol.PauseNote{By: el.operator, Reason: strings.ToValidUTF8(reason, "?"), Since: time.Now().UTC().Truncate(time.Millisecond)}
-	errs := registry.Pause(ctx, el.nodes, el.keys, note, d, replace, statusTimeout)
-	if err := pausedByAnother(errs, el.nodes.Majority()); err != nil {
-		return err
-	}
-	err := partialFailure(el.nodes, errs)
-	el.record(ctx, Event{Kind: eventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
-		el.channel().Paused(ctx, note.String())
-	})
-	return err
-}
-
-// pausedByAnother returns ErrRefused when a majority of the nodes refused a pause because another
-// operator's is in force.
-func pausedByAnother(errs []error, majority int) error {
-	refusals := 0
-	var other *protocol.PausedError
-	for _, err := range errs {
-		if errors.As(err, &other) {
-			refusals++
-		}
-	}
-	if refusals < majority {
-		return nil
-	}
-	return newRefusal("%s", other.Error())
-}
-
-// record writes an operator's action to the history of all nodes and at the same time calls notify,
-// which notifies the candidates. err is the error of the action: an action that no majority carried
-// out is not recorded.
-func (el *Election) record(ctx context.Context, ev Event, err error, notify func(context.Context)) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	if !errors.Is(err, ErrUnreachable) {
-		ev.Version, ev.Election, ev.Time = eventVersion, el.name, time.Now().Round(0).UTC()
-		// Best effort: a user that may not write the history can pause nevertheless.
-		wg.Go(func() { registry.Record(ctx, el.nodes, el.keys, ev.encode(), recordTimeout) })
-	}
-	notify(ctx)
-}
-
-// recordTimeout bounds the recording of an operator's action. It is no longer than the time-out of
-// notifying the candidates, which runs at the same time.
-const recordTimeout = time.Second
-
-func checkReason(s string) error {
-	if len(s) > protocol.MaxReason {
-		return fmt.Errorf("a reason of %d bytes: at most %d", len(s), protocol.MaxReason)
-	}
-	return nil
-}
-
-// Resume ends a pause, and wakes the candidates that wait for its end. It is no error if the
-// election was not paused. Bounds and errors are those of Pause.
-func (el *Election) Resume(ctx context.Context) error {
-	if err := checkOpen(el.nodes); err != nil {
-		return err
-	}
-	ended, errs := registry.Resume(ctx, el.nodes, el.keys, statusTimeout)
-	err := partialFailure(el.nodes, errs)
-	if !ended {
-		el.channel().Resumed(ctx)
-		return err
-	}
-	el.record(ctx, Event{Kind: eventResumed, By: el.operator}, err, el.channel().Resumed)
-	return err
-}
-
-// partialFailure returns nil when all nodes carried out a request. When only a majority did, the error names
-// the nodes that failed, and does not match ErrUnreachable.
-func partialFailure(nodes *quorum.Nodes, errs []error) error {
-	failed := 0
-	for _, err := range errs {
-		if err != nil {
-			failed++
-		}
-	}
-	switch {
-	case failed == 0:
-		return nil
-	case len(errs)-failed < nodes.Majority():
-		return noMajority(nodes.Len(), errs)
-	default:
-		return onNodes(errors.New("not on all nodes, but on a majority"), errs)
-	}
 }

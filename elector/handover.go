@@ -8,7 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 const (
@@ -191,7 +191,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 // gap returns the time between two terms, or zero if the history does not hold both reports or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	byNode, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, handoverReports)
+	byNode, _ := el.recall(ctx, recentEntries, handoverReports, quorum.MinExtraWait)
 	var released, elected time.Time
 	for _, entries := range byNode {
 		for _, entry := range entries {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // TermRecord is one term in the history: as its leader reported it, and by the
@@ -80,11 +79,11 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	// The entries of n+1 terms, and the end of a still older one: those that are cut off must not
 	// make a leader look as if it had vanished.
 	entries := 2*n + 2
-	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, int64(entries), statusTimeout)
+	byNode, errs := el.recall(ctx, entries, statusTimeout, statusTimeout)
 	terms := termsOf(byNode, st, lookErr == nil, time.Now())
 	cut := slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
 	if cut && !cover(terms, n) {
-		all, allErrs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
+		all, allErrs := el.recall(ctx, protocol.WholeHistory, statusTimeout, statusTimeout)
 		for i, err := range allErrs {
 			if err == nil {
 				byNode[i], errs[i] = all[i], nil
@@ -113,7 +112,7 @@ func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
-	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
+	byNode, errs := el.recall(ctx, protocol.WholeHistory, statusTimeout, statusTimeout)
 	pauses := pausesOf(eventsOf(byNode, Status{Election: el.name}), time.Now())
 	if answersOf(errs) < el.nodes.Majority() {
 		return pauses, noMajority(el.nodes.Len(), errs)

@@ -16,7 +16,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
@@ -259,7 +258,7 @@ func (m *machine) observe(ctx context.Context) error {
 func (m *machine) away(ctx context.Context, wake <-chan struct{}) {
 	due := time.NewTimer(m.pollDue())
 	defer due.Stop()
-	var polled chan []registry.View // gets the result of the poll that is under way
+	var polled chan []NodeStatus // gets the result of the poll that is under way
 	for {
 		select {
 		case <-ctx.Done():
@@ -267,9 +266,9 @@ func (m *machine) away(ctx context.Context, wake <-chan struct{}) {
 		case <-wake:
 			return
 		case <-due.C:
-			views := make(chan []registry.View, 1) // buffered, because nobody reads a result that comes too late
+			views := make(chan []NodeStatus, 1) // buffered, because nobody reads a result that comes too late
 			polled = views
-			m.voter.Go(func() { views <- registry.Read(context.Background(), m.nodes, *m.keys, m.timing.CallTimeout()) })
+			m.voter.Go(func() { views <- readNodes(context.Background(), m.nodes, m.keys, m.timing.CallTimeout()) })
 		case views := <-polled:
 			due.Reset(m.readPoll(views))
 		}
@@ -287,18 +286,16 @@ func (m *machine) pollDue() time.Duration {
 
 // readPoll records what the nodes answered, and returns the time to the next poll: it is soon if no
 // majority has answered, as a claim would be.
-func (m *machine) readPoll(views []registry.View) time.Duration {
-	var errs []error
-	var locks []nodeLock
-	for _, v := range views {
-		if v.Err != nil {
-			errs = append(errs, v.Err)
-			continue
+func (m *machine) readPoll(views []NodeStatus) time.Duration {
+	errs := errorsOf(views)
+	var locks []protocol.Lock
+	for _, n := range views {
+		if n.Lock != "" {
+			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
 		}
-		locks = append(locks, nodeLock{v.Holder, v.Left})
-		m.memory.sawNode(v.Fence, v.Holder != "" || v.Foreign != "" || v.Paused)
+		m.memory.sawNode(n.Fence, n.Lock != "" || n.Foreign != "" || n.pause != "")
 	}
-	answered := len(locks) >= m.nodes.Majority()
+	answered := len(views)-len(errs) >= m.nodes.Majority()
 	var why error
 	if !answered {
 		why = noMajority(m.nodes.Len(), errs)
@@ -309,6 +306,7 @@ func (m *machine) readPoll(views []registry.View) time.Duration {
 	if !answered {
 		return m.cfg.Lease / 4
 	}
+	m.voter.Keep()
 	m.noteLocks(locks)
 	m.bus.Check(standby.TestEvery*m.cfg.Lease, m.timing.CallTimeout())
 	return m.cfg.Lease

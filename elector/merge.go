@@ -40,13 +40,16 @@ const (
 	endedReported        // EventReleased: its end was reported
 )
 
-// reading is what one query of Redis returned.
+// reading is what one query of Redis returned, and what was known when it was sent.
 type reading struct {
-	leader  *Leader       // whose lock a majority of the nodes holds; nil: none
-	highest uint64        // highest counter of all nodes: no token is above it
-	history []Event       // what leaders recorded, from all nodes, in any order
-	stays   bool          // the lock outlives the reported end of its term: see observer.stillRenewed
-	early   time.Duration // how long to wait for the end of the reported term, because its lease has not expired; 0: it has
+	status   Status
+	err      error
+	history  []Event // what leaders recorded, from all nodes, in any order
+	messages []Event // that arrived before
+	changes  int     // observer.changes
+
+	stays bool          // the lock outlives the reported end of its term: see observer.stillRenewed
+	early time.Duration // how long to wait for the end of the reported term, because its lease has not expired; 0: it has
 }
 
 // merge compares a reading of Redis with what was reported. It returns the events to
@@ -58,9 +61,10 @@ type reading struct {
 // terms that began and ended since the last reading, from the history. A message adds a
 // time and a reason to one of those, and nothing else. Waits are measured by now's
 // monotonic clock.
-func (s reported) merge(r reading, messages []Event, now time.Time) (events []Event, next reported, wait time.Duration) {
-	r.history = slices.DeleteFunc(slices.Clone(r.history), func(ev Event) bool { return ev.Token > r.highest })
-	leader := s.agreed(r)
+func (s reported) merge(r reading, now time.Time) (events []Event, next reported, wait time.Duration) {
+	highest := r.status.highest() // no token is above it
+	r.history = slices.DeleteFunc(slices.Clone(r.history), func(ev Event) bool { return ev.Token > highest })
+	leader, messages := s.agreed(r), r.messages
 	if !s.begun {
 		events = s.begin(r, leader, messages, now)
 		return events, s, 0
@@ -156,10 +160,10 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 // nodes may name the different tokens that they granted; then the history decides, or else
 // what was reported.
 func (s reported) agreed(r reading) *Leader {
-	if r.leader == nil || r.leader.agreed {
-		return r.leader
+	if r.status.Leader == nil || r.status.Leader.agreed {
+		return r.status.Leader
 	}
-	l := *r.leader
+	l := *r.status.Leader
 	found := false
 	for _, ev := range r.history {
 		if ev.Kind == EventElected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.lowest && (!found || ev.Token > l.Token) {

@@ -244,7 +244,8 @@ func TestMerge(t *testing.T) {
 				c.highest = 10_000
 			}
 			before := slices.Clone(c.history)
-			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history, stays: c.stays, early: c.early}, c.messages, at)
+			st := Status{Leader: c.leader, Nodes: []NodeStatus{{Fence: c.highest}}}
+			events, is, wait := c.was.merge(reading{status: st, history: c.history, messages: c.messages, stays: c.stays, early: c.early}, at)
 			var got []string
 			for _, ev := range events {
 				got = append(got, brief(ev))
@@ -259,7 +260,7 @@ func TestMerge(t *testing.T) {
 				t.Errorf("the last event is %v from now, want %v", events[n-1].Time.Sub(at), c.after)
 			}
 			if wait == 0 { // the same answer again brings nothing new
-				if again, _, more := is.merge(reading{leader: c.leader, highest: c.highest, history: c.history}, c.messages, at); len(again) > 0 || more > 0 {
+				if again, _, more := is.merge(reading{status: st, history: c.history, messages: c.messages}, at); len(again) > 0 || more > 0 {
 					t.Errorf("again: %v, wait %v", again, more)
 				}
 			}

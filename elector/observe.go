@@ -66,10 +66,10 @@ func (o *observer) run(ctx context.Context) {
 	if o.local != nil {
 		local = o.local.wake
 	}
-	var answer <-chan queryResult // of the query under way; nil: none
-	var due time.Time             // when to query next; a message can only bring it forward
-	woken := false                // by a message, since the last query
-	calm := reportDelay           // from a message to the query; grows while messages bring nothing new
+	var answer <-chan reading // of the query under way; nil: none
+	var due time.Time         // when to query next; a message can only bring it forward
+	woken := false            // by a message, since the last query
+	calm := reportDelay       // from a message to the query; grows while messages bring nothing new
 	defer func() {
 		o.end() // ends the query under way
 		if answer != nil {
@@ -115,7 +115,7 @@ func (o *observer) run(ctx context.Context) {
 }
 
 // compare reports what changed, and returns the time until the next query if no message comes.
-func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
+func (o *observer) compare(ctx context.Context, a reading) time.Duration {
 	if !o.ownEvents(ctx) {
 		return 0
 	}
@@ -135,11 +135,10 @@ func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 		o.expire(ctx)
 		return o.timing().RetryEvery()
 	}
-	r := a.reading()
-	r.early = o.waitForReleased()
+	a.early = o.waitForReleased()
 	o.confirm(leader)
-	r.stays = o.stillRenewed(leader)
-	events, is, wait := o.reported.merge(r, a.messages, time.Now())
+	a.stays = o.stillRenewed(leader)
+	events, is, wait := o.reported.merge(a, time.Now())
 	o.reported = is
 	for _, ev := range events {
 		if !o.emit(ctx, ev) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
@@ -45,7 +46,7 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 // maybe reports whether the leader that was reported may still lead although no majority
 // shows it: because nodes did not answer, or because it is the candidate in this process,
 // whose term is valid by the clock.
-func (o *observer) maybe(a queryResult) bool {
+func (o *observer) maybe(a reading) bool {
 	term := o.reported.term
 	if o.reported.ending != notEnded || term.Token == 0 {
 		return false
@@ -144,14 +145,15 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 // previous term ended may take a little longer to arrive; ownElection waits for it and reports
 // it first.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
-	r := reading{highest: ev.Token, leader: &Leader{
+	r := reading{status: Status{Nodes: []NodeStatus{{Fence: ev.Token}}, Leader: &Leader{
 		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true, addressAgreed: true,
-	}}
+	}}}
 	if was := o.reported; was.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)
 	}
 	for {
-		events, is, wait := o.reported.merge(r, slices.Concat([]Event{ev}, o.inbox.waiting()), time.Now())
+		r.messages = slices.Concat([]Event{ev}, o.inbox.waiting())
+		events, is, wait := o.reported.merge(r, time.Now())
 		o.reported = is
 		for _, ev := range events {
 			if !o.emit(ctx, ev) {
@@ -172,4 +174,61 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 			return false
 		}
 	}
+}
+
+// query runs read on a goroutine of its own: a node that hangs must not delay the events of the
+// candidate in this process.
+func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan reading {
+	answer := make(chan reading, 1)
+	go func() {
+		a := el.read(ctx, was, messages)
+		a.changes = changes
+		answer <- a
+	}()
+	return answer
+}
+
+// read queries Redis, for an observer that has reported was. It blocks.
+func (el *Election) read(ctx context.Context, was reported, messages []Event) (a reading) {
+	a.messages = messages
+	if a.status, a.err = el.Status(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
+		return a
+	}
+	sent := time.Now()
+	a.history = el.recent(ctx, statusTimeout/3)
+	if l := a.status.Leader; l != nil {
+		l.LeaseLeft = max(0, l.LeaseLeft-time.Since(sent))
+	}
+	return a
+}
+
+// needsHistory reports whether anything has changed, so that the history must be read. While the
+// leader stays the same, an observer sends only one request to each node per lease.
+func (s reported) needsHistory(l *Leader, messages bool) bool {
+	switch {
+	case !s.begun:
+		return true
+	case l == nil:
+		return s.ending == notEnded || messages
+	default:
+		return l.Token != s.term.Token || !l.sameLife(s.term) || !l.agreed
+	}
+}
+
+// recentEntries is how many entries of the history an observer reads: 32 terms, or fewer where
+// pauses stand among them.
+const recentEntries = 64
+
+// recent returns the newest events of all nodes; none where the history can't be read.
+func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
+	var events []Event
+	nodes, _ := el.recall(ctx, recentEntries, limit, quorum.MinExtraWait) // best effort: a user that may not read it sees less
+	for _, entries := range nodes {
+		for _, entry := range slices.Backward(entries) {
+			if ev, err := parseEvent(entry); err == nil && ev.Election == el.name {
+				events = append(events, ev)
+			}
+		}
+	}
+	return events
 }

@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -113,47 +117,60 @@ func (q *Quorum) Election(name string) (*Election, error) {
 // maxElections bounds what Elections returns.
 const maxElections = 10_000
 
-// Elections lists the elections under the Quorum's prefix (Namespace) by name. These include
-// elections without candidates whose counter Redis still keeps, elections that are only paused, and
-// elections whose candidates have never been able to campaign. It looks at every key (SCAN) and
-// every channel (PUBSUB CHANNELS) of every node, and in a Cluster of every master, for at most
-// 1.5 s or until ctx ends. If there are more than 10,000, it leaves out idle ones first
-// (ElectionsByUse).
+// Elections lists the elections under the Quorum's prefix (Namespace), those with the newest events
+// first, at most 10,000. Candidates keep the name of their election on the nodes while one leads, or
+// while none can, because their probes fail or the election is paused; a name is dropped when it has
+// had no event and no such candidate for 30 days. Elections queries each node once, and waits for it at most 1.5 s or until
+// ctx ends.
 //
 // The error is ErrUnreachable when no majority of the nodes could be read and
 // nothing was found. Any other error of a node means that the list returned
 // with it may be incomplete.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
-	used, idle, err := q.ElectionsByUse(ctx)
-	all := slices.Concat(used, idle)
-	slices.Sort(all)
-	return all, err
-}
-
-// ElectionsByUse is like Elections with two lists, for callers that can't show or read all
-// elections: used are those that have a leader, candidates or a pause, and idle those whose
-// candidates are all gone. Most idle elections are abandoned; but when the last term of one ended a
-// moment ago, its work may be missing a leader.
-func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err error) {
 	prefix := q.Prefix()
 	if err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	used, idle, errs := registry.Elections(ctx, q.nodes, prefix, maxElections, statusTimeout)
-	if errors.Join(errs...) == nil {
-		return used, idle, nil
+	names, errs := listed(ctx, q.nodes, prefix, maxElections)
+	switch {
+	case errors.Join(errs...) == nil:
+		return names, nil
+	case answersOf(errs) < q.nodes.Majority() && len(names) == 0:
+		return nil, noMajority(q.nodes.Len(), errs)
+	default:
+		return names, onNodes(errors.New("the list may be incomplete"), errs)
 	}
-	answers := 0
-	for _, e := range errs {
-		if e == nil {
-			answers++
+}
+
+// listed returns the names that the nodes keep under a prefix, those with the newest events first, at
+// most most of them. The errors are by node.
+func listed(ctx context.Context, nodes *quorum.Nodes, prefix string, most int) (names []string, errs []error) {
+	key := protocol.NamesKey(prefix)
+	var mu sync.Mutex
+	last := map[string]float64{} // the time of the last event, by name
+	errs = nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
+		found, err := c.ZRevRangeWithScores(ctx, key, 0, int64(most)).Result()
+		if err != nil {
+			return rediserr.Needs(err, "+zrevrange %R~"+key)
 		}
-	}
-	if answers < q.nodes.Majority() && len(used)+len(idle) == 0 {
-		return nil, nil, noMajority(q.nodes.Len(), errs)
-	}
-	return used, idle, onNodes(errors.New("the list may be incomplete"), errs)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, z := range found {
+			// An invalid name must not prevent reading all other elections.
+			if name, _ := z.Member.(string); protocol.CheckWord("Election", name, protocol.MaxName, "{}") == nil {
+				last[name] = max(last[name], z.Score)
+			}
+		}
+		if len(found) > most {
+			return fmt.Errorf("there are more than %d elections", most)
+		}
+		return nil
+	})
+	names = slices.SortedFunc(maps.Keys(last), func(a, b string) int {
+		return cmp.Or(cmp.Compare(last[b], last[a]), strings.Compare(a, b))
+	})
+	return names[:min(most, len(names))], errs
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // CandidateStatus is a candidate's answer to a roll call.
@@ -93,8 +92,8 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 // identities reads the identities of the nodes.
 func (el *Election) identities(ctx context.Context) protocol.Identities {
 	var ids []string
-	for _, v := range registry.Read(ctx, el.nodes, el.keys, statusTimeout) {
-		ids = append(ids, v.ID)
+	for _, v := range readNodes(ctx, el.nodes, &el.keys, statusTimeout) {
+		ids = append(ids, v.Identity)
 	}
 	return protocol.IdentitiesOf(ids)
 }

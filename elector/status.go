@@ -1,13 +1,12 @@
 package elector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Status is what the nodes know of an election at one moment.
@@ -76,75 +75,78 @@ type NodeStatus struct {
 	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"`
 	Fence     uint64        `json:"fence"`                        // the highest token that this node knows
 	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"` // the node is new or lost its data: it grants nothing for so long
+	Identity  string        `json:"identity,omitempty"`           // the word that distinguishes the node's data from others; empty: no candidate has claimed there
 	RTT       time.Duration `json:"-" ms:"rtt_ms"`
+	Lock      string        `json:"-"` // the value of the lock that Holder wrote
+	Err       error         `json:"-"` // why it is not Reachable
+
+	pause     string        // the note of a pause; empty: not paused
+	pauseLeft time.Duration // 0: the pause has no end
 }
 
 // statusTimeout bounds Status when the caller's context does not.
 const statusTimeout = 1500 * time.Millisecond
 
-// summarize merges the nodes' views of an election. It also returns the errors of the nodes that
-// failed.
-func summarize(election string, keys protocol.Keys, views []registry.View, majority int) (Status, []error) {
-	st := Status{Election: election}
-	var errs []error
-	var holders []string
-	paused, foreign, note := 0, 0, ""
-	for _, v := range views {
-		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
-		if v.Err != nil {
-			n.Error, n.Denied, n.Answered = nodeErrors([]error{v.Err})[0].Problem, rediserr.Denied(v.Err), rediserr.Answered(v.Err)
-			errs = append(errs, v.Err)
+// summarize merges what the nodes know of an election.
+func summarize(election, lockKey string, nodes []NodeStatus, majority int) Status {
+	st := Status{Election: election, Nodes: nodes}
+	var locks []protocol.Lock
+	paused, foreign := 0, 0
+	for _, n := range nodes {
+		if n.Lock != "" {
+			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
 		}
-		if v.Holder != "" {
-			if b, err := protocol.ParseLockValue(v.Holder); err == nil {
-				n.Holder = b.Candidate
-			}
-			holders = append(holders, v.Holder)
-		}
-		if n.Foreign = v.Foreign; n.Foreign != "" {
+		if n.Foreign != "" {
 			foreign++
-			if st.Blocked == "" {
-				st.Blocked = fmt.Sprintf("%s holds %s, which no candidate wrote", keys.Lock, v.Foreign)
-			}
+			st.Blocked = cmp.Or(st.Blocked, fmt.Sprintf("%s holds %s, which no candidate wrote", lockKey, n.Foreign))
 		}
-		if v.Paused {
+		if n.pause != "" {
 			paused++
-			note, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
+			st.pauseNote, st.PauseLeft = n.pause, max(st.PauseLeft, n.pauseLeft)
 		}
-		st.Nodes = append(st.Nodes, n)
 	}
 	if st.Paused = paused >= majority; !st.Paused {
-		st.PauseLeft = 0
+		st.pauseNote, st.PauseLeft = "", 0
 	} else {
-		pause := protocol.ParsePauseNote(note)
-		st.pauseNote = note
+		pause := protocol.ParsePauseNote(st.pauseNote)
 		st.Pause, st.PauseBy, st.PauseReason, st.PauseSince = pause.String(), pause.By, pause.Reason, pause.Since
 	}
-	if len(views)-foreign >= majority {
+	if len(nodes)-foreign >= majority {
 		st.Blocked = ""
 	}
-	st.Conflict = protocol.Conflict(holders)
-	if in, ok := protocol.HolderOf(holders, majority); ok {
-		st.Leader = &Leader{
-			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			LeaseLeft: leftOf(in, views, majority), Since: in.Since, agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed, attempt: in.Attempt, lease: in.Lease,
-		}
-	} else if missing := len(errs); missing > 0 && missing < majority {
-		if in, ok := protocol.HolderOf(holders, majority-missing); ok {
+	st.Conflict = protocol.Conflict(locks)
+	if in, ok := protocol.HolderOf(locks, majority); ok {
+		st.Leader = leaderOf(in)
+	} else if missing := len(errorsOf(nodes)); missing > 0 && missing < majority {
+		if in, ok := protocol.HolderOf(locks, majority-missing); ok {
 			st.mayLead = in.Incarnation
 		}
 	}
-	return st, errs
+	return st
 }
 
-// leftOf returns for how long a majority of the nodes still holds the leader's lock.
-func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
-	var all []time.Duration
-	for _, v := range views {
-		if in.Holds(v.Holder) {
-			all = append(all, v.Left)
+// leaderOf returns the leader that a majority of the locks shows.
+func leaderOf(in protocol.Holder) *Leader {
+	return &Leader{
+		Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, LeaseLeft: in.Left, Since: in.Since,
+		lease: in.Lease, attempt: in.Attempt, agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed,
+	}
+}
+
+// errorsOf returns the errors of the nodes that could not be read.
+func errorsOf(nodes []NodeStatus) (errs []error) {
+	for _, n := range nodes {
+		if n.Err != nil {
+			errs = append(errs, n.Err)
 		}
 	}
-	slices.Sort(all)
-	return all[len(all)-majority]
+	return errs
+}
+
+// highest returns the highest counter of the nodes.
+func (st Status) highest() (highest uint64) {
+	for _, n := range st.Nodes {
+		highest = max(highest, n.Fence)
+	}
+	return highest
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // trialTimeout bounds the trial write of Successors and Transfer.
@@ -108,7 +107,7 @@ func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, limit time.Duration) error {
 	took := 0
 	var refusing []error
-	for _, err := range registry.TryWrite(ctx, nodes, keys, limit) {
+	for _, err := range nodes.TryWrite(ctx, &keys, limit) {
 		switch {
 		case err == nil, rediserr.Denied(err): // the candidates' user may have the right
 			took++

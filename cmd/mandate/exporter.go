@@ -20,7 +20,7 @@ A group of shards is read as a whole, and has series for the group and for each
 of its members, and none for its single shards.
 
 GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
-searches for elections (SCAN), reads their status, and calls the roll of each.
+lists the elections, reads their status, and calls the roll of each.
 GET /healthz does not query Redis. docs/alerts.yml has the alerts.`
 
 const defaultExporter = "127.0.0.1:7483"

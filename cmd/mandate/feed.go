@@ -22,8 +22,6 @@ const (
 	rowShare    = 20 * time.Millisecond
 	rowTimeout  = 5 * time.Second
 	listEvery   = 10 * time.Second
-	listRarely  = time.Minute // where a listing takes long
-	listShare   = 50          // the pause is this many times as long as the listing took
 	listTimeout = 2 * time.Second
 	maxRows     = 2000 // elections
 )
@@ -160,14 +158,8 @@ func (f *feed) show(r *report) {
 func (f *feed) followList(ctx context.Context, listings chan<- listing) {
 	groups := map[string]bool{} // the names that are groups: when its members are gone, a group still is one
 	for ctx.Err() == nil {
-		began := time.Now()
-		l := f.search(ctx, groups)
-		sendTo(ctx, listings, l)
-		pause := listEvery
-		if len(l.rows) > 0 { // otherwise the nodes do not answer
-			pause = max(listEvery, min(listShare*time.Since(began), listRarely))
-		}
-		sleep(ctx, pause)
+		sendTo(ctx, listings, f.search(ctx, groups))
+		sleep(ctx, listEvery)
 	}
 }
 
@@ -190,8 +182,8 @@ func (f *feed) search(ctx context.Context, groups map[string]bool) listing {
 	if len(f.names) > 0 {
 		return l
 	}
-	used, idle, err := f.quorum.ElectionsByUse(ctx)
-	others, folded, left := fold(append(used, idle...), maxGroups)
+	names, err := f.quorum.Elections(ctx)
+	others, folded, left := fold(names, maxGroups)
 	shown := others[:min(maxRows, len(others))]
 	for _, name := range shown {
 		election(name)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
@@ -151,14 +153,14 @@ func TestConsoleShowsElections(t *testing.T) {
 		}
 		// An invalid name, and an election that ends.
 		keys := r.Client("someone")
-		if err := keys.MSet(t.Context(), "mandate:{x y}:fence", "7", "mandate:{f}:fence", "7").Err(); err != nil {
+		if err := keys.ZAdd(t.Context(), "mandate:elections", redis.Z{Member: "x y", Score: float64(time.Now().UnixMilli())}, redis.Z{Member: "f", Score: float64(time.Now().UnixMilli())}).Err(); err != nil {
 			t.Fatal(err)
 		}
 		electortest.Advance(15 * time.Second)
 		if rows, _ = v.page(t); rows["f"].State != "abandoned" || rows["f"].Rank != console.RankAbandoned || len(rows) > 3 {
 			t.Errorf("%+v", rows)
 		}
-		keys.Del(t.Context(), "mandate:{f}:fence")
+		keys.ZRem(t.Context(), "mandate:elections", "f")
 		electortest.Advance(15 * time.Second)
 		if rows, _ = v.page(t); rows["f"].Election != "" {
 			t.Errorf("%+v", rows["f"])

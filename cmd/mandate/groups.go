@@ -88,9 +88,9 @@ type listedGroup struct {
 	shards shard.Set
 }
 
-// fold separates the names of elections into groups and others. names must list the elections in
-// use first, as elector.Quorum.ElectionsByUse does; the groups are returned in that order. Of more
-// groups than most the last ones are left out; left is their number.
+// fold separates the names of elections into groups and others. The groups are returned in the order
+// in which names has the first election of each. Of more groups than most the last ones are left out;
+// left is their number.
 func fold(names []string, most int) (others []string, groups []listedGroup, left int) {
 	others, shards := shard.Split(names)
 	first := make(map[string]int, len(shards))

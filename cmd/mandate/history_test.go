@@ -141,7 +141,7 @@ func TestElectionThatNeverHadALeaderIsListed(t *testing.T) {
 	s.shows(0, "ls", "first-deploy vacant - - 0/1 -", "HTTP 503")
 	s.shows(exitNoLeader, "status first-deploy", "problem 0 of 1 candidates could lead: worker-a: ", "HTTP 503")
 	stop()
-	s.shows(0, "ls", "no elections under the prefix mandate")
+	s.shows(0, "ls", "first-deploy abandoned - - 0/0 -")
 }
 
 // With a node down, too, it is said why there is no history.

@@ -28,7 +28,7 @@ name matches one. Without a leader an election is
   vacant     it is missed: its candidates cannot lead, or all of them are gone
   paused     an operator has paused it: no new leader will be elected
   abandoned  there is no candidate, and has been no leader for a day, or never:
-             Redis keeps the counter until you remove it (docs/redis.md)
+             it is dropped from the list 30 days after its last event
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or the answers did not come in time)
 
@@ -39,10 +39,9 @@ whichever program made them.
 
 CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
-It looks at all keys (SCAN) and channels for at most 1.5 s, reads all elections
-and calls their rolls for at most 10 s, and writes nothing. A question mark is what could
-not be read. Elections that are led, paused or have candidates are read first;
-of more than 10,000 the others are left out, and of groups all but 500.`,
+It reads all elections and calls their rolls for at most 10 s, and writes nothing. A
+question mark is what could not be read. Those with the newest events are read
+first; of more than 10,000 the others are left out, and of groups all but 500.`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group
@@ -53,11 +52,11 @@ of more than 10,000 the others are left out, and of groups all but 500.`,
 			return a.openQuorum(cmd, nil)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
-			used, idle, err := a.quorum.ElectionsByUse(cmd.Context())
+			names, err := a.quorum.Elections(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
 				return err
 			}
-			names := matching(append(used, idle...), patterns) // used first: time may be up before all are read
+			names = matching(names, patterns)
 			if len(names) == 0 && len(patterns) > 0 {
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}

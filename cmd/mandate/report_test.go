@@ -17,6 +17,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
@@ -138,7 +140,11 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 		for i := range foreign {
 			channels = append(channels, fmt.Sprintf("mandate:{foreign-%d}:roll", i))
 		}
-		sub := r.Client("x").Subscribe(t.Context(), channels...)
+		x := r.Client("x")
+		for i := range foreign {
+			x.ZAdd(t.Context(), "mandate:elections", redis.Z{Member: fmt.Sprintf("foreign-%d", i), Score: float64(time.Now().UnixMilli())})
+		}
+		sub := x.Subscribe(t.Context(), channels...)
 		t.Cleanup(func() { _ = sub.Close() })
 		for range channels {
 			if _, err := sub.Receive(t.Context()); err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/alicebob/miniredis/v2"
@@ -30,6 +31,13 @@ func setupSeen(env *testscript.Env) error {
 			`{"v":1,"kind":%q,"election":%q,"candidate":%q,"token":%d,"time":"2026-11-21T07:00:%02dZ"%s}`, kind, election, who, token, second, more)})
 		return err
 	}
+	list := func(prefix string, names ...string) (err error) {
+		for _, name := range names {
+			_, zerr := m.ZAdd(prefix+":elections", 7, name)
+			err = errors.Join(err, zerr)
+		}
+		return err
+	}
 	for _, err := range []error{
 		record("seen", "elected", "a", 10, 0, ""),
 		record("seen", "released", "a", 10, 30, `,"reason":"unhealthy","detail":"poll: no progress for 5s"`),
@@ -42,7 +50,8 @@ func setupSeen(env *testscript.Env) error {
 		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
 		m.Set("mandate:{"+longElection+"}:fence", "5"),
 		m.Set("mandate:{gone}:fence", "7"),
-		m.Set("other:{elsewhere}:fence", "7"),
+		list("mandate", "seen", longElection, "gone"),
+		list("other", "elsewhere"),
 	} {
 		if err != nil {
 			return err

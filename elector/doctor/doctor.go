@@ -23,7 +23,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Level is how bad a Finding is.
@@ -153,9 +152,9 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 		reading.Go(func() { seen = Read(ctx, el, RecentTerms) })
 	}
 	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()).In(nodes.Database()), nodes.Majority(), cfg.Command)
-	e.facts = registry.Inspect(ctx, nodes, e.keys, timeout)
+	e.facts = inspect(ctx, nodes, e.keys, timeout)
 	reading.Wait()
-	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(e.facts))}.WithDefaults()
+	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(seen.Nodes))}.WithDefaults()
 	e.nodes()
 	if cfg.Election != "" {
 		e.held(&seen)
@@ -178,9 +177,9 @@ func open(q *elector.Quorum, election string) (*quorum.Nodes, *elector.Election,
 }
 
 // leaseOf returns the lease that the holder of the lock uses; 0 when the lock is free.
-func leaseOf(facts []registry.Facts) time.Duration {
-	for _, f := range facts {
-		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil {
+func leaseOf(nodes []elector.NodeStatus) time.Duration {
+	for _, n := range nodes {
+		if b, err := protocol.ParseLockValue(n.Lock); err == nil {
 			return b.Lease
 		}
 	}
@@ -190,7 +189,7 @@ func leaseOf(facts []registry.Facts) time.Duration {
 // examination judges the facts that were read before. It does no I/O.
 type examination struct {
 	keys     protocol.Keys
-	facts    []registry.Facts
+	facts    []facts
 	majority int
 	timing   lease.Timing
 	command  func(verb string, args ...string) string // see Config.Command
@@ -224,8 +223,9 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 	if err != nil {
 		return nil, err
 	}
+	keys := protocol.KeysOf(q.Prefix(), election)
 	var findings []Finding
-	for i, err := range registry.TryWrite(ctx, nodes, protocol.KeysOf(q.Prefix(), election), writeTimeout) {
+	for i, err := range nodes.TryWrite(ctx, &keys, writeTimeout) {
 		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
 		switch {
 		case rediserr.Denied(err):

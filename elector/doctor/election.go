@@ -11,21 +11,20 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // held checks what the nodes hold for the named election, and whether they are those of its candidates.
 func (e *examination) held(r *Report) {
-	for _, f := range e.facts {
-		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
-			e.add(f.Node, "nodes", LevelFail, sameHere, "%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
+	for i, n := range r.Nodes {
+		if b, err := protocol.ParseLockValue(n.Lock); err == nil && b.Nodes != len(r.Nodes) {
+			e.add(n.Node, "nodes", LevelFail, sameHere, "%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(r.Nodes))
 		}
-		if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
-			e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
+		if err := n.Err; e.facts[i].Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
+			e.add(n.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
 		}
 	}
 	if r.CandidatesErr == nil {
-		e.sameHere(r.Candidates)
+		e.sameHere(r.Nodes, r.Candidates)
 	}
 }
 
@@ -209,18 +208,18 @@ func (e *examination) candidates(r *Report) {
 }
 
 // sameHere compares the candidates' nodes with those given here.
-func (e *examination) sameHere(all []elector.CandidateStatus) {
-	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(e.facts))}
-	for i, f := range e.facts {
+func (e *examination) sameHere(nodes []elector.NodeStatus, all []elector.CandidateStatus) {
+	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(nodes))}
+	for i, n := range nodes {
 		// A node that answers and has no identity, because no candidate has ever claimed there, is a
 		// difference, too.
-		if here.Nodes[i].Identity = f.View.ID; f.View.ID == "" && f.View.Err == nil {
+		if here.Nodes[i].Identity = n.Identity; n.Identity == "" && n.Reachable {
 			here.Nodes[i].Identity = fmt.Sprintf("none%d", i)
 		}
 	}
 	switch {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
-	case e.emptied(all[0]):
+	case emptied(nodes, all[0]):
 		e.add("", "nodes", LevelUnknown, voteAgain, "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
 		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
@@ -230,10 +229,10 @@ func (e *examination) sameHere(all []elector.CandidateStatus) {
 // emptied reports whether a node of a candidate has a new identity, or lost it a moment ago: it gets
 // another one with the next renewal. The candidate may still know the former one, and so seem to vote
 // with another node.
-func (e *examination) emptied(c elector.CandidateStatus) bool {
-	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool {
-		named := slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node })
-		return f.View.Newcomer > 0 || f.View.ID == "" && named
+func emptied(nodes []elector.NodeStatus, c elector.CandidateStatus) bool {
+	return slices.ContainsFunc(nodes, func(n elector.NodeStatus) bool {
+		named := slices.ContainsFunc(c.Nodes, func(other elector.VotingNode) bool { return other.Name == n.Node })
+		return n.Abstains > 0 || n.Identity == "" && named
 	})
 }
 

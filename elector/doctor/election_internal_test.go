@@ -8,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // What to act on first when an election has several problems.
@@ -120,12 +119,11 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		"another":           {"n", "new", 0, LevelFail},
 		"another, not used": {"another", "", 0, LevelFail},
 	} {
-		f := goodFacts(c.node)
-		f.View.ID, f.View.Newcomer = c.identity, c.left
-		e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
-		e.facts = []registry.Facts{f}
-		e.sameHere([]elector.CandidateStatus{voter("a", "old")})
-		if got := find(e.findings, "nodes"); got.Level != c.want {
+		got := examined(func(e *examination) {
+			here := elector.NodeStatus{Node: c.node, Reachable: true, Identity: c.identity, Abstains: c.left}
+			e.sameHere([]elector.NodeStatus{here}, []elector.CandidateStatus{voter("a", "old")})
+		})
+		if got := find(got, "nodes"); got.Level != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}

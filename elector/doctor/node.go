@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // nodes checks each node, and then all of them together.
@@ -22,7 +21,7 @@ func (e *examination) nodes() {
 }
 
 // node checks one node.
-func (e *examination) node(f *registry.Facts) {
+func (e *examination) node(f *facts) {
 	if f.Ping != nil {
 		level := LevelWarn // another finding reports whether the other nodes suffice
 		if len(e.facts) == 1 {
@@ -47,7 +46,7 @@ func (e *examination) node(f *registry.Facts) {
 
 // reach compares the round trip with two limits: the time-out of a request, and the round trip with
 // which a term still survives the loss of all connections.
-func (e *examination) reach(f *registry.Facts) {
+func (e *examination) reach(f *facts) {
 	const nearer = "use a longer lease, or a Redis nearby"
 	limit := e.timing.MaxRoundTrip()
 	switch end := e.timing.CallTimeout(); {
@@ -61,7 +60,7 @@ func (e *examination) reach(f *registry.Facts) {
 	}
 }
 
-func (e *examination) rights(f *registry.Facts) {
+func (e *examination) rights(f *facts) {
 	switch {
 	case f.LooksOnly:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
@@ -85,10 +84,10 @@ func (e *examination) rights(f *registry.Facts) {
 // happens, and speed up elections.
 func needed(refused string) bool {
 	cmd, _, _ := strings.Cut(refused, ":")
-	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD"
+	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD" && cmd != "ZADD" && cmd != "ZREMRANGEBYSCORE"
 }
 
-func (e *examination) messages(f *registry.Facts) {
+func (e *examination) messages(f *facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
@@ -103,7 +102,7 @@ func (e *examination) messages(f *registry.Facts) {
 }
 
 // role checks replicas, and what a failover would do to the lock.
-func (e *examination) role(f *registry.Facts) {
+func (e *examination) role(f *facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
 	case f.InfoErr != nil:
@@ -125,7 +124,7 @@ func (e *examination) role(f *registry.Facts) {
 }
 
 // persistence checks what a node keeps over a restart.
-func (e *examination) persistence(f *registry.Facts) {
+func (e *examination) persistence(f *facts) {
 	aof := f.Conf["appendonly"]
 	if f.ConfErr != nil {
 		aof = map[string]string{"1": "yes", "0": "no"}[f.Info["aof_enabled"]]
@@ -155,7 +154,7 @@ var syncs = map[string]string{
 // full is the part of the memory limit above which the memory counts as nearly full.
 const full = 0.9
 
-func (e *examination) eviction(f *registry.Facts) {
+func (e *examination) eviction(f *facts) {
 	value := func(field string) string { // from INFO, or else from CONFIG
 		if v := f.Info[strings.ReplaceAll(field, "-", "_")]; v != "" {
 			return v
@@ -180,7 +179,7 @@ func (e *examination) eviction(f *registry.Facts) {
 }
 
 // clock compares the node's clock with this host's. Only tokens after a loss of data depend on it.
-func (e *examination) clock(f *registry.Facts) {
+func (e *examination) clock(f *facts) {
 	switch {
 	case f.SkewErr != nil:
 		e.add(f.Node, "clock", LevelUnknown, granting("+time to see it", f.SkewErr), "%s", problemOf(f.SkewErr))
@@ -195,7 +194,7 @@ func (e *examination) clock(f *registry.Facts) {
 // version that can be expected to behave like the tested ones.
 var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
 
-func (e *examination) version(f *registry.Facts) {
+func (e *examination) version(f *facts) {
 	name, version := serverOf(f.Info)
 	text := strings.TrimSpace(name + " " + version)
 	major, err := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
@@ -265,7 +264,7 @@ func (e *examination) together() {
 }
 
 // unfitBecause returns why a node can't vote; empty: it can.
-func unfitBecause(f *registry.Facts) string {
+func unfitBecause(f *facts) string {
 	refused := slices.IndexFunc(f.Refused, needed)
 	switch {
 	case rediserr.TimedOut(f.Ping):
@@ -289,7 +288,7 @@ func unfitBecause(f *registry.Facts) string {
 }
 
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
-func cure(f *registry.Facts) string {
+func cure(f *facts) string {
 	var node *rediserr.NodeError
 	switch {
 	case errors.As(f.Ping, &node):

@@ -12,23 +12,21 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
-	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // goodFacts are those of a node about which nothing is to be said.
-func goodFacts(name string) registry.Facts {
-	return registry.Facts{
+func goodFacts(name string) facts {
+	return facts{
 		Node: name, RTT: time.Millisecond, Delivery: time.Millisecond,
 		Info: map[string]string{
 			"redis_version": "7.2.4", "run_id": "run-" + name, "role": "master", "connected_slaves": "0",
 			"maxmemory": "0", "maxmemory_policy": "noeviction", "used_memory": "1000000", "aof_enabled": "1",
 		},
 		Conf: map[string]string{"appendonly": "yes", "appendfsync": "always"},
-		View: registry.View{Node: name, Known: true, Fence: 1},
 	}
 }
 
-func judge(facts ...registry.Facts) []Finding {
+func judge(facts ...facts) []Finding {
 	e := newExamination(protocol.KeysOf("mandate", "e"), len(facts)/2+1, nil)
 	e.facts = facts
 	e.timing = lease.Timing{Lease: 10 * time.Second}.WithDefaults()
@@ -37,8 +35,8 @@ func judge(facts ...registry.Facts) []Finding {
 }
 
 // lockedOut is a node that is up, and lets nobody in.
-func lockedOut() registry.Facts {
-	return registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
+func lockedOut() facts {
+	return facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
 }
 
 func find(findings []Finding, check string) Finding {
@@ -59,47 +57,47 @@ func TestGoodNodesNeedNoAdvice(t *testing.T) {
 }
 
 func TestFindingsOfANode(t *testing.T) {
-	info := func(kv ...string) func(*registry.Facts) {
-		return func(f *registry.Facts) {
+	info := func(kv ...string) func(*facts) {
+		return func(f *facts) {
 			for i := 0; i < len(kv); i += 2 {
 				f.Info[kv[i]] = kv[i+1]
 			}
 		}
 	}
-	noInfo := func(f *registry.Facts) { f.Info, f.InfoErr = nil, errors.New("NOPERM") }
-	noConf := func(f *registry.Facts) { f.Conf, f.ConfErr = nil, errors.New("NOPERM") }
+	noInfo := func(f *facts) { f.Info, f.InfoErr = nil, errors.New("NOPERM") }
+	noConf := func(f *facts) { f.Conf, f.ConfErr = nil, errors.New("NOPERM") }
 	for name, c := range map[string]struct {
-		change func(*registry.Facts)
+		change func(*facts)
 		check  string
 		level  Level
 		says   string
 	}{
-		"down":             {func(f *registry.Facts) { f.Ping = errors.New("refused") }, "reach", LevelFail, "refused"},
-		"far":              {func(f *registry.Facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn, "up to 500ms"},
-		"just near enough": {func(f *registry.Facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK, "500ms"},
-		"too far":          {func(f *registry.Facts) { f.RTT = 2 * time.Second }, "reach", LevelFail, "from 2s on"},
+		"down":             {func(f *facts) { f.Ping = errors.New("refused") }, "reach", LevelFail, "refused"},
+		"far":              {func(f *facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn, "up to 500ms"},
+		"just near enough": {func(f *facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK, "500ms"},
+		"too far":          {func(f *facts) { f.RTT = 2 * time.Second }, "reach", LevelFail, "from 2s on"},
 		"old":              {info("redis_version", "5.0.7"), "version", LevelWarn, "5.0.7"},
 		"no version":       {noInfo, "version", LevelUnknown, "NOPERM"},
-		"no scripts":       {func(f *registry.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
-		"no set":           {func(f *registry.Facts) { f.Refused = []string{"SET: NOPERM no", "XADD: no"} }, "rights", LevelFail, "SET: NOPERM"},
-		"no history":       {func(f *registry.Facts) { f.Refused = []string{"XADD: NOPERM no"} }, "rights", LevelWarn, "XADD"},
-		"slow":             {func(f *registry.Facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
-		"deaf":             {func(f *registry.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
+		"no scripts":       {func(f *facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
+		"no set":           {func(f *facts) { f.Refused = []string{"SET: NOPERM no", "XADD: no"} }, "rights", LevelFail, "SET: NOPERM"},
+		"no history":       {func(f *facts) { f.Refused = []string{"XADD: NOPERM no"} }, "rights", LevelWarn, "XADD"},
+		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
+		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
 		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},
-		"sentinel":         {func(f *registry.Facts) { f.ViaSentinel = true }, "failover", LevelOK, "token"},
-		"no aof":           {func(f *registry.Facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
-		"no aof by info":   {func(f *registry.Facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
+		"sentinel":         {func(f *facts) { f.ViaSentinel = true }, "failover", LevelOK, "token"},
+		"no aof":           {func(f *facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
+		"no aof by info":   {func(f *facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
 		"aof by info":      {noConf, "persistence", LevelOK, "not known"},
-		"aof unknown":      {func(f *registry.Facts) { noConf(f); noInfo(f) }, "persistence", LevelUnknown, "not reveal"},
-		"never synced":     {func(f *registry.Facts) { f.Conf["appendfsync"] = "no" }, "persistence", LevelWarn, "never"},
-		"each second":      {func(f *registry.Facts) { f.Conf["appendfsync"] = "everysec" }, "persistence", LevelOK, "second"},
+		"aof unknown":      {func(f *facts) { noConf(f); noInfo(f) }, "persistence", LevelUnknown, "not reveal"},
+		"never synced":     {func(f *facts) { f.Conf["appendfsync"] = "no" }, "persistence", LevelWarn, "never"},
+		"each second":      {func(f *facts) { f.Conf["appendfsync"] = "everysec" }, "persistence", LevelOK, "second"},
 		"cache":            {info("maxmemory", "2000000", "maxmemory_policy", "volatile-lru"), "eviction", LevelFail, "throw"},
 		"cache unlimited":  {info("maxmemory_policy", "allkeys-lru"), "eviction", LevelOK, "no memory limit"},
 		"full":             {info("maxmemory", "1050000"), "eviction", LevelWarn, "95 %"},
 		"eviction unknown": {noInfo, "eviction", LevelUnknown, "not reveal"},
-		"clock":            {func(f *registry.Facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn, "-3s"},
+		"clock":            {func(f *facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn, "-3s"},
 	} {
 		f := goodFacts("a")
 		f.Info, f.Conf = maps.Clone(f.Info), maps.Clone(f.Conf)
@@ -118,11 +116,11 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	twin := goodFacts("b")
 	twin.Info = map[string]string{"run_id": "run-a"}
 	for name, c := range map[string]struct {
-		facts []registry.Facts
+		facts []facts
 		check string
 		level Level
 	}{
-		"same server": {[]registry.Facts{goodFacts("a"), twin, goodFacts("c")}, "same-server", LevelFail},
+		"same server": {[]facts{goodFacts("a"), twin, goodFacts("c")}, "same-server", LevelFail},
 	} {
 		if got := find(judge(c.facts...), c.check); got.Level != c.level {
 			t.Errorf("%s: %+v, want %s", name, got, c.level)
@@ -181,7 +179,7 @@ func TestAdviceFitsTheError(t *testing.T) {
 		"something that nobody knows":                                  "",
 		"WRONGPASS invalid username-password pair or user is disabled": "password",
 	} {
-		f := registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: answer(msg)}}
+		f := facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: answer(msg)}}
 		if got := find(judge(f), "reach"); got.Level != LevelFail || !strings.Contains(got.Advice, want) || (want == "") != (got.Advice == "") {
 			t.Errorf("%s: %+v", msg, got)
 		}
@@ -208,10 +206,10 @@ func TestSlowNodeIsNotWithoutRights(t *testing.T) {
 // Nodes that do not answer, and those that refuse what is written, count alike: the first line names
 // them, and what their absence costs.
 func TestNodesThatCannotBeUsed(t *testing.T) {
-	down := func(name string, err error) registry.Facts {
-		return registry.Facts{Node: name, Ping: &rediserr.NodeError{Node: name, Err: err}}
+	down := func(name string, err error) facts {
+		return facts{Node: name, Ping: &rediserr.NodeError{Node: name, Err: err}}
 	}
-	full := func(name string) registry.Facts {
+	full := func(name string) facts {
 		f := goodFacts(name)
 		f.Refused = []string{"XADD: OOM command not allowed.", "SET: OOM command not allowed."}
 		return f
@@ -221,18 +219,18 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 	hung, odd, wrong := down("n3", context.DeadlineExceeded), down("n3", errors.New("connection reset by peer")), down("n3", answer("WRONGPASS invalid username-password pair."))
 	const start, room = "start Redis at n2, or correct host and port", "give this Redis more memory, or make room"
 	for name, c := range map[string]struct {
-		facts        []registry.Facts
+		facts        []facts
 		level        Level
 		want, advice string
 	}{
-		"one is off":           {[]registry.Facts{up, n2, up}, LevelWarn, "1 of 3 nodes can't be used (n2: connect: connection refused): when another one fails, no leader can be elected", start},
-		"two are off":          {[]registry.Facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no leader can be elected", start},
-		"password":             {[]registry.Facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
-		"one of five":          {[]registry.Facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", ""},
-		"two are full":         {[]registry.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no leader can be elected", room},
-		"one, and one is off":  {[]registry.Facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no leader can be elected", room},
-		"the only one is full": {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
-		"only messages":        {[]registry.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
+		"one is off":           {[]facts{up, n2, up}, LevelWarn, "1 of 3 nodes can't be used (n2: connect: connection refused): when another one fails, no leader can be elected", start},
+		"two are off":          {[]facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no leader can be elected", start},
+		"password":             {[]facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
+		"one of five":          {[]facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", ""},
+		"two are full":         {[]facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no leader can be elected", room},
+		"one, and one is off":  {[]facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no leader can be elected", room},
+		"the only one is full": {[]facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
+		"only messages":        {[]facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
 	} {
 		e := newExamination(protocol.KeysOf("mandate", "e"), len(c.facts)/2+1, nil)
 		e.facts = c.facts
@@ -272,7 +270,7 @@ func TestServerIsNamedTruly(t *testing.T) {
 		"nothing told":  {LevelUnknown, "the server does not report its version", ""},
 	} {
 		f := goodFacts("a")
-		f.Info = registry.InfoFields(infoTexts[name])
+		f.Info = infoFields(infoTexts[name])
 		got := find(judge(f), "version")
 		if got.Level != want.level || got.Found != want.found || !strings.Contains(got.Advice, want.advice) || (want.advice == "") != (got.Advice == "") {
 			t.Errorf("%s: %+v, want %+v", name, got, want)

@@ -26,7 +26,7 @@ const (
 type Nodes interface {
 	Majority() int
 	Listeners(ctx context.Context, channel string, limit time.Duration) int
-	Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
+	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
 	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error)
 }
 
@@ -101,7 +101,7 @@ func (c Channel) Resumed(ctx context.Context) {
 
 func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
 	q.Election = c.Election
-	return c.Nodes.Request(ctx, c.channelOf(q.Kind), q.encode(), limit)
+	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
 // answers subscribes to the answers to the request with that nonce on a channel.

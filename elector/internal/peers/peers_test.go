@@ -25,7 +25,7 @@ func (n *fakeNodes) Subscribe(_ string, most int, filter func(pubsub.Signal) boo
 	return pubsub.NewSubscription(1, most, filter)
 }
 
-func (n *fakeNodes) Request(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
+func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent, n.channels = append(n.sent, string(payload)), append(n.channels, channel)
@@ -33,7 +33,7 @@ func (n *fakeNodes) Request(_ context.Context, channel string, payload []byte, _
 }
 
 func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
-	return 1, n.Request(ctx, channel, payload, limit)[0]
+	return 1, n.Publish(ctx, channel, payload, limit)[0]
 }
 
 func (n *fakeNodes) count() int {

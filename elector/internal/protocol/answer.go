@@ -51,7 +51,6 @@ type Answer struct {
 	Subscribers int           // of the channel for requests to candidates; -1: not known
 	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
-	Settled     bool          // ID has been known for so long that no lock value names an earlier one
 	Err         error
 }
 

@@ -105,9 +105,3 @@ func (ids Identities) Meet(others Identities) bool {
 // ConfirmedWithin returns for how long a node's identity counts as known after the node has
 // confirmed it.
 func ConfirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease
-
-// Settled returns for how long a node must have shown one identity until no lock value can name an
-// earlier one. A value that is read now was written at most a lease ago; a request waits in a
-// partitioned network for at most another lease, by assumption; and the identities in it had been
-// confirmed at most ConfirmedWithin before it was sent.
-func Settled(lease time.Duration) time.Duration { return 2*lease + ConfirmedWithin(lease) }

@@ -3,7 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,64 +114,69 @@ func parseLockValue(s string) (b LockValue, err error) {
 	return b, nil
 }
 
+// Lock is a lock on one node.
+type Lock struct {
+	Value string
+	Left  time.Duration // how long it still lives
+}
+
 // Holder is the attempt that holds the lock on a majority of the nodes.
 type Holder struct {
 	Attempt string // <candidate>/<incarnation>/<seq>; of a foreign lock its whole value
 	LockValue
-	TokenAgreed bool // all nodes that the attempt holds name the same token
+	Left        time.Duration // for how long it still holds a majority
+	TokenAgreed bool          // all nodes that the attempt holds name the same token
 	// AddressAgreed reports whether a majority names Advertise. While a renewal writes another
 	// address to the nodes, possibly no address has a majority.
 	AddressAgreed bool
 	Lowest        uint64 // the lowest token on these nodes; it may be the term's
 }
 
-// HolderOf returns the attempt that holds a majority of the locks with these
-// values; ok is false if none does. Its token is the one on a majority of the
-// nodes: until the first renewal, a late grant may name another. If no token has a
-// majority, it is the highest, on which the nodes are about to agree. Its address is
+// HolderOf returns the attempt that holds a majority of these locks; ok is false if none does. Its
+// token is the one on a majority of the nodes: until the first renewal, a late grant may name another.
+// If no token has a majority, it is the highest, on which the nodes are about to agree. Its address is
 // the one on a majority, or any of them if none has a majority.
-func HolderOf(values []string, majority int) (in Holder, ok bool) {
-	if len(values) >= majority && !slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) { // as nearly always
-		b, attempt := AttemptOf(values[0])
-		return Holder{Attempt: attempt, LockValue: b, TokenAgreed: true, AddressAgreed: true, Lowest: b.Token}, true
-	}
-	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
-	addresses := map[[2]string]int{} // by attempt and address
-	for _, value := range values {
-		b, attempt := AttemptOf(value)
-		if votes[attempt]++; votes[attempt] == 1 {
-			tokens[attempt] = map[uint64]int{}
-		}
-		tokens[attempt][b.Token]++
-		addresses[[2]string{attempt, b.Advertise}]++
-		if votes[attempt] == majority {
-			in, ok = Holder{Attempt: attempt, LockValue: b}, true
+func HolderOf(locks []Lock, majority int) (in Holder, ok bool) {
+	values, attempts, held := make([]LockValue, len(locks)), make([]string, len(locks)), map[string]int{}
+	for i, l := range locks {
+		values[i], attempts[i] = AttemptOf(l.Value)
+		if held[attempts[i]]++; held[attempts[i]] == majority {
+			in, ok = Holder{Attempt: attempts[i], LockValue: values[i]}, true
 		}
 	}
-	for of, n := range addresses {
-		if of[0] == in.Attempt && n >= majority {
-			in.Advertise, in.AddressAgreed = of[1], true
+	if !ok {
+		return Holder{}, false
+	}
+	var left []time.Duration
+	tokens, addresses := map[uint64]int{}, map[string]int{}
+	for i, l := range locks {
+		if attempts[i] == in.Attempt {
+			left = append(left, l.Left)
+			tokens[values[i].Token]++
+			addresses[values[i].Advertise]++
 		}
 	}
-	in.Token, in.Lowest, in.TokenAgreed = 0, math.MaxUint64, len(tokens[in.Attempt]) == 1
-	decided := false
-	for token, n := range tokens[in.Attempt] {
-		in.Lowest = min(in.Lowest, token)
-		switch {
-		case decided:
-		case n >= majority:
-			in.Token, decided = token, true
-		default:
-			in.Token = max(in.Token, token)
-		}
+	slices.Sort(left)
+	in.Left = left[len(left)-majority]
+	if address, n := mostFrequent(addresses); n >= majority {
+		in.Advertise, in.AddressAgreed = address, true
 	}
-	return in, ok
+	all := slices.Sorted(maps.Keys(tokens))
+	in.Token, in.Lowest, in.TokenAgreed = all[len(all)-1], all[0], len(all) == 1
+	if token, n := mostFrequent(tokens); n >= majority {
+		in.Token = token
+	}
+	return in, true
 }
 
-// Holds reports whether a lock value belongs to this attempt.
-func (in Holder) Holds(value string) bool {
-	_, attempt := AttemptOf(value)
-	return value != "" && attempt == in.Attempt
+// mostFrequent returns the value that was counted most, and how often.
+func mostFrequent[T comparable](count map[T]int) (most T, n int) {
+	for v, k := range count {
+		if k > n {
+			most, n = v, k
+		}
+	}
+	return most, n
 }
 
 // AttemptOf returns a lock value and its attempt, <candidate>/<incarnation>/<seq>. For
@@ -185,12 +190,12 @@ func AttemptOf(value string) (LockValue, string) {
 	return b, attempt
 }
 
-// Conflict describes two of these lock values that were written with different lists of
+// Conflict describes two of these locks that were written with different lists of
 // nodes, so that both holders may lead; empty: there are none.
-func Conflict(values []string) string {
+func Conflict(locks []Lock) string {
 	var all []LockValue
-	for _, value := range values {
-		if b, err := ParseLockValue(value); err == nil {
+	for _, l := range locks {
+		if b, err := ParseLockValue(l.Value); err == nil {
 			all = append(all, b)
 		}
 	}

@@ -84,24 +84,24 @@ func TestHolderIsWhoHoldsAMajority(t *testing.T) {
 		values  []string
 		attempt string
 		token   uint64
+		left    time.Duration // of a majority; the i-th lock lives for i seconds
 	}{
-		"nobody":                             {nil, "", 0},
-		"a minority":                         {[]string{a + " token=7", b + " token=8"}, "", 0},
-		"one token":                          {[]string{a + " token=7", b + " token=9", a + " token=7"}, "a/A/3", 7},
-		"a late grant on the third":          {[]string{a + " token=12", a + " token=7", a + " token=7"}, "a/A/3", 7},
-		"raised to the highest, not renewed": {[]string{a + " token=5", a + " token=7"}, "a/A/3", 7},
-		"another attempt is another holder":  {[]string{a + " token=5", "a/A/4 n=3 lease=1000 token=5"}, "", 0},
-		"an older version's value":           {[]string{a, a}, "a/A/3", 0},
-		"somebody else's lock":               {[]string{"locked", "locked"}, "locked", 0},
+		"nobody":                             {nil, "", 0, 0},
+		"a minority":                         {[]string{a + " token=7", b + " token=8"}, "", 0, 0},
+		"one token":                          {[]string{a + " token=7", b + " token=9", a + " token=7"}, "a/A/3", 7, time.Second},
+		"a late grant on the third":          {[]string{a + " token=12", a + " token=7", a + " token=7"}, "a/A/3", 7, 2 * time.Second},
+		"raised to the highest, not renewed": {[]string{a + " token=5", a + " token=7"}, "a/A/3", 7, time.Second},
+		"another attempt is another holder":  {[]string{a + " token=5", "a/A/4 n=3 lease=1000 token=5"}, "", 0, 0},
+		"an older version's value":           {[]string{a, a}, "a/A/3", 0, time.Second},
+		"somebody else's lock":               {[]string{"locked", "locked"}, "locked", 0, time.Second},
 	} {
-		in, ok := HolderOf(c.values, 2)
-		if ok != (c.attempt != "") || in.Attempt != c.attempt || in.Token != c.token {
-			t.Errorf("%s: %+v, %v", name, in, ok)
+		var locks []Lock
+		for i, v := range c.values {
+			locks = append(locks, Lock{v, time.Duration(i+1) * time.Second})
 		}
-		for _, v := range c.values {
-			if want := ok && strings.HasPrefix(v, c.attempt); in.Holds(v) != want {
-				t.Errorf("%s: Holds(%q) is %v", name, v, !want)
-			}
+		in, ok := HolderOf(locks, 2)
+		if ok != (c.attempt != "") || in.Attempt != c.attempt || in.Token != c.token || in.Left != c.left {
+			t.Errorf("%s: %+v, %v", name, in, ok)
 		}
 	}
 }

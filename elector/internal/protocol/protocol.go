@@ -26,6 +26,9 @@ func (v OtherVersion) Error() string {
 type Keys struct {
 	Lock, Fence, New, Pause, Heir, ID, History string // keys
 	Events, Ask, Roll                          string // channels
+
+	Election string // the name
+	Names    string // the key with the names of all elections of the prefix, in a slot of its own
 }
 
 // KeysOf returns the keys of an election under a prefix.
@@ -40,6 +43,7 @@ func KeysOf(prefix, election string) Keys {
 	return Keys{
 		Lock: k[0], Fence: k[1], New: k[2], Heir: k[3], Pause: k[4], ID: k[5],
 		History: k[6], Events: k[7], Ask: k[8], Roll: k[9],
+		Election: election, Names: NamesKey(prefix),
 	}
 }
 
@@ -60,16 +64,6 @@ func ChannelIn(channel, database string) string {
 	return name + databaseTag + database + CloseTag + kind
 }
 
-// FromChannel returns the name that ChannelIn was given; false: the channel belongs to another database.
-func FromChannel(channel, database string) (string, bool) {
-	if database == "" {
-		return channel, true
-	}
-	name, kind, _ := strings.Cut(channel, CloseTag)
-	name, ok := strings.CutSuffix(name, databaseTag+database)
-	return name + CloseTag + kind, ok
-}
-
 const databaseTag = " db="
 
 // GroupKey returns the key with the settings of a group of shards. No election may have the name of
@@ -77,11 +71,19 @@ const databaseTag = " db="
 // end. Nor may it have the name of a shard's election: it would hold that shard's lock.
 func GroupKey(prefix, group string) string { return prefix + OpenTag + group + CloseTag + groupKey }
 
+// NamesKey returns the key of the sorted set with the names of all elections of a prefix, by the time of
+// their last event.
+func NamesKey(prefix string) string { return prefix + ":elections" }
+
 // Prefix returns the prefix that was given to KeysOf.
 func (k Keys) Prefix() string {
 	prefix, _, _ := strings.Cut(k.Lock, OpenTag)
 	return prefix
 }
+
+// Check returns the key that doctor, and operators' trial writes, use: in the slot of the election, and
+// within the rights of its candidates.
+func (k Keys) Check() string { return strings.TrimSuffix(k.Lock, LockKey) + "check" }
 
 // The parts of a key. An election that a node knows has a counter there (FenceKey), or a pause that
 // was requested before its first leader. An election with candidates has subscribers of its roll
@@ -122,8 +124,9 @@ func (k Keys) RaiseKeys() []string { return []string{k.Lock, k.Fence} }
 // ReleaseKeys returns the keys of ReleaseScript, in its order.
 func (k Keys) ReleaseKeys() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
 
-// AnnounceKeys returns the key of AnnounceScript.
-func (k Keys) AnnounceKeys() []string { return []string{k.History} }
+// KeptFor is how long the name and the history of an election are kept after its last event. Its
+// counter and the nodes' identities stay.
+const KeptFor = 30 * 24 * time.Hour
 
 // MaxEntries is how many events the history stream keeps, approximately.
 const MaxEntries = 1000

@@ -39,7 +39,7 @@ var (
 	// ReleaseScript deletes the lock, and publishes the end of the term.
 	ReleaseScript = newElectionScript(releaseLua, 4, 4, 11)
 	// AnnounceScript records a report, and publishes it unless the release has.
-	AnnounceScript = newElectionScript(announceLua, 0, 1, announceArity)
+	AnnounceScript = newElectionScript(announceLua, 0, 2, announceArity)
 
 	scripts = map[Script]ElectionScript{
 		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
@@ -103,7 +103,7 @@ const (
 	renewArity    = 9
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: of a failed attempt, whose release publishes nothing
-	announceArity = 4
+	announceArity = 6
 )
 
 // ClaimArgs returns the arguments of ClaimScript, in its order.
@@ -119,9 +119,10 @@ func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token
 	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity}
 }
 
-// AnnounceArgs returns the arguments of AnnounceScript, in its order.
-func AnnounceArgs(event []byte, events, head string) []any {
-	return []any{event, MaxEntries, events, head}
+// AnnounceArgs returns the arguments of AnnounceScript, in its order. Without an event it only keeps the
+// history, without a name of the election only that.
+func AnnounceArgs(event []byte, events, head, name string) []any {
+	return []any{event, MaxEntries, events, head, KeptFor.Milliseconds(), name}
 }
 
 // OnlyIfHeld is true for a release that changes nothing on a node that does not hold the lock.

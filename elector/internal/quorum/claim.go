@@ -45,6 +45,11 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		won = 0
 	}
 	v.lateClaims(r, ended, granted)
+	if granted {
+		v.kept = time.Now() // its term is announced
+	} else if t.Count(protocol.Paused) > 0 { // it may never have had a leader that announced a term
+		v.Keep()
+	}
 	v.lock.Token, v.claimed = won, t
 	return won, t
 }

@@ -56,25 +56,17 @@ type identities struct {
 
 type identity struct {
 	id    string
-	since time.Time // when the node first answered with id
 	asked time.Time // when the last request was sent that the node answered
 }
 
-// meet records the identity in a node's answer to a request that was sent at that time. It
-// reports whether the node has had that identity for long (protocol.Settled).
-func (k *identities) meet(node int, id string, sent time.Time) bool {
+// meet records the identity in a node's answer to a request that was sent at that time.
+func (k *identities) meet(node int, id string, sent time.Time) {
 	if id == "" {
-		return false
+		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now, n := time.Now(), &k.all[node]
-	if n.id != id {
-		*n = identity{id: id, since: now}
-	}
-	n.asked = sent
-	// By both clocks: a step of the wall clock alone must not settle an identity.
-	return min(now.Sub(n.since), now.Sub(n.since.Round(0))) >= protocol.Settled(k.lease)
+	k.all[node] = identity{id, sent}
 }
 
 // known returns the nodes' identities. That of a node is empty if it has not been confirmed lately: a node

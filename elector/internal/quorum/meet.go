@@ -58,36 +58,30 @@ func (v *Voter) introduce(ctx context.Context, r *round, node int, groups []stri
 	ctx, cancel := context.WithTimeout(ctx, max(connectLimits*v.cfg.CallTimeout, stepTimeout))
 	defer cancel()
 	a := &request{node: node, round: r, sent: time.Now(), answer: noAnswer}
-	id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
-	if err != nil && !rediserr.Missing(err) {
+	k := &v.cfg.Keys
+	id, settings := redis.NewStringCmd(ctx, "get", k.ID), make([]*redis.StringCmd, len(groups))
+	all := []redis.Cmder{id}
+	for i, g := range groups {
+		settings[i] = redis.NewStringCmd(ctx, "get", protocol.GroupKey(k.Prefix(), g))
+		all = append(all, settings[i])
+	}
+	_ = v.nodes.list[node].reads.do(ctx, all...) // each has its own error
+	if ctx.Err() != nil {
+		a.answer.Err = ctx.Err()
+		return a
+	}
+	if err := id.Err(); err != nil && !rediserr.Missing(err) {
 		a.answer.Err = err
 		return a
 	}
-	a.answer = protocol.Answer{Status: protocol.Identified, ID: protocol.ParseIdentity(id), Note: group}
-	return a
-}
-
-// introduce reads the identity of a node and the first of the groups that it knows, in one round
-// trip. The error is that of reading the identity.
-func (n *Node) introduce(ctx context.Context, k protocol.Keys, groups []string) (id, group string, err error) {
-	if len(groups) == 0 {
-		id, err = n.rdb.Get(ctx, k.ID).Result()
-		return id, "", err
-	}
-	p := n.rdb.Pipeline()
-	own, settings := p.Get(ctx, k.ID), make([]*redis.StringCmd, len(groups))
-	for i, g := range groups {
-		settings[i] = p.Get(ctx, protocol.GroupKey(k.Prefix(), g))
-	}
-	_, _ = p.Exec(ctx) // each has its own error
+	a.answer = protocol.Answer{Status: protocol.Identified, ID: protocol.ParseIdentity(id.Val())}
 	for i, s := range settings {
 		if strings.HasPrefix(s.Val(), "{") { // another program's key is no group
-			group = groups[i]
+			a.answer.Note = groups[i]
 			break
 		}
 	}
-	id, err = own.Result()
-	return id, group, err
+	return a
 }
 
 // acquainted reports whether the next claim needs no Meet before it. shard is true for the election

@@ -8,8 +8,8 @@
 //	round            counts the answers of the nodes; ends with a majority and a short wait for the others
 //	Node.send        all elections of the process, for one node: requests that meet share a call (send.go, queue.go)
 //
-// Package protocol defines the scripts, their arguments and answers. Package registry reads and
-// changes what needs no vote.
+// What needs no vote, Ask and Each read and change (ask.go). Package protocol defines the scripts,
+// their arguments and answers.
 package quorum
 
 import (
@@ -61,8 +61,8 @@ type Node struct {
 	tls   bool
 	heard atomic.Bool // something was received, or a TLS handshake succeeded
 
-	counts   *coalescer[string, int]       // counts the subscribers of channels
-	requests *coalescer[message, struct{}] // publishes requests to candidates (Nodes.Request)
+	messages *commands // to candidates, and counts of who gets them
+	reads    *commands // before the first claim, which must not wait behind messages
 
 	apart  atomic.Bool // it refused keys of several elections in one call
 	mu     sync.Mutex  // guards queues
@@ -213,6 +213,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		}
 		o := *c.Options()
 		n.own(&o)
+		n.tls = o.TLSConfig != nil
 		n.Name = o.Addr
 		if BySentinel(c) {
 			o.Dialer = (&leaving{dial: o.Dialer}).connect
@@ -235,7 +236,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.counts, n.requests = newCoalescer(counting(n.rdb)), newCoalescer(publishing(n.rdb))
+	n.messages, n.reads = newCommands(n.rdb), newCommands(n.rdb)
 	return n, nil
 }
 
@@ -262,38 +263,29 @@ func (n *Node) own(o *redis.Options) {
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
 	o.ConnMaxIdleTime = -1
-	o.Dialer, n.tls = n.explaining(o.Dialer), o.TLSConfig != nil
+	o.Dialer = n.explaining(o.Dialer)
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 }
 
+// ownCluster does the same for the clients of all nodes of a Cluster.
 func (n *Node) ownCluster(o *redis.ClusterOptions) {
 	// A Cluster client needs redirects to find the slot. A server that redirects
 	// has not executed the command.
-	o.MaxRetries, o.DialerRetries = -1, 1
+	o.MaxRetries = -1
 	if o.MaxRedirects == 0 {
 		o.MaxRedirects = 3
 	}
-	o.DialTimeout = within(o.DialTimeout)
-	o.ReadTimeout = within(o.ReadTimeout)
-	o.WriteTimeout = within(o.WriteTimeout)
-	o.PoolTimeout = stepTimeout
-	o.ContextTimeoutEnabled = true
-	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
-	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
-	o.MinIdleConns, o.MaxActiveConns = 0, 0
-	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
-	o.ConnMaxIdleTime = -1
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 	n.tls = o.TLSConfig != nil
 	makes := o.NewClient
 	o.NewClient = func(o *redis.Options) *redis.Client {
 		if o.Dialer == nil {
 			o.Dialer = redis.NewDialer(o)
 		}
-		o.Dialer = n.explaining(o.Dialer)
+		n.own(o)
 		return makes(o)
 	}
-	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 }
 
 func within(d time.Duration) time.Duration {

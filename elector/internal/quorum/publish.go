@@ -20,6 +20,19 @@ func (v *Voter) Announce(r Report) {
 	}
 }
 
+// keepEvery is how often a candidate makes the nodes keep the name and the history of its election: its
+// leader may report nothing for months.
+const keepEvery = 24 * time.Hour
+
+// Keep makes the nodes keep the name and the history of the election, as an event does, unless it has
+// done so lately. It does not wait for the requests.
+func (v *Voter) Keep() {
+	if now := time.Now(); v.kept.IsZero() || now.Sub(v.kept) >= keepEvery {
+		v.kept = now
+		v.Announce(Report{})
+	}
+}
+
 // AwaitRecorded blocks until a majority of the nodes has recorded all reports, for at most limit. A
 // process that is about to end has no later occasion. Reports that a node did not answer are sent to
 // it again; a node that refuses to record is not waited for.
@@ -53,23 +66,14 @@ func (v *Voter) unsettled() bool {
 }
 
 // Publish publishes on a channel of every node, and waits at most limit for each. The errors are by
-// node.
+// node. Messages of many elections travel together.
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
-	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return rediserr.Needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
-	})
-}
-
-// Request is Publish for requests to the candidates of many elections at one time: they travel
-// together to each node.
-func (ns *Nodes) Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
 	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
-		_, err := n.requests.Do(ctx, message{channel, payload})
-		return err
+		return rediserr.Needs(n.messages.do(ctx, redis.NewIntCmd(ctx, "publish", channel, payload)), "+publish &"+channel)
 	})
 }
 
-// PublishTo is Publish on one node. It returns how many clients have received the message there; -1 if that
+// PublishTo publishes on one node, at once. It returns how many clients have received the message there; -1 if that
 // is not known, as in a Cluster, whose other servers pass it on.
 func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -82,30 +86,6 @@ func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payloa
 	return int(n), ns.NodeError(node, rediserr.Needs(err, "+publish &"+channel))
 }
 
-// Each calls ask for all nodes at once, and waits at most limit for each. The errors are by node.
-func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
-	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
-}
-
-func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	errs := make([]error, len(ns.list))
-	var wg sync.WaitGroup
-	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.NodeError(i, ask(ctx, n)) })
-	}
-	wg.Wait()
-	return errs
-}
-
-// On calls ask for one node, and waits at most limit.
-func (ns *Nodes) On(ctx context.Context, node int, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return ns.NodeError(node, ask(ctx, ns.list[node].rdb))
-}
-
 // Listeners returns how many clients subscribe to a channel, by the node with the highest count; -1
 // if no node answers or can know it (the servers of a Cluster each count only their own). Queries for
 // many channels at one time travel together to each node.
@@ -116,46 +96,14 @@ func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Durat
 		if _, cluster := n.rdb.(*redis.ClusterClient); cluster {
 			return nil
 		}
-		count, err := n.counts.Do(ctx, channel)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			most = max(most, count)
+		counted := redis.NewMapStringIntCmd(ctx, "pubsub", "numsub", channel)
+		if err := n.messages.do(ctx, counted); err != nil {
+			return err
 		}
-		return err
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, int(counted.Val()[channel]))
+		return nil
 	})
 	return most
-}
-
-type message struct {
-	channel string
-	payload []byte
-}
-
-// publishing returns a function that publishes messages in one pipeline, for a coalescer.
-func publishing(rdb redis.UniversalClient) func(context.Context, []message) ([]struct{}, []error) {
-	return func(ctx context.Context, all []message) ([]struct{}, []error) {
-		p, sent, errs := rdb.Pipeline(), make([]*redis.IntCmd, len(all)), make([]error, len(all))
-		for i, m := range all {
-			sent[i] = p.Publish(ctx, m.channel, m.payload)
-		}
-		_, _ = p.Exec(ctx) // each command has its own error
-		for i, m := range all {
-			errs[i] = rediserr.Needs(sent[i].Err(), "+publish &"+m.channel)
-		}
-		return make([]struct{}, len(all)), errs
-	}
-}
-
-// counting returns a function that counts the subscribers of channels in one command, for
-// a coalescer.
-func counting(rdb redis.UniversalClient) func(context.Context, []string) ([]int, []error) {
-	return func(ctx context.Context, channels []string) ([]int, []error) {
-		found, err := rdb.PubSubNumSub(ctx, channels...).Result()
-		counts, errs := make([]int, len(channels)), make([]error, len(channels))
-		for i, channel := range channels {
-			counts[i], errs[i] = int(found[channel]), err
-		}
-		return counts, errs
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // maxBatch is the maximum number of elections in one call. While such a call runs, a millisecond or
@@ -52,6 +54,13 @@ func (q *queue[R]) start() {
 	go q.run(q.take(call), call)
 }
 
+// idle reports whether nothing waits, and no call is under way.
+func (q *queue[R]) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) == 0 && len(q.calls) == 0
+}
+
 // startIn makes start run again when the call under way is overdue. The caller holds mu.
 func (q *queue[R]) startIn(d time.Duration) {
 	if q.late != nil {
@@ -86,60 +95,63 @@ func (q *queue[R]) run(all []R, call *time.Time) {
 	}
 }
 
-// coalescer sends plain commands that are needed for many elections at once, as when an operator calls
+// commands sends plain commands that are needed for many elections at once, as when an operator calls
 // the roll of all elections, through a queue.
-type coalescer[Q, A any] struct {
-	queue queue[*asked[Q, A]]
-	// send makes one call for all queries. It returns an answer and an error for each, in order.
-	send func(ctx context.Context, all []Q) ([]A, []error)
+type commands struct {
+	queue queue[*asked]
+	rdb   redis.UniversalClient
 }
 
-type asked[Q, A any] struct {
-	ctx    context.Context //nolint:containedctx // of its caller: nothing is sent after its end
-	query  Q
-	answer A
-	err    error
-	done   chan struct{} // closed when answer and err are set
+// asked are commands that travel together.
+type asked struct {
+	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
+	cmds []redis.Cmder
+	done chan struct{} // closed when they are answered
 }
 
-func newCoalescer[Q, A any](send func(ctx context.Context, all []Q) ([]A, []error)) *coalescer[Q, A] {
-	c := &coalescer[Q, A]{send: send}
+func newCommands(rdb redis.UniversalClient) *commands {
+	c := &commands{rdb: rdb}
 	c.queue.carry, c.queue.overdue = c.carry, stepTimeout
 	return c
 }
 
-// Do returns the answer to a query, or an error when ctx, which must have a deadline, ends first.
-func (c *coalescer[Q, A]) Do(ctx context.Context, query Q) (A, error) {
-	p := &asked[Q, A]{ctx: ctx, query: query, done: make(chan struct{})}
-	c.queue.add(p)
+// do blocks until the commands are answered, and returns the error of the first that failed, or until
+// ctx, which must have a deadline, ends; then they must not be looked at any more.
+func (c *commands) do(ctx context.Context, cmds ...redis.Cmder) error {
+	a := &asked{ctx, cmds, make(chan struct{})}
+	c.queue.add(a)
 	select {
-	case <-p.done:
-		return p.answer, p.err
+	case <-a.done:
+		for _, cmd := range cmds {
+			if cmd.Err() != nil {
+				return cmd.Err()
+			}
+		}
+		return nil
 	case <-ctx.Done():
-		var none A
-		return none, ctx.Err()
+		return ctx.Err()
 	}
 }
 
-// carry makes one call for those queries whose callers still wait, until the latest of their deadlines.
-func (c *coalescer[Q, A]) carry(all []*asked[Q, A]) {
-	all = slices.DeleteFunc(all, func(p *asked[Q, A]) bool { return p.ctx.Err() != nil })
-	if len(all) == 0 {
-		return
-	}
-	queries := make([]Q, len(all))
-	var until time.Time
-	for i, p := range all {
-		queries[i] = p.query
-		if at, _ := p.ctx.Deadline(); at.After(until) {
+// carry makes one call for those commands whose callers still wait, until the latest of their deadlines.
+func (c *commands) carry(all []*asked) {
+	p, until := c.rdb.Pipeline(), time.Time{}
+	all = slices.DeleteFunc(all, func(a *asked) bool { return a.ctx.Err() != nil })
+	for _, a := range all {
+		for _, cmd := range a.cmds {
+			_ = p.Process(a.ctx, cmd)
+		}
+		if at, _ := a.ctx.Deadline(); at.After(until) {
 			until = at
 		}
 	}
+	if len(all) == 0 {
+		return
+	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	answers, errs := c.send(ctx, queries)
-	for i, p := range all {
-		p.answer, p.err = answers[i], errs[i]
-		close(p.done)
+	_, _ = p.Exec(ctx) // each command has its own error
+	for _, a := range all {
+		close(a.done)
 	}
 }

@@ -48,6 +48,7 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
 	}
+	v.Keep()
 }
 
 // renewOn sends the renewal to a node, unless too many are under way to it already.

@@ -6,13 +6,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
-	Event []byte // goes to the history, and to the events channel unless Head is empty
+	Event []byte // goes to the history, and to the events channel unless Head is empty; empty: see Voter.Keep
 	Head  string // precedes Event in the message (protocol.Message); empty: the release has published it
 }
 
@@ -35,6 +37,7 @@ type recorder struct {
 	refused    func(error)   // gets the error of a report that the node did not record
 	background *flights
 
+	apart  bool        // the names are kept by calls of their own; belongs to run
 	waits  atomic.Bool // unrecorded is not empty: checked after each answer of the node
 	denies atomic.Bool // the node answered the last attempt without recording: no right, or no memory
 
@@ -103,17 +106,19 @@ func (rec *recorder) take() (r Report, again, ok bool) {
 // send sends a report to the node, together with those of other elections, and reports whether the node
 // has recorded it.
 func (rec *recorder) send(r Report, again bool) bool {
-	head := r.Head
+	k, head := rec.keys, r.Head
 	if again {
 		head = ""
 	}
-	ended, lapses := make(chan *request, 1), time.Now().Add(connectLimits*rec.limit)
-	rec.node.send(&request{
-		script: protocol.AnnounceScript, limit: rec.limit, keys: rec.keys.AnnounceKeys(),
-		args:   protocol.AnnounceArgs(r.Event, rec.keys.Events, head),
-		wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
-	})
-	a := (<-ended).answer
+	var a protocol.Answer
+	if !rec.apart {
+		a = rec.ask(k.History, k.Names, protocol.AnnounceArgs(r.Event, k.Events, head, k.Election))
+		rec.apart = refusesBoth(a.Err)
+	}
+	if rec.apart {
+		a = rec.ask(k.History, k.History, protocol.AnnounceArgs(r.Event, k.Events, head, ""))
+		rec.ask(k.Names, k.Names, protocol.AnnounceArgs(nil, "", "", k.Election))
+	}
 	err := rec.denial(a.Err)
 	rec.denies.Store(err != nil)
 	if err != nil {
@@ -122,12 +127,29 @@ func (rec *recorder) send(r Report, again bool) bool {
 	return a.Status == protocol.Recorded
 }
 
+// ask sends a part of a report to the node.
+func (rec *recorder) ask(history, names string, args []any) protocol.Answer {
+	ended, lapses := make(chan *request, 1), time.Now().Add(connectLimits*rec.limit)
+	rec.node.send(&request{
+		script: protocol.AnnounceScript, limit: rec.limit, keys: []string{history, names}, args: args,
+		wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
+	})
+	return (<-ended).answer
+}
+
+// refusesBoth reports whether a node refused to run a call because it has keys of two slots, or one that
+// this user may not access.
+func refusesBoth(err error) bool {
+	answer := rediserr.Refusal("")
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || rediserr.Denied(err) && !errors.As(err, &answer)
+}
+
 // ended notes whether a report was recorded.
 func (rec *recorder) ended(r Report, again, recorded bool) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	switch {
-	case !again && !recorded:
+	case !again && !recorded && len(r.Event) > 0:
 		rec.keep(append(rec.unrecorded, r))
 	case again && recorded:
 		rec.keep(rec.unrecorded[1:])

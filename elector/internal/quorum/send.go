@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -78,13 +79,20 @@ func (n *Node) send(r *request) {
 	}()
 }
 
-// queue returns the queue for a request. Queues are kept: a process uses few different leases.
+// maxQueues bounds the queues that are kept: a process uses few different leases, but a Cluster may
+// have replaced its masters many times.
+const maxQueues = 100
+
+// queue returns the queue for a request.
 func (n *Node) queue(r *request, master *redis.Client) *queue[*request] {
 	id := queueOf{script: r.script.Script, limit: r.limit, master: master}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	q := n.queues[id]
 	if q == nil {
+		if len(n.queues) >= maxQueues {
+			maps.DeleteFunc(n.queues, func(_ queueOf, q *queue[*request]) bool { return q.idle() })
+		}
 		via := master
 		if single, ok := n.rdb.(*redis.Client); ok {
 			via = single

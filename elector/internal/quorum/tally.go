@@ -61,12 +61,12 @@ func (t Tally) Named() int {
 	return n
 }
 
-// Holders returns the lock values that refused the sender.
-func (t Tally) Holders() []string {
-	var all []string
+// Locks returns the locks that refused the sender.
+func (t Tally) Locks() []protocol.Lock {
+	var all []protocol.Lock
 	for _, a := range t.Answers {
 		if a.Status == protocol.Held {
-			all = append(all, a.Holder)
+			all = append(all, protocol.Lock{Value: a.Holder, Left: a.Left})
 		}
 	}
 	return all

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -38,6 +40,7 @@ type Voter struct {
 	lock    protocol.LockValue // of the newest attempt; includes its token once that is agreed on
 	claimed Tally              // how the nodes answered its claim
 	renewal renewal            // the newest one
+	kept    time.Time          // when Keep last announced
 	met     time.Time          // when Meet last queried the nodes for their identities
 	// introduced: a majority has shown which of the groups that Meet was given exist.
 	introduced bool
@@ -56,8 +59,9 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), identities: identities{lease: cfg.Lease, all: make([]identity, n)}}
 	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
 	for i, node := range ns.list {
+		_, cluster := node.rdb.(*redis.ClusterClient)
 		v.recorders = append(v.recorders, &recorder{
-			node: node, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
+			apart: cluster, node: node, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
 			refused: func(err error) {
 				if cfg.Unrecorded != nil {
 					cfg.Unrecorded(ns.NodeError(i, err))
@@ -137,7 +141,7 @@ func (v *Voter) note(r *request) {
 	if r.sent.IsZero() {
 		return
 	}
-	r.answer.Settled = v.identities.meet(r.node, r.answer.ID, r.sent)
+	v.identities.meet(r.node, r.answer.ID, r.sent)
 	n := &v.state[r.node]
 	n.answeredWith(r.answer.ID)
 	n.note(r.answer)

@@ -64,7 +64,7 @@ func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
 	if d.rtt = min(t.RTT, 2*d.rtt); d.rtt == 0 {
 		d.rtt = t.RTT
 	}
-	in, _ := protocol.HolderOf(t.Holders(), d.majority())
+	in, _ := protocol.HolderOf(t.Locks(), d.majority())
 	if d.woken && in.Attempt != "" && in.Attempt == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}

@@ -45,7 +45,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // the last command of that pipeline
 			c = Call{Script: "looked", At: time.Now()}
 		}
-	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // mostly the project's scripts
+	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD", "ZADD", "ZREMRANGEBYSCORE": // mostly the project's scripts
 		if n.clients[p] {
 			n.asked++
 		}
@@ -137,7 +137,7 @@ func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	switch script := !n.clients[p]; {
 	case strings.HasPrefix(name, "eval"):
 		n.wrote = false
-	case !n.full || name != "set" && name != "xadd":
+	case !n.full || name != "set" && name != "xadd" && name != "zadd":
 		n.wrote = n.wrote || script && (name == "pexpire" || name == "del")
 	case name == "set" && script && n.wrote:
 	default:

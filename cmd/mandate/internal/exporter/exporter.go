@@ -84,8 +84,8 @@ func (e *Exporter) readMetrics() []prometheus.Metric {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	began := time.Now()
-	used, idle, err := e.quorum.ElectionsByUse(ctx)
-	names, shards := shard.Split(append(used, idle...)) // used first: time may be up before all are read
+	listed, err := e.quorum.Elections(ctx)
+	names, shards := shard.Split(listed)
 	all := e.readElections(ctx, names)
 	groups := e.readGroups(ctx, shards)
 	took := time.Since(began)

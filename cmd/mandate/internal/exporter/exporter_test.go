@@ -90,6 +90,11 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 	return all, w.Body.String()
 }
 
+// now is an election with an event a moment ago.
+func now(election string) redis.Z {
+	return redis.Z{Member: election, Score: float64(time.Now().UnixMilli())}
+}
+
 func TestExporter(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		a := start(t, r, elector.Config{Election: "orders", ID: "a"})
@@ -97,8 +102,7 @@ func TestExporter(t *testing.T) {
 		start(t, r, elector.Config{Election: "orders", ID: "b"})
 		start(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
-		rdb.Set(t.Context(), `mandate:{ev"il\}:fence`, "7", 0)
-		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
+		rdb.ZAdd(t.Context(), "mandate:elections", now(`ev"il\`), now("old"), now("ended"))
 		for kind, ago := range map[string]time.Duration{"elected": 2 * time.Hour, "released": time.Hour} {
 			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{ended}:history", Values: []string{"event", fmt.Sprintf(
 				`{"v":1,"kind":%q,"election":"ended","candidate":"a","token":7,"reason":"shutdown","time":%q}`, kind, time.Now().Add(-ago).Format(time.RFC3339))}})
@@ -164,7 +168,9 @@ func TestExporter(t *testing.T) {
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		r.Lead(start(t, r, elector.Config{Election: "orders", ID: "a"}))
-		r.Client("x").Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
+		x := r.Client("x")
+		x.Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
+		x.ZAdd(t.Context(), "mandate:elections", now("broken"))
 		e := exporter.New(r.Quorum("exporter"))
 		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{election="broken"`) {
 			t.Errorf("%s", text)
@@ -201,7 +207,7 @@ func TestScrapesShareAReading(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		e := exporter.New(r.Quorum("exporter"))
 		_, first := scrape(t, e)
-		r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)
+		r.Client("x").ZAdd(t.Context(), "mandate:elections", now("f"))
 		if _, second := scrape(t, e); second != first {
 			t.Error("the second scrape within 5 s has read again")
 		}

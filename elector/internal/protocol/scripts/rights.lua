@@ -1,7 +1,7 @@
 -- rights: try each command that the scripts of an election use, on separate keys,
 -- and clean up. A missing right (or a full memory, or a read-only replica) becomes
 -- a line in the answer. The keys expire after a second in any case.
--- KEYS string stream
+-- KEYS string stream names
 -- ARGV channel
 -- -> what was refused, each "COMMAND: why"
 local refused = {}
@@ -18,6 +18,9 @@ try('PUBSUB', 'NUMSUB', ARGV[1])
 try('PUBLISH', ARGV[1], 'rights')
 try('XADD', KEYS[2], 'MAXLEN', '~', '1', '*', 'event', '')
 redis.pcall('PEXPIRE', KEYS[2], '1000')
+try('ZADD', KEYS[3], '0', 'rights')
+redis.pcall('PEXPIRE', KEYS[3], '1000')
+try('ZREMRANGEBYSCORE', KEYS[3], '-inf', '0')
 try('DEL', KEYS[1])
-redis.pcall('DEL', KEYS[2])
+redis.pcall('DEL', KEYS[2], KEYS[3])
 return refused

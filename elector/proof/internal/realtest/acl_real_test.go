@@ -112,6 +112,9 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	if terms, err := electionOf(b.Q, "orders").History(t.Context(), 1); err != nil || len(terms) == 0 {
 		complain("no history")
 	}
+	if names, err := b.Q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
+		complain("no list")
+	}
 	began := time.Now()
 	a.shutdown()
 	if err := b.leadsOrEnds(2*el.lease + slack); err != nil {
@@ -214,15 +217,18 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 	t.Parallel()
 	misses := map[string][]string{
 		// The word of the end comes from the history, with the messages or without.
-		"&mandate:*":     {"slow handover", "warned"},
-		"+subscribe":     {"slow handover", "warned"},
-		"+publish":       {"slow handover"},
-		"+xadd":          {"no history", "warned"},
-		"+xrevrange":     {"no history"},
-		"+pexpire":       {"warned"},
-		"+pubsub|numsub": nil, // the crowd's size: seen with many followers only
-		"+unsubscribe":   nil, // the refusal costs the connection, and maybe a message
-		"+ping":          nil, // the sign of life after half a minute of silence, as +unsubscribe
+		"&mandate:*":        {"slow handover", "warned"},
+		"+subscribe":        {"slow handover", "warned"},
+		"+publish":          {"slow handover"},
+		"+xadd":             {"no history", "warned"},
+		"+xrevrange":        {"no history"},
+		"+pexpire":          {"warned"},
+		"+zadd":             {"no list"},
+		"+zrevrange":        {"no list"},
+		"+zremrangebyscore": nil, // names of elections that have ended stay
+		"+pubsub|numsub":    nil, // the crowd's size: seen with many followers only
+		"+unsubscribe":      nil, // the refusal costs the connection, and maybe a message
+		"+ping":             nil, // the sign of life after half a minute of silence, as +unsubscribe
 	}
 	for _, right := range []string{"~mandate:*", "+eval", "+evalsha", "+get", "+set", "+del", "+pttl", "+time"} {
 		misses[right] = []string{"no election"}

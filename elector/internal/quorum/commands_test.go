@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Requests that meet travel together, each gets its own answer, and a node that hangs delays all of
@@ -16,24 +18,25 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("odd")
 		var calls []int
-		j := newCoalescer(func(_ context.Context, all []int) ([]int, []error) {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaintNotificationsConfig: noMaintenance()})
+		defer rdb.Close()
+		rdb.AddHook(pipelines(func(all []redis.Cmder) {
 			calls = append(calls, len(all)) // one call at a time: no mutex
 			time.Sleep(time.Second)
-			answers, errs := make([]int, len(all)), make([]error, len(all))
-			for i, q := range all {
-				if answers[i] = 10 * q; q%2 == 1 {
-					errs[i] = odd
+			for _, cmd := range all {
+				if q, _ := cmd.Args()[0].(int); q%2 == 1 {
+					cmd.SetErr(odd)
 				}
 			}
-			return answers, errs
-		})
+		}))
+		c := newCommands(rdb)
 		var wg sync.WaitGroup
 		ask := func(q int, patience time.Duration, want error) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				if a, err := j.Do(ctx, q); !errors.Is(err, want) || err == nil && a != 10*q {
-					t.Errorf("%d: %d, %v", q, a, err)
+				if err := c.do(ctx, redis.NewCmd(ctx, q)); !errors.Is(err, want) {
+					t.Errorf("%d: %v", q, err)
 				}
 			})
 		}
@@ -57,4 +60,17 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 			t.Errorf("%v: calls for %v requests", took, calls)
 		}
 	})
+}
+
+// pipelines answers the pipelines of a client.
+type pipelines func([]redis.Cmder)
+
+func (pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f pipelines) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, all []redis.Cmder) error {
+		f(all)
+		return nil
+	}
 }

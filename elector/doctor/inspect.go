@@ -1,4 +1,4 @@
-package registry
+package doctor
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Facts is what Inspect has found out about one node. Each part has its own error: a
+// facts is what inspect has found out about one node. Each part has its own error: a
 // Redis that refuses one query may still answer the others.
-type Facts struct {
+type facts struct {
 	Node        string
 	Cluster     bool // reached as a Redis Cluster; the facts are those of the election's master
 	ViaSentinel bool // reached through Sentinel: it can fail over
@@ -40,42 +40,37 @@ type Facts struct {
 
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
-
-	View View // of the election, when one was named
 }
 
-// settings are the server settings that Inspect reads.
+// settings are the server settings that inspect reads.
 var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "timeout"}
 
-// pings is how many round trips Inspect measures.
+// pings is how many round trips inspect measures.
 const pings = 5
 
-// Inspect queries every node for what an election depends on, for at most limit. It writes
+// inspect queries every node for what an election depends on, for at most limit. It writes
 // two keys next to those of the election and removes them; for a user who may not run
 // scripts, it writes one that expires.
-func Inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []Facts {
-	inTime, cancel := context.WithTimeout(ctx, limit)
+func inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []facts {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	all := make([]Facts, ns.Len())
+	all := make([]facts, ns.Len())
 	var wg sync.WaitGroup
 	for i, n := range ns.All() {
 		wg.Go(func() {
 			f := &all[i]
 			f.Node = n.Name
-			f.inspect(inTime, n.Client(), k)
+			f.inspect(ctx, n.Client(), k)
 			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.ReceiveErr} {
 				*err = ns.NodeError(i, *err)
 			}
 		})
 	}
 	wg.Wait()
-	for i, v := range read(ctx, ns, k, limit, limit) { // of each node, however slow
-		all[i].View = v
-	}
 	return all
 }
 
-func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protocol.Keys) {
+func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protocol.Keys) {
 	one := rdb
 	switch c := rdb.(type) {
 	case *redis.ClusterClient:
@@ -94,8 +89,8 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 	}
 	f.Info, f.InfoErr = info(ctx, one)
 	f.Conf, f.ConfErr = conf(ctx, one)
-	check := checkKey(k)
-	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
+	check := k.Check()
+	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream", check + "-names"}, check).StringSlice()
 	f.Grant = rediserr.GrantAll(rediserr.UserOf(rdb), f.Refused)
 	if rediserr.Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
@@ -106,7 +101,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 
 // measure sets RTT to the median, so that one busy moment does not distort it, and Skew
 // from the fastest answer, which is the most exact.
-func (f *Facts) measure(ctx context.Context, c redis.UniversalClient) {
+func (f *facts) measure(ctx context.Context, c redis.UniversalClient) {
 	var took []time.Duration
 	for range pings {
 		sent := time.Now()
@@ -138,11 +133,11 @@ func info(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return InfoFields(text), nil
+	return infoFields(text), nil
 }
 
-// InfoFields parses what INFO answers.
-func InfoFields(text string) map[string]string {
+// infoFields parses what INFO answers.
+func infoFields(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -167,7 +162,7 @@ func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 }
 
 // checkReceiving publishes a message and waits until it receives it.
-func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
+func (f *facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
 	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	if _, f.ReceiveErr = sub.Receive(ctx); f.ReceiveErr != nil {
@@ -191,20 +186,4 @@ func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, c
 			return
 		}
 	}
-}
-
-// trialLasts is how long the key that TryWrite writes lives.
-const trialLasts = 100 * time.Millisecond
-
-// checkKey returns the key that Inspect and TryWrite write: in the slot of the election, and
-// within the rights of its candidates.
-func checkKey(k protocol.Keys) string { return strings.TrimSuffix(k.Lock, "lock") + "check" }
-
-// TryWrite writes a short-lived key to every node, and waits at most limit for each: a node that
-// can be read may still refuse every write, for want of memory or disk. The errors are by
-// node. An error for which rediserr.Denied is true proves nothing about other users.
-func TryWrite(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []error {
-	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return rediserr.Needs(c.Set(ctx, checkKey(k), "0", trialLasts).Err(), "+set ~"+checkKey(k))
-	})
 }

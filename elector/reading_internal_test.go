@@ -1,8 +1,9 @@
-package registry
+package elector
 
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,8 +81,8 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 					hold("c/C/1 n=1 lease=10000 token=9", 10*time.Second)
 				}
 			})
-			v := Read(t.Context(), ns, k, time.Second)[0]
-			if v.Holder != want || (v.Err == nil) != (want != "") || want != "" && v.Left != 10*time.Second {
+			v := readNodes(t.Context(), ns, &k, time.Second)[0]
+			if v.Lock != want || (v.Err == nil) != (want != "") || want != "" && v.LeaseLeft != 10*time.Second {
 				t.Errorf("%d changes: read %+v, want the holder %q", changes, v, want)
 			}
 		})
@@ -98,15 +99,47 @@ func TestReadNamesAForeignKey(t *testing.T) {
 			spoil func()
 			says  string
 		}{
-			{func() { _, _ = m.Push(k.Heir, "x") }, "MANDATE key " + k.Heir + " holds another type than a string"},
+			{func() { _, _ = m.Push(k.Pause, "x") }, "MANDATE key " + k.Pause + " holds another type than a string"},
 			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
 		} {
 			m.FlushAll()
 			tc.spoil()
-			v := Read(t.Context(), ns, k, time.Second)[0]
+			v := readNodes(t.Context(), ns, &k, time.Second)[0]
 			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !rediserr.Permanent(v.Err) {
 				t.Errorf("says %v, want %q", v.Err, tc.says)
 			}
 		}
 	})
+}
+
+// The names on several nodes are one list, and those of a foreign hand are left out.
+func TestListOfElections(t *testing.T) {
+	var clients []redis.UniversalClient
+	for i := range 3 {
+		m := miniredis.RunT(t)
+		for name, last := range map[string]float64{"b": 1, "a": 1, "n o": 7, "": 8, "later" + strings.Repeat("x", i): float64(i + 2)} {
+			_, _ = m.ZAdd("team:elections", last, name)
+		}
+		_, _ = m.ZAdd("mandate:elections", 9, "elsewhere")
+		c := redis.NewClient(&redis.Options{Addr: m.Addr()})
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	ns, err := quorum.Open(clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Close)
+	all := []string{"laterxx", "laterx", "later", "a", "b"}
+	for most, complete := range map[int]bool{10: true, 5: true, 4: false} {
+		names, errs := listed(t.Context(), ns, "team", most)
+		if !slices.Equal(names, all[:min(most, len(all))]) {
+			t.Errorf("of at most %d: %q", most, names)
+		}
+		for _, err := range errs {
+			if (err == nil) != complete {
+				t.Errorf("of at most %d: %v", most, err)
+			}
+		}
+	}
 }
