@@ -69,11 +69,17 @@ const eventVersion = 1
 
 // parseEvent reads an event of an election from a message or the history stream.
 func parseEvent(s string) (Event, error) {
-	ev, err := decodeEvent(s)
-	if err == nil && ev.Election == "" {
-		return Event{}, errors.New("not an event: its election is missing")
+	var ev Event
+	if len(s) > protocol.MaxMessage {
+		return ev, fmt.Errorf("event of %d bytes: too long to be one of ours", len(s))
 	}
-	return ev, err
+	if err := json.Unmarshal([]byte(s), &ev); err != nil {
+		return Event{}, fmt.Errorf("not an event: %w", err)
+	}
+	if ev.Version < 1 || ev.Kind == "" || ev.Election == "" || ev.Token > maxToken {
+		return Event{}, errors.New("not an event of an election")
+	}
+	return ev, nil
 }
 
 // eventIn reads the event of a message on the events channel.
@@ -87,25 +93,6 @@ func eventIn(payload string) (Event, error) {
 
 // message returns what precedes an event in a message on the events channel.
 func (ev Event) message() protocol.Message { return protocol.Message{Kind: ev.Kind, Token: ev.Token} }
-
-func decodeEvent(s string) (Event, error) {
-	var ev Event
-	if len(s) > protocol.MaxMessage {
-		return ev, fmt.Errorf("event of %d bytes: too long to be one of ours", len(s))
-	}
-	if err := json.Unmarshal([]byte(s), &ev); err != nil {
-		return Event{}, fmt.Errorf("not an event: %w", err)
-	}
-	switch {
-	case ev.Version < 1:
-		return Event{}, errors.New("not an event: it has no version")
-	case ev.Kind == "":
-		return Event{}, errors.New("not an event: its kind is missing")
-	case ev.Token > maxToken:
-		return Event{}, errors.New("not an event: its token is larger than any")
-	}
-	return ev, nil
-}
 
 // maxToken is the largest number that Redis' scripts represent exactly.
 const maxToken = 1<<53 - 1

@@ -184,8 +184,7 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 	case ctx.Err() != nil:
 		return true, term.unreleased // shutdown is how Run ends well
 	}
-	m.failures = countFailures(m.failures, reason, time.Since(term.since), m.cfg.Lease)
-	if d := m.cfg.restAfter(reason, m.failures); d > 0 {
+	if d := m.restAfter(reason, time.Since(term.since)); d > 0 {
 		m.rest(ctx, d, ended)
 	}
 	return false, nil
@@ -206,28 +205,22 @@ func (m *machine) runError(ctx context.Context, err error) error {
 	return err
 }
 
-// countFailures counts the terms in a row that ended as unhealthy or failed. A good term in
-// between makes the next trip the first one again.
-func countFailures(trips int, r Reason, led, life time.Duration) int {
-	switch {
-	case r != ReasonUnhealthy && r != ReasonFailed:
-		return 0
-	case led > 4*life:
-		return 1
-	default:
-		return trips + 1
-	}
-}
-
-// restAfter returns the pause before the next campaign.
-func (c *Config) restAfter(r Reason, trips int) time.Duration {
+// restAfter returns the pause before the next campaign. The cool-down doubles with each term in a row that
+// ended as unhealthy or failed. A good term in between makes the next failure the first one again.
+func (m *machine) restAfter(r Reason, led time.Duration) time.Duration {
+	before := m.failures
+	m.failures = 0
 	switch r {
 	case ReasonUnhealthy, ReasonFailed:
-		return c.Cooldown << min(trips-1, 4)
+		if led <= 4*m.cfg.Lease {
+			m.failures = before
+		}
+		m.failures++
+		return m.cfg.Cooldown << min(m.failures-1, 4)
 	case ReasonResigned, ReasonHandover:
-		return c.Cooldown
+		return m.cfg.Cooldown
 	case ReasonFinished:
-		return c.Lease / 10
+		return m.cfg.Lease / 10
 	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0
 	}

@@ -23,9 +23,6 @@ func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 // clock measures, for a checker that knows the true time.
 func ClockOf(w *Warp, granted func(Held)) *Clock { return &Clock{warp: w, granted: granted} }
 
-// SameAs reports whether two clocks always show the same time.
-func (c *Clock) SameAs(other *Clock) bool { return c.warp == other.warp }
-
 // Warp distorts the clocks of one candidate in a simulation. Safe for concurrent use. Gate, if
 // set, is called before every reading: a Gate that blocks pauses everything that reads the clock,
 // as SIGSTOP does.
