@@ -218,33 +218,24 @@ func checkUser(u *url.URL) error {
 	return nil
 }
 
-// elsewhere are options of other clients, in lower case and without - and _, and what to write in their
+const tlsByScheme = "for TLS write rediss:// in place of redis://"
+
+// elsewhere are options of other clients, in lower case and without - and _, by what to write in their
 // place.
 var elsewhere = map[string]string{
-	"user": userFirst, "username": userFirst, "password": userFirst, "pass": userFirst, "auth": userFirst, "authtoken": userFirst,
-	"ssl": tlsByScheme, "tls": tlsByScheme, "usessl": tlsByScheme, "usetls": tlsByScheme, "sslmode": tlsByScheme, "tlsenabled": tlsByScheme,
-	"sslcertreqs": anyCertificate, "sslcheckhostname": anyCertificate, "insecure": anyCertificate, "insecureskipverify": anyCertificate,
-	"tlsinsecure": anyCertificate, "tlsskipverify": anyCertificate, "tlsinsecureskipverify": anyCertificate, "rejectunauthorized": anyCertificate, "verifypeer": anyCertificate,
-	"sslcacerts": "write ?ca_file=", "sslcapath": "write ?ca_file=", "cafile": "write ?ca_file=", "cacert": "write ?ca_file=", "tlsca": "write ?ca_file=", "tlscacertfile": "write ?ca_file=",
-	"sslcertfile": "write ?cert_file=", "tlscert": "write ?cert_file=", "certfile": "write ?cert_file=",
-	"sslkeyfile": "write ?key_file=", "tlskey": "write ?key_file=", "keyfile": "write ?key_file=",
-	"servername": "write ?server_name=", "sni": "write ?server_name=", "tlsservername": "write ?server_name=",
-	"db": number, "database": number, "dbnumber": number, "dbindex": number, "defaultdatabase": number, "virtualhost": number,
-	"sentinelmasterid": ofSentinel, "servicename": ofSentinel, "master": ofSentinel, "mastername": ofSentinel, "masterset": ofSentinel, "sentinelmaster": ofSentinel, "sentinels": ofSentinel,
-	"addr":    "further addresses are for redis+sentinel:// and redis+cluster://; write a URL for each independent Redis",
-	"timeout": timeOuts, "connecttimeout": timeOuts, "connectiontimeout": timeOuts, "sockettimeout": timeOuts, "socketconnecttimeout": timeOuts, "commandtimeout": timeOuts,
-	"prefix": prefixes, "keyprefix": prefixes, "namespace": prefixes,
+	"user and password stand before the host: " + urlForm + ", or name a file: ?" + paramPassword + "=": "user username password pass auth authtoken",
+	tlsByScheme: "ssl tls usessl usetls sslmode tlsenabled",
+	"for TLS write rediss://, with &ca_file= for your own authority, &server_name= for another name, or &skip_verify=true to accept any certificate": "sslcertreqs sslcheckhostname insecure insecureskipverify tlsinsecure tlsskipverify tlsinsecureskipverify rejectunauthorized verifypeer",
+	"write ?ca_file=":     "sslcacerts sslcapath cafile cacert tlsca tlscacertfile",
+	"write ?cert_file=":   "sslcertfile tlscert certfile",
+	"write ?key_file=":    "sslkeyfile tlskey keyfile",
+	"write ?server_name=": "servername sni tlsservername",
+	"the database number stands behind the host: " + urlForm + "/number": "db database dbnumber dbindex defaultdatabase virtualhost",
+	"write " + sentinelForm: "sentinelmasterid servicename sentinelservicename master mastername masterset sentinelmaster sentinels",
+	"further addresses are for redis+sentinel:// and redis+cluster://; write a URL for each independent Redis": "addr addrs hosts",
+	"write ?dial_timeout=, &read_timeout= or &write_timeout=, such as 2s":                                      "timeout connecttimeout connectiontimeout sockettimeout socketconnecttimeout commandtimeout",
+	"that is a setting of the election: --prefix or MANDATE_PREFIX, in Go Quorum.Namespace":                    "prefix keyprefix namespace",
 }
-
-const (
-	userFirst      = "user and password stand before the host: " + urlForm + ", or name a file: ?" + paramPassword + "="
-	tlsByScheme    = "for TLS write rediss:// in place of redis://"
-	anyCertificate = "for TLS write rediss://, with &ca_file= for your own authority, &server_name= for another name, or &skip_verify=true to accept any certificate"
-	number         = "the database number stands behind the host: " + urlForm + "/number"
-	ofSentinel     = "write " + sentinelForm
-	timeOuts       = "write ?dial_timeout=, &read_timeout= or &write_timeout=, such as 2s"
-	prefixes       = "that is a setting of the election: --prefix or MANDATE_PREFIX, in Go Quorum.Namespace"
-)
 
 // checkOptions refuses options that go-redis does not know, or would drop in silence.
 func checkOptions(u *url.URL) error {
@@ -254,14 +245,19 @@ func checkOptions(u *url.URL) error {
 	}
 	_, kind, _ := strings.Cut(u.Scheme, "+")
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		switch advice := elsewhere[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))]; {
+		plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+		switch {
 		case kind == "sentinel" && (name == "username" || name == "password" || name == "master_name"):
 		case kind != "" && name == "addr", name == "db" && kind != "cluster":
 		case slices.Contains(params, name):
 		case name == "skip_verify" && !strings.HasPrefix(u.Scheme, "rediss"):
 			return errors.New("option skip_verify: " + tlsByScheme)
-		case advice != "":
-			return fmt.Errorf("option %.40q is another client's: %s", name, advice)
+		default:
+			for advice, names := range elsewhere {
+				if slices.Contains(strings.Fields(names), plain) {
+					return fmt.Errorf("option %.40q is another client's: %s", name, advice)
+				}
+			}
 		}
 	}
 	for i, addr := range q["addr"] {
