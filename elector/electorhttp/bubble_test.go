@@ -50,18 +50,12 @@ func (s *stage) candidate(who string) *elector.Elector {
 // start runs a candidate and its handler.
 func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *electorhttp.Handler) {
 	s.t.Helper()
-	return s.startIn(context.Background(), who, cfg)
-}
-
-// startIn is start under a context, which may bring a clock that lies.
-func (s *stage) startIn(ctx context.Context, who string, cfg electorhttp.Config) (*elector.Elector, *electorhttp.Handler) {
-	s.t.Helper()
 	e := s.candidate(who)
 	h, err := electorhttp.New(e, cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_ = e.Run(ctx, h.Work(new(elector.Gate).Work))
