@@ -240,11 +240,9 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	return n, nil
 }
 
-// noMaintenance disables maintenance notifications. It also sets an endpoint type:
-// without one, go-redis before 9.23 looks up the host name although the feature is
-// disabled, and so waits for DNS before the first request.
+// noMaintenance disables maintenance notifications.
 func noMaintenance() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // own adapts options to an election: no hidden retries (go-redis must not repeat a
