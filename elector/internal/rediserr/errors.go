@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -29,10 +30,11 @@ type NodeError struct {
 func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 
 // Problem returns the error's text without the node, and what to do about it where the text does not
-// suggest that itself, as those of the operating system do.
+// suggest that itself, as those of the operating system and of DNS do.
 func (e *NodeError) Problem() string {
 	var system syscall.Errno
-	clear := (TimedOut(e.Err) || errors.As(e.Err, &system)) && e.wrongPort() == ""
+	var name *net.DNSError
+	clear := (TimedOut(e.Err) || errors.As(e.Err, &system) || errors.As(e.Err, &name)) && e.wrongPort() == ""
 	if a := e.Advice(); a != "" && !clear {
 		return e.Answer() + " (" + a + ")"
 	}
