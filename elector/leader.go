@@ -236,7 +236,8 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 // takes over the locks that it still holds.
 func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 	token, over, clock, sent := m.serving.token, m.ctx, m.clock, *m.renewal.sent // a later Run has its own
-	lapsesIn := func() time.Duration {                                           // for how long the nodes may still hold the lock; an unconfirmed renewal may have prolonged it
+	// For how long the nodes may still hold the lock: an unconfirmed renewal may have prolonged it.
+	lapsesIn := func() time.Duration {
 		elapsed, ok := clock.Since(sent)
 		if !ok { // the clocks contradict each other
 			return 0
