@@ -4,6 +4,10 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // A report that a node did not record is recorded when it answers the next request after a
@@ -58,5 +62,36 @@ func TestUnrecordedReportsAreBounded(t *testing.T) {
 	}
 	if got := rec.unrecorded; len(got) != maxUnrecorded || got[0].Head != strconv.Itoa(2*maxUnrecorded) {
 		t.Errorf("%d reports, from %v on", len(got), got[0].Head)
+	}
+}
+
+// A report keeps the history and the name of its election for a while, and drops names without an event
+// for longer; also where a node refuses a call with keys of two slots.
+func TestReportKeepsHistoryAndName(t *testing.T) {
+	for _, refusal := range append(apart, "") {
+		atThePolls(t, 1, func(t *testing.T, p *polls) {
+			m := p.redis[0]
+			m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+				all := protocol.ParseCalls(cmd, args...)
+				if len(all) == 0 || refusal == "" || all[0].Keys[0] == all[0].Keys[1] {
+					return false
+				}
+				c.WriteError(refusal)
+				return true
+			})
+			_, _ = m.ZAdd(p.keys.Names, float64(time.Now().Add(-protocol.KeptFor-time.Minute).UnixMilli()), "long gone")
+			a := p.voter("a")
+			a.Announce(Report{Event: []byte("one"), Head: "elected 7  "})
+			a.WaitIdle(time.Minute)
+			names, err := m.ZMembers(p.keys.Names)
+			if err != nil || len(names) != 1 || names[0] != p.keys.Election {
+				t.Errorf("%q: the names are %q, %v", refusal, names, err)
+			}
+			for _, key := range []string{p.keys.History, p.keys.Names} {
+				if left := m.TTL(key); left != protocol.KeptFor {
+					t.Errorf("%q: %s lives for %v", refusal, key, left)
+				}
+			}
+		})
 	}
 }
