@@ -5,11 +5,12 @@ import "sync"
 // worker runs a function whenever there is something to do, never twice at the same time. It has
 // a goroutine only during a run: of ten thousand elections in a process nearly all are idle.
 type worker struct {
-	mu      sync.Mutex    // of all below
-	work    func()        // nil before begin and after end
-	due     bool          // there is something to do
-	running bool          // a goroutine runs work
-	idle    chan struct{} // closed when that goroutine ends; nil unless end waits for it
+	mu      sync.Mutex // of all below
+	work    func()     // nil before begin and after end
+	due     bool       // there is something to do
+	running bool       // a goroutine runs work
+
+	runs sync.WaitGroup
 }
 
 // begin starts the worker, with a first run at once.
@@ -27,7 +28,7 @@ func (w *worker) wake() {
 	w.due = true
 	if w.work != nil && !w.running {
 		w.running = true
-		go w.run()
+		w.runs.Go(w.run)
 	}
 }
 
@@ -40,28 +41,17 @@ func (w *worker) run() {
 func (w *worker) next() (work func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.due && w.work != nil {
-		w.due = false
-		return w.work
+	if w.running = w.due && w.work != nil; !w.running {
+		return nil
 	}
-	w.running = false
-	if w.idle != nil {
-		close(w.idle)
-	}
-	return nil
+	w.due = false
+	return w.work
 }
 
 // end stops the worker, and waits for the run that is under way.
 func (w *worker) end() {
 	w.mu.Lock()
 	w.work = nil
-	var idle chan struct{}
-	if w.running {
-		idle = make(chan struct{})
-		w.idle = idle
-	}
 	w.mu.Unlock()
-	if idle != nil {
-		<-idle
-	}
+	w.runs.Wait()
 }

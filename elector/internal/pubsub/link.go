@@ -245,7 +245,9 @@ func (l *link) received(c *conn, m any) {
 		l.mu.Unlock()
 		return
 	}
-	t.confirmed = t.confirmed || s.Kind == Subscribed
+	if s.Kind == Subscribed {
+		t.confirmed, c.refused = true, false // perhaps a password was mended
+	}
 	all := slices.Clone(t.subs)
 	l.mu.Unlock()
 	if len(all) > 1 {
