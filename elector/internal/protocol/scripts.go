@@ -96,7 +96,7 @@ const (
 	ClaimSeq      = 2
 	ClaimHint     = 4
 	ClaimIdentity = 7
-	claimArity    = 8
+	claimArity    = 9
 	RenewToken    = 4
 	RenewCounter  = 5
 	RenewIdentity = 8
@@ -107,8 +107,8 @@ const (
 )
 
 // ClaimArgs returns the arguments of ClaimScript, in its order.
-func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Ask, identity}
+func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, echo string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Ask, identity, echo}
 }
 
 // RaiseArgs returns the arguments of RaiseScript, in its order.

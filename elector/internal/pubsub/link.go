@@ -50,10 +50,10 @@ type conn struct {
 	changed chan struct{} // signaled when the writer has something to do
 	done    chan struct{} // closed when its goroutines have ended
 
-	refused        bool          // the node refuses a right permanently
-	tested         time.Time     // when the last test was requested
-	within         time.Duration // of the test that is due; 0: none is
-	sent, received int           // the newest tests
+	refused bool          // the node refuses a right permanently
+	tested  time.Time     // when the last test was requested, or something of this process arrived
+	within  time.Duration // of the test that is due; 0: none is
+	awaited bool          // a test has not come back yet
 }
 
 func newLink(nodes *quorum.Nodes, node int) *link {
@@ -236,7 +236,7 @@ func (l *link) received(c *conn, m any) {
 	case *redis.Pong:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		c.pass(m.Payload)
+		c.awaited = false
 		return
 	}
 	l.mu.Lock()

@@ -6,8 +6,11 @@
 package pubsub
 
 import (
+	"crypto/rand"
+	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -15,6 +18,10 @@ import (
 type Bus struct {
 	nodes *quorum.Nodes
 	links []*link // by node
+
+	mu     sync.Mutex // of all below
+	own    string     // the channel on which this process receives what it publishes to itself
+	echoed time.Time  // when Echo last returned it
 }
 
 // New does no I/O: the Bus connects to a node only while there are subscriptions.
@@ -31,6 +38,11 @@ func New(nodes *quorum.Nodes) *Bus {
 // subscription to a node, must not block, and returns whether to keep the signal until it is taken.
 // Of messages that nobody takes, the first so many are kept.
 func (b *Bus) Subscribe(channel string, most int, filter func(Signal) bool) *Subscription {
+	b.mu.Lock()
+	if b.own == "" { // beside a channel that is subscribed to, so that the same rights cover it
+		b.own = protocol.Echo(channel, rand.Text())
+	}
+	b.mu.Unlock()
 	s := NewSubscription(len(b.links), most, filter)
 	s.channel = channel
 	s.close = func() {
@@ -50,14 +62,29 @@ func (b *Bus) Subscribe(channel string, most int, filter func(Signal) bool) *Sub
 // because they share a connection.
 func (b *Bus) Subscribers(channel string) int { return b.links[0].subscribers(channel) }
 
-// Check has the subscriptions tested that were not tested for every: what the Bus publishes to itself
-// on a node must arrive within that time, or the subscription to that node is made anew. A connection
-// that is in order may lead to a server whose name has moved to another one since, or into a firewall that
-// has forgotten it. Check does not block, and without subscriptions it does nothing.
+// Check has the subscriptions tested that have received nothing of this process for every: what the Bus
+// publishes to itself on a node must arrive within that time, or the subscription to that node is made anew.
+// A connection that is in order may lead to a server whose name has moved to another one since, or into a
+// firewall that has forgotten it. Check does not block, and without subscriptions it does nothing.
 func (b *Bus) Check(every, within time.Duration) {
+	b.mu.Lock()
+	own := b.own
+	b.mu.Unlock()
 	for _, l := range b.links {
-		l.check(every, within)
+		l.check(own, every, within)
 	}
+}
+
+// Echo returns the channel to which a request may publish that is sent to all nodes anyway, which saves the
+// test that Check would make; "": that was done within every.
+func (b *Bus) Echo(every time.Duration) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.echoed) < every {
+		return ""
+	}
+	b.echoed = time.Now()
+	return b.own
 }
 
 // Close ends the subscriptions, and waits for the end of each for a bounded time. It may be

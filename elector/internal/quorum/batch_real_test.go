@@ -31,7 +31,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	ctx := t.Context()
 	const n = 3
 	claimKeys, claims := callFor(n, protocol.Keys.ClaimKeys, func(k protocol.Keys, value string) []any {
-		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI")
+		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "")
 	})
 	renewKeys, renewals := callFor(n, protocol.Keys.RenewKeys, func(_ protocol.Keys, value string) []any {
 		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI")

@@ -21,14 +21,17 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	for i := range r.ignored {
 		r.ignored[i] = v.state[i].unresponsive
 	}
-	requests := make([]*request, v.nodes.Len())
+	requests, echo := make([]*request, v.nodes.Len()), ""
+	if v.cfg.Echo != nil {
+		echo = v.cfg.Echo()
+	}
 	for node := range requests {
 		marker := ""
 		if node < len(markers) {
 			marker = markers[node]
 		}
 		requests[node] = v.request(r, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(),
-			protocol.ClaimArgs(value, v.cfg.Incarnation, v.seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity()), v.whileAlive(ctx), ended)
+			protocol.ClaimArgs(value, v.cfg.Incarnation, v.seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity(), echo), v.whileAlive(ctx), ended)
 	}
 	granted := v.decide(ctx, value, r, requests, ended)
 	t = v.tally(r)

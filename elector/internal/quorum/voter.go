@@ -24,6 +24,9 @@ type VoterConfig struct {
 	// Unrecorded, if set, is called with the reason when a node's history did not take an
 	// event. It is called on several goroutines.
 	Unrecorded func(error)
+	// Echo, if set, returns the channel to which the nodes publish when a claim is lost; "": to none. It is
+	// called for each claim.
+	Echo func() string
 }
 
 // Voter claims, renews, releases and announces for one elector. It belongs to the state machine's

@@ -48,8 +48,9 @@ type Waiter struct {
 // send fewer for a few terms; more are a flood.
 const maxMessages = 32
 
-// TestEvery is how many leases pass between two tests of the subscriptions of a process that does not lead:
-// with its claims, one per lease, these are at most 4/3 requests per lease.
+// TestEvery is how many leases pass between two tests of the subscriptions of a process that neither leads nor
+// campaigns: with its reads, one per lease, these are at most 4/3 requests per lease. The claims of a follower,
+// one per lease, test the subscriptions without a request.
 const TestEvery = 4
 
 // New subscribes to releases, until Close.
@@ -108,7 +109,7 @@ func (w *Waiter) Lost(t quorum.Tally) {
 	all := w.count(t)
 	w.followers.Store(int64(all))
 	w.d.lost(t, all, time.Now())
-	w.c.Bus.Check(TestEvery*w.c.Lease, w.c.CallTimeout)
+	w.c.Bus.Check(3*w.c.Lease/2, w.c.CallTimeout)
 }
 
 // count returns about how many candidates there are. The nodes count those of one process as one

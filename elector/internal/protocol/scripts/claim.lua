@@ -1,7 +1,7 @@
 -- claim: take the lock if it can be taken, and grant a token; otherwise report
 -- everything that a follower needs to know to wait. One round trip.
 -- KEYS lock fence new pause heir id
--- ARGV value, to which the token is added, incarnation seq lease_ms hint marker ask_channel identity
+-- ARGV value, to which the token is added, incarnation seq lease_ms hint marker ask_channel identity echo_channel
 -- -> {status, token or fence, holder, ms left, subscribers, note, identity}
 local id = identity(6, ARGV[8])
 local mine = whose(got[1], ARGV[2], ARGV[3])
@@ -75,6 +75,8 @@ if status == 'won' then
   return {'won', token, '', 0, 0, '', id}
 end
 
+-- This process tests its subscription, which costs it no request of its own.
+if ARGV[9] ~= '' then redis.pcall('PUBLISH', ARGV[9], '') end
 local subscribers = -1
 local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7])
 if not subs.err then subscribers = tonumber(subs[2]) end
