@@ -100,7 +100,8 @@ const (
 	RenewToken    = 4
 	RenewCounter  = 5
 	RenewIdentity = 8
-	renewArity    = 9
+	RenewEcho     = 9
+	renewArity    = 10
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: of a failed attempt, whose release publishes nothing
 	announceArity = 6
@@ -115,8 +116,8 @@ func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint 
 func RaiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
 
 // RenewArgs returns the arguments of RenewScript, in its order.
-func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity}
+func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, echo string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, echo}
 }
 
 // AnnounceArgs returns the arguments of AnnounceScript, in its order. Without an event it only keeps the

@@ -34,7 +34,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "")
 	})
 	renewKeys, renewals := callFor(n, protocol.Keys.RenewKeys, func(_ protocol.Keys, value string) []any {
-		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI")
+		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI", "")
 	})
 	call := func(c redis.Scripter, s protocol.ElectionScript, keys []string, args []any) []protocol.Answer {
 		v, err := s.Run(ctx, c, keys, args...).Result()

@@ -21,10 +21,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	for i := range r.ignored {
 		r.ignored[i] = v.state[i].unresponsive
 	}
-	requests, echo := make([]*request, v.nodes.Len()), ""
-	if v.cfg.Echo != nil {
-		echo = v.cfg.Echo()
-	}
+	requests, echo := make([]*request, v.nodes.Len()), v.echo()
 	for node := range requests {
 		marker := ""
 		if node < len(markers) {
@@ -55,6 +52,14 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	}
 	v.lock.Token, v.claimed = won, t
 	return won, t
+}
+
+// echo returns the channel to which a request publishes; "": to none.
+func (v *Voter) echo() string {
+	if v.cfg.Echo == nil {
+		return ""
+	}
+	return v.cfg.Echo()
 }
 
 // decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by

@@ -43,8 +43,9 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	}
 	if n.args == nil || n.token != token || n.heir != heir {
 		n.token, n.heir, n.keys = token, heir, v.cfg.Keys.RenewKeys()
-		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "")
+		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", "")
 	}
+	n.args[protocol.RenewEcho] = v.echo()
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
 	}

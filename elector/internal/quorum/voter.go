@@ -24,8 +24,8 @@ type VoterConfig struct {
 	// Unrecorded, if set, is called with the reason when a node's history did not take an
 	// event. It is called on several goroutines.
 	Unrecorded func(error)
-	// Echo, if set, returns the channel to which the nodes publish when a claim is lost; "": to none. It is
-	// called for each claim.
+	// Echo, if set, returns the channel to which the nodes publish when a claim is lost, or the lease is
+	// renewed; "": to none. It is called for each claim and renewal.
 	Echo func() string
 }
 

@@ -1,7 +1,7 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again if the node lost them (a plant is no vote in its round).
 -- KEYS lock fence new heir pause id
--- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
+-- ARGV value incarnation seq lease_ms token counter heir keep_ms identity echo_channel
 -- -> {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
 -- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
@@ -26,6 +26,7 @@ if mine == 'same' or mine == 'older' then
   end
   keep()
   local refused = set and set.err
+  if ARGV[10] ~= '' then redis.pcall('PUBLISH', ARGV[10], '') end -- as in claim.lua
   return {'mine', stored, refused and got[1] or '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', stored, got[1], '', id} end
