@@ -53,7 +53,7 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 	if err != nil {
 		w.Refused(tally)
 	}
-	return nil, nil //nolint:nilnil,nilerr // neither won nor failed: lost
+	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
 // tryCampaign claims once, as soon as the candidate's probe has answered.

@@ -205,7 +205,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 		defer e.leave()
 		life, over := untilClosed(context.WithoutCancel(ctx), e.nodes)
 		defer over()
-		e.lead(life) // the term itself knows how it ended
+		_ = e.lead(life) // the term itself knows how it ended
 	}()
 	return term, nil
 }

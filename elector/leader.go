@@ -278,7 +278,7 @@ func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, la
 		tally := r.Try(max(left, m.timing.CallTimeout()))
 		switch {
 		case enough(), ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // nobody waits for it any more
 		case m.nodes.Closed():
 			return failed(ErrNotReleased, "the lock of term %d was not released, it lapses in %v: %w", token, unit(left), ErrClosed)
 		case left > 0:

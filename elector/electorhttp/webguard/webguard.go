@@ -114,6 +114,6 @@ func (l *Refusals) note(msg string, r *http.Request, attrs ...any) {
 		l.unlogged++
 		return
 	}
-	l.Log.Warn(msg, append(attrs, "from", r.RemoteAddr, "path", r.URL.Path, "not_logged", l.unlogged)...)
+	l.Log.Warn(msg, append(attrs, "from", r.RemoteAddr, "path", r.URL.Path, "not_logged", l.unlogged)...) //nolint:sloglint // one of two constants
 	l.logged, l.unlogged = now, 0
 }

@@ -34,8 +34,8 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 func (e *NodeError) Problem() string {
 	var system syscall.Errno
 	var name *net.DNSError
-	clear := (TimedOut(e.Err) || errors.As(e.Err, &system) || errors.As(e.Err, &name)) && e.wrongPort() == ""
-	if a := e.Advice(); a != "" && !clear {
+	plain := (TimedOut(e.Err) || errors.As(e.Err, &system) || errors.As(e.Err, &name)) && e.wrongPort() == ""
+	if a := e.Advice(); a != "" && !plain {
 		return e.Answer() + " (" + a + ")"
 	}
 	return e.Answer()

@@ -71,6 +71,7 @@ func (w *Waiter) wakes(s pubsub.Signal) bool {
 		return false
 	case pubsub.Subscribed:
 		return true
+	case pubsub.Message:
 	}
 	m := pubsub.Parsed(s, parse)
 	if m.Version > 0 && m.Version != protocol.Version {
