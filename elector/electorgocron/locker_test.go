@@ -34,7 +34,7 @@ func TestEachTickRunsOnce(t *testing.T) {
 
 func TestEachTickRunsOnceReal(t *testing.T) {
 	server := servertest.Redis(t)
-	checkOnce(t, 6, func(string) (*elector.Quorum, redis.UniversalClient) {
+	checkOnce(t, 3, func(string) (*elector.Quorum, redis.UniversalClient) {
 		q, err := elector.Open(server.URL())
 		if err != nil {
 			t.Fatal(err)
