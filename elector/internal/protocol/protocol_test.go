@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -23,6 +24,23 @@ func TestMessages(t *testing.T) {
 	for _, text := range []string{"", "1", "1 elected", "1 elected 7 ", "1 elected -1  {}", "1 released x y z", "1 released  7 {}", "elected 7  {}", "2 elected 7  {}", "-1 elected 7  {}", "{}", `{"v":1, "kind": "elected", "token": 7}`} {
 		if got, ok := ParseMessage(text); ok {
 			t.Errorf("%q was read as %+v", text, got)
+		}
+	}
+}
+
+// Subscribe and publish know no databases.
+func TestChannelsBelongToTheDatabase(t *testing.T) {
+	k := KeysOf("mandate", "orders")
+	for database, want := range map[string][]string{
+		"":  {"mandate:{orders}:events", "mandate:{orders}:ask", "mandate:{orders}:roll"},
+		"1": {"mandate:{orders db=1}:events", "mandate:{orders db=1}:ask", "mandate:{orders db=1}:roll"},
+	} {
+		in := k.In(database)
+		if got := []string{in.Events, in.Ask, in.Roll}; !slices.Equal(got, want) {
+			t.Errorf("database %q: %q, want %q", database, got, want)
+		}
+		if in.Lock != k.Lock {
+			t.Errorf("database %q: the lock is %s", database, in.Lock)
 		}
 	}
 }
