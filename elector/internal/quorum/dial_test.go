@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // A request whose answer is lost is sent once: sent again, it would meet its own effect.
@@ -152,7 +153,11 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 			conn, err := w.m.Dial()
 			return to{conn, w.addr}, err
 		}}
-		c := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Minute, Dialer: l.connect})
+		c := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Minute, Dialer: l.connect,
+			PoolFIFO: true, // each connection has its turn
+			MaintNotificationsConfig: &maintnotifications.Config{ // no DNS look-up
+				Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone,
+			}})
 		defer func() { c.Close(); former.Close(); now.Close() }()
 		request := func() error { return c.Incr(t.Context(), "k").Err() }
 		beside := func() (ended chan struct{}) { // makes another connection than the idle ones
