@@ -137,6 +137,10 @@ nightly: ## everything that is long or random: hours
 	$(MAKE) fuzz
 	$(MAKE) model
 
+.PHONY: api
+api: ## compare the exported API with the last tag: what breaks callers must be in CHANGELOG.md
+	@.ci/api
+
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -diff
 	@.ci/lint
