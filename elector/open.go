@@ -47,7 +47,7 @@ func Open(urls ...string) (*Quorum, error) {
 		return scheme != u && (strings.Contains(scheme, "sentinel") || strings.Contains(scheme, "cluster"))
 	})
 	for i, u := range urls {
-		c, err := clientOf(u)
+		c, err := NewClient(u)
 		if several && !strings.Contains(u, "://") { // it would get a vote of its own
 			if err == nil {
 				_ = c.Close()
@@ -73,9 +73,12 @@ func Open(urls ...string) (*Quorum, error) {
 	return q, nil
 }
 
-// clientOf makes a client from an address. Its errors never quote the address, which may hold a password.
-func clientOf(raw string) (redis.UniversalClient, error) {
-	u, err := access.Parse(raw)
+// NewClient makes a go-redis client from an address, as Open reads it, for what is no election, such as the
+// marks of [github.com/mandate-dev/mandate/elector/fence]. Contexts bound its commands. It does no I/O except for
+// reading the files that the address names. The caller closes it. Its errors never quote the address, which may
+// hold a password.
+func NewClient(address string) (redis.UniversalClient, error) {
+	u, err := access.Parse(address)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +189,7 @@ func (d login) loginName(ofURL string) string {
 }
 
 func (d login) single(o *redis.Options) *redis.Client {
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -194,6 +198,7 @@ func (d login) single(o *redis.Options) *redis.Client {
 }
 
 func (d login) failover(o *redis.FailoverOptions) *redis.Client {
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -212,6 +217,7 @@ func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 }
 
 func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)

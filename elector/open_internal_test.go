@@ -38,7 +38,7 @@ func TestPasswordFileOfURLs(t *testing.T) {
 			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := clientOf(url)
+			c, err := NewClient(url)
 			if err != nil {
 				t.Errorf("%s: %v", url, err)
 				continue
@@ -59,7 +59,7 @@ func TestPasswordFileOfURLs(t *testing.T) {
 		"rediss://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                        "no such file",
 		"redis+sentinel://:tops3cret@127.0.0.1:1?" + named + "&nosuch=1":         "option nosuch is not known",
 	} {
-		_, err := clientOf(url)
+		_, err := NewClient(url)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "tops3cret") {
 			t.Errorf("%s: %v, want %q", url, err, says)
 		}
@@ -87,7 +87,7 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 		if strings.Contains(url, "?") {
 			join = "&"
 		}
-		c, err := clientOf(url + join + "url_file=" + file)
+		c, err := NewClient(url + join + "url_file=" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if _, err := clientOf("redis://127.0.0.1:1?url_file=/nosuch"); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := NewClient("redis://127.0.0.1:1?url_file=/nosuch"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ Exit codes, besides those of mandate run --help
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Look:", []*cobra.Command{a.lsCommand(), a.statusCommand(), a.historyCommand(), a.doctorCommand(), a.watchCommand(), a.waitCommand(), a.shardsCommand()}},
+		{"Look:", []*cobra.Command{a.lsCommand(), a.statusCommand(), a.historyCommand(), a.doctorCommand(), a.watchCommand(), a.waitCommand(), a.shardsCommand(), a.ticksCommand()}},
 		{"Act:", []*cobra.Command{a.transferCommand(), a.resignCommand(), a.pauseCommand(), a.resumeCommand()}},
 		{"Run:", []*cobra.Command{a.runCommand(), a.superviseCommand(), a.demoCommand()}},
 		{"Serve:", []*cobra.Command{a.serveCommand(), a.consoleCommand(), a.exporterCommand()}},

@@ -52,7 +52,7 @@ type Taken struct {
 }
 
 // Overdue returns for how long the next tick has been due; zero: it is not.
-func (t Taken) Overdue(now time.Time) time.Duration { return max(0, now.Sub(t.Tick)-t.Every) }
+func (t Taken) Overdue(now time.Time) time.Duration { return max(0, now.Sub(t.Tick.Add(t.Every))) }
 
 // RanError is an [ErrRan] with its details.
 type RanError struct {
@@ -164,10 +164,15 @@ func (o *Once) run(ctx context.Context, args ...any) ([]string, error) {
 	if err == nil && len(answer) != 2 {
 		err = fmt.Errorf("unexpected answer %q", answer)
 	}
-	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts more before it
-		err = fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, o.key)
+	return answer, o.foreign(err)
+}
+
+// foreign makes the error for a key of another type an ErrForeignMark.
+func (o *Once) foreign(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts more before it
+		return err
 	}
-	return answer, err
+	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, o.key)
 }
 
 // Last returns the newest tick of a job that was taken; the zero Taken if there is none.
@@ -177,7 +182,7 @@ func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
 		return Taken{}, nil
 	}
 	if err != nil {
-		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, err)
+		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.foreign(err))
 	}
 	return parseTaken(o.key, job, mark)
 }
@@ -187,7 +192,7 @@ func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
 func (o *Once) All(ctx context.Context) ([]Taken, error) {
 	marks, err := o.client.HGetAll(ctx, o.key).Result()
 	if err != nil {
-		return nil, fmt.Errorf("fence: reading the ticks in %s: %w", o.key, err)
+		return nil, fmt.Errorf("fence: reading the ticks in %s: %w", o.key, o.foreign(err))
 	}
 	var all []Taken
 	var foreign []error
@@ -240,8 +245,8 @@ func (t Tick) refused(where, mark string) error {
 }
 
 // aMark is tick, every, token, when it was taken, the attempt, failed or taken, by whom; times in milliseconds.
-// The script allows as many digits: its numbers are exact up to 2^53.
-var aMark = regexp.MustCompile(`(?s)^(\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) [[:xdigit:]]+ (taken|failed) (.*)$`)
+// The script allows as many digits: its numbers are exact up to 2^53, and times end before the year 5139, periods at 31 years.
+var aMark = regexp.MustCompile(`(?s)^(\d{1,14}) (\d{1,12}) (\d{1,16}) (\d{1,14}) [[:xdigit:]]+ (taken|failed) (.*)$`)
 
 // parseTaken parses a mark. One that no Once has written is an ErrForeignMark.
 func parseTaken(where, job, mark string) (Taken, error) {
@@ -252,7 +257,7 @@ func parseTaken(where, job, mark string) (Taken, error) {
 	}
 	if f == nil {
 		return Taken{}, fmt.Errorf("%w: job %s in %s holds %q, which is no tick: find out what else writes there, then delete it",
-			ErrForeignMark, job, where, legible(mark))
+			ErrForeignMark, legible(job), where, legible(mark))
 	}
 	return Taken{
 		Job: job, Tick: time.UnixMilli(n[1]), Every: time.Duration(n[2]) * time.Millisecond, Token: uint64(n[3]),

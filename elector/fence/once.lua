@@ -12,7 +12,7 @@ if mark then
   local every, at
   tick, every, token, at, before, state = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ')
   if state ~= 'taken' and state ~= 'failed' then return {'foreign', mark} end
-  if math.max(#tick, #every, #token, #at) > 16 then return {'foreign', mark} end -- Lua's numbers are exact up to 2^53
+  if math.max(#tick, #every + 2, #token - 2, #at) > 14 then return {'foreign', mark} end -- numbers that neither Lua nor Go keeps
   tick, token = tonumber(tick), tonumber(token)
 end
 if ARGV[2] == '' then

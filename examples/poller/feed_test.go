@@ -164,7 +164,7 @@ func TestHandledTwice(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	err = verify(t.Context(), f.db, "redis://"+f.queue.client.Options().Addr, &out)
+	err = verify(t.Context(), f.db, "redis://"+f.queue.client.(*redis.Client).Options().Addr, &out)
 	if err == nil || out.String() != "2 events, fed by 1 leaders; lost: 0, queued twice: 1\n" {
 		t.Errorf("%v\n%s", err, &out)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
@@ -25,17 +26,15 @@ const (
 
 // queue is the stream, and the checkpoint that is updated together with it.
 type queue struct {
-	client *redis.Client
+	client redis.UniversalClient
 	fence  *fence.Redis
 }
 
 func openQueue(url string) (*queue, error) {
-	options, err := redis.ParseURL(url)
+	client, err := elector.NewClient(url)
 	if err != nil {
-		return nil, errors.New("the queue: not a Redis URL: write redis://[user:password@]host:port") // err may quote the password
+		return nil, fmt.Errorf("the queue: %w", err)
 	}
-	options.ContextTimeoutEnabled = true
-	client := redis.NewClient(options)
 	guard, err := fence.NewRedis(client, markKey)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -43,11 +42,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, _, stderr io.Write
 	if err != nil {
 		return err
 	}
-	options, err := redis.ParseURL(f.RedisURLs()[0])
+	client, err := elector.NewClient(f.RedisURLs()[0])
 	if err != nil {
 		return err
 	}
-	client := redis.NewClient(options)
 	defer client.Close()
 	ticks, err := fence.NewOnce(client, "", "scheduler-example")
 	if err != nil {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/fence"
+)
+
+// The jobs of an election, who ran them, and which is overdue; whatever others wrote beside them.
+func TestTicks(t *testing.T) {
+	m := miniredis.RunT(t)
+	url := "redis://" + m.Addr()
+	c, err := elector.NewClient(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	once, err := fence.NewOnce(c, "", "reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks := func(code int, args ...string) (string, string) {
+		t.Helper()
+		var o, e captured
+		if got := execute(t.Context(), append([]string{"ticks", "reports", "--redis", url}, args...), &o, &e); got != code {
+			t.Fatalf("%q: exit code %d, want %d: %s", args, got, code, e.String())
+		}
+		still(t, o.String()+e.String())
+		return o.String(), e.String()
+	}
+	if _, e := ticks(exitNoLeader); !strings.Contains(e, "no ticks of reports here") {
+		t.Error(e)
+	}
+	at := time.Now().Add(-90 * time.Minute).Truncate(time.Second)
+	for job, every := range map[string]time.Duration{"mail": time.Hour, "bills": 24 * time.Hour} {
+		if err := once.Take(t.Context(), fence.Tick{Job: job, At: at, Every: every, Token: 7, By: "worker-a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, _ := ticks(0)
+	for _, want := range []string{`mail .* worker-a +7 +1h00m +30m`, `bills .* worker-a +7 +24h00m$`} {
+		if !regexp.MustCompile("(?m)^" + want).MatchString(o) {
+			t.Errorf("no line like %q in\n%s", want, o)
+		}
+	}
+	var all []tickJSON
+	o, _ = ticks(0, "--json")
+	if err := json.Unmarshal([]byte(o), &all); err != nil || len(all) != 2 || all[0].Overdue != 0 || all[1].Job != "mail" || all[1].Overdue < 1.7e6 || !all[1].Tick.Equal(at) {
+		t.Errorf("%+v, %v", all, err)
+	}
+
+	m.HSet("mandate:{reports}:ticks", "\x1b[2J\xff", fmt.Sprintf("%d 1000 9 %d 0a taken \x1b]0;x\a\u202e", at.UnixMilli(), at.UnixMilli()))
+	m.HSet("mandate:{reports}:ticks", "night\x1b[2J", "\xff\x00 backup")
+	for _, args := range [][]string{nil, {"--json"}, {"--wide"}} {
+		o, e := ticks(exitFailed, args...)
+		if !strings.Contains(o, "mail") || !strings.Contains(o, "[2J") || !strings.Contains(e, "night?[2J") || !strings.Contains(e, "no tick") {
+			t.Errorf("%q: %s%s", args, o, e)
+		}
+	}
+	m.Del("mandate:{reports}:ticks")
+	_ = m.Set("mandate:{reports}:ticks", "x")
+	if _, e := ticks(exitFailed); !strings.Contains(e, "belongs to another program") {
+		t.Error(e)
+	}
+	m.Close()
+	if o, e := ticks(exitUnreachable, "--json"); o != "[]\n" || !strings.Contains(e, "connection refused") {
+		t.Errorf("%s%s", o, e)
+	}
+}
