@@ -9,8 +9,8 @@ SHELL       := bash
 
 GO        ?= go
 export GO # the scripts in .ci run it, too
-# Each module as its users get it: a developer's go.work would mix their requirements.
-export GOWORK := off
+# The go.work of the checkout, from which the command gets the library.
+export GOWORK :=
 FUZZTIME  ?= 1m
 MUTANT    ?=
 MUTANTS_NEAR ?=
@@ -35,7 +35,7 @@ REAL ?= Real|Integration
 RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/...
 
 # Lazy (=): asked of git only by the target that needs it.
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION = $(shell git describe --tags --exclude '*/*' --always --dirty 2>/dev/null || echo dev)
 
 # `make demo` and `make build` share these, and so what the compiler made for the other.
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/mandate ./cmd/mandate
@@ -88,7 +88,7 @@ down: ## stop the containers of `make up`, and forget their data
 .PHONY: test
 test: ## test everything that needs no server and no luck: 3 minutes (8 with empty caches, seconds if nothing changed)
 	@echo '>>> about 3 minutes on two cores, 8 with empty caches, seconds if nothing changed'
-	@$(GO) test -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) ./...
+	@$(GO) test -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) ./... ./cmd/mandate/...
 	@echo '>>> passed. Left out: real Redis, SQL, browser: make real | data races: make race | random faults: make sim | deliberate bugs: make mutants'
 
 .PHONY: race
@@ -154,7 +154,7 @@ check: lint test build ## what a change must pass: lint, test, build
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum of every module up to date
-	@.ci/each $(GO) mod tidy
+	@.ci/tidy
 
 .PHONY: clean
 clean: ## remove what was built (the linter in .bin stays: it takes a minute to install)

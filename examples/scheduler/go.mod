@@ -3,7 +3,7 @@ module github.com/mandate-dev/mandate/examples/scheduler
 go 1.26.0
 
 require (
-	github.com/mandate-dev/mandate v0.0.0
+	github.com/mandate-dev/mandate v0.1.0
 	github.com/robfig/cron/v3 v3.0.1
 )
 
@@ -14,7 +14,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/mod v0.21.0 // indirect
+	golang.org/x/mod v0.17.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
 

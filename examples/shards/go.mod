@@ -3,7 +3,7 @@ module github.com/mandate-dev/mandate/examples/shards
 go 1.26.0
 
 require (
-	github.com/mandate-dev/mandate v0.0.0
+	github.com/mandate-dev/mandate v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
 	modernc.org/sqlite v1.60.1
