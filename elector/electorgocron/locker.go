@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -77,6 +78,27 @@ func (l Locker) NewJob(s gocron.Scheduler, name, spec string, task gocron.Task, 
 	}
 	own := []gocron.JobOption{gocron.WithName(name), gocron.WithDistributedJobLocker(locker{l, schedule})}
 	return s.NewJob(gocron.CronJob(spec, true), task, append(options, own...)...)
+}
+
+// CatchUp is the work of the elector in place of Gate.Work: when a term begins it also runs the latest tick of each of these
+// jobs of NewJob, unless that has been taken, or the job has never run: nobody led when it was due, or this process did not yet.
+// Earlier ones are missed. The scheduler must have been started.
+func (l Locker) CatchUp(jobs ...gocron.Job) elector.Work {
+	return func(ctx context.Context, term *elector.Term) error {
+		var late sync.WaitGroup
+		defer late.Wait()
+		late.Go(func() {
+			for l.IsLeader(ctx) != nil && ctx.Err() == nil { // the gate is about to open
+				time.Sleep(time.Millisecond)
+			}
+			for _, job := range jobs {
+				if last, err := l.Ticks.Last(ctx, job.Name()); err == nil && !last.Tick.IsZero() {
+					_ = job.RunNow() // Lock refuses what has been taken; a scheduler that is shut down misses nothing
+				}
+			}
+		})
+		return l.Gate.Work(ctx, term)
+	}
 }
 
 // parser reads what gocron reads with seconds.
