@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -114,6 +115,9 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"request":   cmdRequest,
 	"port":      cmdPort,
 	"notified":  cmdNotified,
+
+	"previous":      cmdPrevious,
+	"otherprotocol": cmdOtherProtocol,
 }
 
 func valuesOf(ts *testscript.TestScript) *scriptValues { return ts.Value("processes").(*scriptValues) }
@@ -134,11 +138,11 @@ func cmdRedis(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// candidate NAME [ARG...]: starts `mandate run --id NAME ARG...` in the
+// candidate NAME [ARG...]: starts `mandate run --id NAME ARG...`, or that of $PROGRAM, in the
 // background, with its output in NAME.out and its logs in NAME.log.
 func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
-	cmd := exec.Command("mandate", append([]string{"run", "--id", name}, args[1:]...)...)
+	cmd := exec.Command(cmp.Or(ts.Getenv("PROGRAM"), "mandate"), append([]string{"run", "--id", name}, args[1:]...)...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+ts.Getenv("MANDATE_REDIS"), "GORACE="+noExitPause)
 	for suffix, w := range map[string]*io.Writer{".out": &cmd.Stdout, ".log": &cmd.Stderr} {

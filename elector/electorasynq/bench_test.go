@@ -83,7 +83,7 @@ func (t *trial) run(start func(*trial, time.Duration)) (doubled, lost int) {
 func (t *trial) process(_ context.Context, task *asynq.Task) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ran[key(task.Type(), time.Now())]++
+	t.ran[key(task.Type(), time.Now().Add(5*time.Second))]++ // a catch-up may be a second early
 	return nil
 }
 
