@@ -149,6 +149,10 @@ lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -dif
 build: ## build the static binary bin/mandate
 	$(BUILD)
 
+.PHONY: release
+release: ## build the release VERSION=v0.1.0 into dist/ and tag it (see CONTRIBUTING.md)
+	@.ci/release $(VERSION)
+
 .PHONY: check
 check: lint test build ## what a change must pass: lint, test, build
 
@@ -158,5 +162,5 @@ tidy: ## bring go.mod and go.sum of every module up to date
 
 .PHONY: clean
 clean: ## remove what was built (the linter in .bin stays: it takes a minute to install)
-	rm -rf bin coverage*
+	rm -rf bin dist coverage*
 	find . -path ./.git -prune -o -path ./.bin -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +
