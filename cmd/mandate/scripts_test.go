@@ -87,6 +87,7 @@ func setupScript(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("DOCS", docs)
+	env.Setenv("EXAMPLES", filepath.Join(docs, "../examples"))
 	env.Defer(func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()

@@ -28,7 +28,7 @@ valid_for_ms, and stops if mandate does not answer. valid_for_ms is at most
 lock is released. mandate serve cannot stop the program by force; mandate run
 can.
 
-docs/http.md has the rules, and examples in curl and Python.`
+docs/http.md has the rules, examples/ clients in Python and Node.`
 
 const defaultHTTP = "127.0.0.1:7480"
 

@@ -1,0 +1,131 @@
+"""Lead an election from Python, beside `mandate serve`. Standard library only: copy this file.
+
+    with leader("orders") as term:           # blocks until this replica leads
+        while term.allows(0.2):              # a step of at most 0.2 s may begin
+            step(term.token)                 # send the token along with every write
+
+    for event in events():                   # information only: none permits to work
+        print(event["kind"], event.get("candidate"))
+
+As a program: python3 mandate.py ELECTION [URL [PORT]], whose health is served on PORT; or python3 mandate.py --events [URL].
+"""
+
+import contextlib
+import http.server
+import json
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+URL = "http://127.0.0.1:7480"
+
+
+def now():
+    """Seconds, on a clock that cannot be set and that runs while the machine sleeps."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class Term:
+    """The leadership of this replica, under one token."""
+
+    def __init__(self, election, url):
+        self.election, self.url, self.token, self.until, self.length = election, url, None, 0, 0
+
+    def ask(self):
+        """Requests a promise. Without an answer the last one still holds; a refusal ends it."""
+        sent = now()  # before the request: the promise counts from here
+        try:
+            with urllib.request.urlopen(self.url + "/leader", timeout=1) as answer:
+                body = json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            refusal.close()
+            self.until = 0
+            return
+        except (OSError, ValueError):
+            return
+        if body["election"] != self.election:
+            raise ValueError(f"{self.url} campaigns in {body['election']}, not in {self.election}")
+        if self.token not in (None, body["token"]):
+            self.until = 0  # another term: whoever worked under this one must begin anew
+            return
+        self.token, self.length = body["token"], body["valid_for_ms"] / 1000
+        self.until = max(self.until, sent + self.length)
+
+    def allows(self, seconds):
+        """Whether a step that takes at most so long may begin now. Once False, this term is over."""
+        if now() + max(seconds, self.length / 2) > self.until:
+            self.ask()
+        if now() + seconds <= self.until:
+            return True
+        self.until = 0
+        return False
+
+
+@contextlib.contextmanager
+def leader(election, url=URL, pause=0.2, waiting=lambda: None):
+    """Blocks until this replica leads, and calls waiting meanwhile. The work must end when allows is False."""
+    term = Term(election, url)
+    while not term.allows(0):
+        waiting()
+        time.sleep(pause)
+        term = Term(election, url)
+    yield term
+
+
+def events(url=URL):
+    """The events of the election; after each disconnection from the current state on."""
+    while True:
+        try:
+            # A comment comes every quarter of the lease, at most every 10 s: 25 s of silence are a dead connection.
+            with urllib.request.urlopen(url + "/events", timeout=25) as stream:
+                for line in stream:
+                    name, _, value = line.decode().rstrip("\n").partition(": ")
+                    if name == "data":
+                        yield json.loads(value)
+        except OSError:
+            pass
+        time.sleep(1)
+
+
+def serve_health(port, healthy):
+    """Answers 200 while healthy() does; otherwise mandate resigns."""
+
+    class Health(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if healthy() else 503)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Health)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def main(election, url=URL, port="0"):
+    """An example of a worker: its progress is its health."""
+    progress = [time.monotonic()]
+
+    def beat():
+        progress[0] = time.monotonic()
+
+    serve_health(int(port), lambda: time.monotonic() - progress[0] < 3)
+    while True:
+        with leader(election, url, waiting=beat) as term:
+            print("leads with token", term.token, flush=True)
+            while term.allows(0.1):
+                time.sleep(0.05)  # a step of the work
+                beat()
+            print("lost token", term.token, flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--events":
+        for e in events(*sys.argv[2:]):
+            print(e["kind"], e.get("candidate", ""), e.get("token", ""), e.get("reason", ""), flush=True)
+    else:
+        main(*sys.argv[1:])
