@@ -126,6 +126,13 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	if before == nil || before.attempt != leader.attempt {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
+	if m.memory.leader != leader.attempt {
+		m.memory.leader, m.memory.leaderFrom = leader.attempt, m.memory.answeredAt
+	}
+	// The lock of a candidate that has died, such as an earlier life of this process, lasts for a lease.
+	if elapsed, ok := m.clock.Since(m.memory.leaderFrom); ok && elapsed > in.Lease+m.timing.Drift() {
+		m.published.update(func(s *state) { s.accompanied = true })
+	}
 	m.memory.sawLeader(m.memory.answeredAt, in.Lease, in.Left)
 }
 
@@ -244,6 +251,8 @@ type memory struct {
 	differs     string      // the attempt that was last seen to vote with other nodes
 	differsFrom lease.Stamp // when that attempt was first seen
 
+	leader     string        // the attempt of the other candidate that led last
+	leaderFrom lease.Stamp   // when it was first seen to lead
 	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
 	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
 }

@@ -183,18 +183,24 @@ func conformCheck(t *testing.T, w *world) {
 	term := a.Elected(w.first())
 	b := w.start(t, "b")
 	b.Quiet(w.lease)
-	for _, c := range []*candidate{a, b} {
-		if err := c.Check(); err != nil {
-			t.Errorf("%s: %v", c.ID(), err)
+	sameInRoll := func(want ...bool) { // what a candidate says of itself and what a roll call shows are one thing
+		all, err := a.Election().Candidates(t.Context())
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		slices.SortFunc(all, func(a, b elector.CandidateStatus) int { return strings.Compare(a.ID, b.ID) })
+		for i, c := range []*candidate{a, b} {
+			if err := c.Check(); all[i].Able() != want[i] || (err == nil) != want[i] {
+				t.Errorf("%s: able %v, Check: %v, want %v", c.ID(), all[i].Able(), err, want[i])
+			}
 		}
 	}
+	sameInRoll(true, true)
 	if err := a.Resign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.Elected(w.soon())
-	if err := a.Check(); err != nil { // it rests, which is no fault
-		t.Errorf("while resting: %v", err)
-	}
+	sameInRoll(false, true) // a rests
 	if term.Valid() {
 		t.Error("valid after its end")
 	}

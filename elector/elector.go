@@ -279,14 +279,15 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return t.awaitOver(ctx, 0)
 }
 
-// Check returns nil if this candidate can campaign, and renews if it leads;
-// otherwise what is wrong. Neither "not the leader" nor "no leader" is an error, so
+// Check returns nil if this candidate leads or could be elected now (an observer: if it can follow);
+// otherwise what is wrong, that it rests after a term, or that the work of its term has not returned: it
+// says what CandidateStatus.Able says in a roll call. Neither "not the leader" nor "no leader" is an error, so
 // Check fits a readiness check of all replicas. No I/O.
 func (e *Elector) Check() error {
 	if e.election == nil {
 		return errNotMade
 	}
-	return e.check()
+	return e.able()
 }
 
 // Stats returns what was counted since New. No I/O. Safe for concurrent use.

@@ -195,7 +195,8 @@ func (e *Ended) summary() string {
 
 // RestartError is returned by work that failed and is to run again as if it had returned
 // nil: the term ends as ReasonFailed with Err as the detail, so that the history shows why,
-// and the candidate campaigns again after a tenth of the lease. This does not depend on
+// and the candidate campaigns again after a tenth of the lease, which doubles each time that this
+// happens in a row. This does not depend on
 // Config.RetryFailed, with which other errors lead to the longer Cooldown.
 type RestartError struct{ Err error }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -21,6 +22,13 @@ type TermRecord struct {
 	Current   bool      `json:"current"`        // the candidate still leads
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
+
+	// Streak is the number of this term in a row of the candidate's terms that ended by the work or its
+	// probe, none of which lasted four leases: at least 2, or 0. StreakSince is when the first of them
+	// ended, and StreakFirst how. That term may not be in the history any more.
+	Streak      int       `json:"streak,omitempty"`
+	StreakSince time.Time `json:"streak_since,omitzero"`
+	StreakFirst string    `json:"streak_first,omitempty"`
 
 	// Lasted is how long the term lasted, or has lasted so far. The term of a leader that was
 	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
@@ -92,6 +100,11 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 		terms = termsOf(byNode, st, lookErr == nil, time.Now())
 	}
 	terms = terms[:min(n, len(terms))]
+	for i, t := range terms {
+		if t.From.IsZero() && strings.HasSuffix(t.Detail, protocol.LostData) && answersOf(errs) == el.nodes.Len() { // none has kept its begin
+			terms[i].Detail = "all nodes " + protocol.LostData
+		}
+	}
 	if answersOf(errs) < el.nodes.Majority() {
 		return terms, noMajority(el.nodes.Len(), errs)
 	}
@@ -174,6 +187,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			t.From, t.vacant = ev.Time, ev.Vacant
 		case EventReleased:
 			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
+			t.Streak, t.StreakSince, t.StreakFirst = ev.Streak, ev.StreakSince, ev.StreakFirst
 			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the leader's last address
 		}
 	}

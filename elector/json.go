@@ -73,6 +73,7 @@ type (
 	plainLeader          Leader
 	plainNodeStatus      NodeStatus
 	plainCandidateStatus CandidateStatus
+	plainVotingNode      VotingNode
 	plainEvent           Event
 	plainTermRecord      TermRecord
 	plainPauseRecord     PauseRecord
@@ -103,6 +104,12 @@ func (c CandidateStatus) MarshalJSON() ([]byte, error) { return marshalMillis(pl
 func (c *CandidateStatus) UnmarshalJSON(b []byte) error {
 	return unmarshalMillis(b, (*plainCandidateStatus)(c))
 }
+
+// MarshalJSON writes durations in milliseconds.
+func (n VotingNode) MarshalJSON() ([]byte, error) { return marshalMillis(plainVotingNode(n)) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (n *VotingNode) UnmarshalJSON(b []byte) error { return unmarshalMillis(b, (*plainVotingNode)(n)) }
 
 // MarshalJSON writes durations in milliseconds.
 func (ev Event) MarshalJSON() ([]byte, error) { return marshalMillis(plainEvent(ev)) }

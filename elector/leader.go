@@ -86,6 +86,7 @@ func (m *machine) limit(t *Term) {
 func (m *machine) lead(ctx context.Context) *Ended {
 	m.hold(ctx)
 	ended := m.stop()
+	m.badEnds.add(ended, time.Since(m.serving.since), m.cfg.Lease)
 	m.drain(ended.Reason.voluntary())
 	if ended.Reason == ReasonUnhealthy || !m.serving.grant.Valid() {
 		m.wasUnable()
@@ -227,6 +228,9 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	}
 	m.subscribers.publish(ev)
 	ev.Held = held
+	if m.badEnds.count > 1 {
+		ev.Streak, ev.StreakSince, ev.StreakFirst = m.badEnds.count, m.badEnds.since, m.badEnds.first
+	}
 	m.announce(recordDelay, quorum.Report{Event: ev.encode()})
 	m.probes.awaitDisarmed()
 }

@@ -49,6 +49,25 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// When all nodes forget, the history says so, and not only that the lock was gone.
+func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		time.Sleep(shortLease)
+		for _, n := range c.Nodes {
+			n.Server().FlushAll()
+		}
+		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		lost := time.Now()
+		time.Sleep(shortLease)
+		terms, err := a.Election().History(t.Context(), 5)
+		if err != nil || len(terms) != 2 || terms[1].Detail != "all nodes lost all their data" || lost.Sub(terms[1].Until).Abs() > time.Second {
+			t.Errorf("%+v, %v", terms, err)
+		}
+	})
+}
+
 // A majority that forgets at once costs the term, and no candidate leads beside it: also not
 // a candidate that was just started, and that can't reach the node which remembers.
 func TestMajorityForgets(t *testing.T) {
@@ -64,6 +83,10 @@ func TestMajorityForgets(t *testing.T) {
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
 		lost := time.Now()
 		_, two := first(t, 3*shortLease, a, b)
+		terms, err := a.Election().History(t.Context(), 5)
+		if err != nil || len(terms) != 2 || terms[1].Detail != "at least 2 of 3 nodes lost all their data" {
+			t.Errorf("the history says %+v, %v", terms, err)
+		}
 		if gap := two.Since().Sub(lost); gap < shortLease/2 || gap > shortLease*11/10 {
 			t.Errorf("elected %v after the loss was noticed", gap)
 		}

@@ -60,7 +60,7 @@ type machine struct {
 	ofMember bool        // a member of a group of shards runs it
 	peers    *peers.Peers
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
-	failures int            // how many terms in a row have ended as unhealthy or failed
+	badEnds  streak         // of its newest terms
 
 	voter      *quorum.Voter // claims, renews and releases
 	probes     probes
@@ -82,7 +82,7 @@ func (m *machine) enter(ctx context.Context) {
 	if m.begun, m.ofMember = lease.BeginFrom(ctx); !m.ofMember {
 		m.begun = m.clock.Now()
 	}
-	m.failures = 0
+	m.badEnds = streak{}
 	if !m.memory.configLogged {
 		m.memory.configLogged = true
 		m.introduce()
@@ -131,15 +131,8 @@ func (m *machine) awaitRecorded(limit time.Duration) {
 // introduce logs the configuration, which explains much of what is logged later. The names of
 // the nodes contain no passwords.
 func (m *machine) introduce() {
-	var probes []string
-	if m.probes.candidate != nil {
-		probes = append(probes, "candidate")
-	}
-	if m.probes.work != nil {
-		probes = append(probes, "work")
-	}
 	m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
-		"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(probes, " "),
+		"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(m.probes.names(), " "),
 		"succession", string(cmp.Or(m.cfg.Succession, "race")))
 }
 
@@ -184,7 +177,7 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 	case ctx.Err() != nil:
 		return true, term.unreleased // shutdown is how Run ends well
 	}
-	if d := m.restAfter(reason, time.Since(term.since)); d > 0 {
+	if d := m.restAfter(reason); d > 0 {
 		m.rest(ctx, d, ended)
 	}
 	return false, nil
@@ -205,24 +198,41 @@ func (m *machine) runError(ctx context.Context, err error) error {
 	return err
 }
 
-// restAfter returns the pause before the next campaign. The cool-down doubles with each term in a row that
-// ended as unhealthy or failed. A good term in between makes the next failure the first one again.
-func (m *machine) restAfter(r Reason, led time.Duration) time.Duration {
-	before := m.failures
-	m.failures = 0
+// restAfter returns the pause before the next campaign. It doubles with each bad end in a row: otherwise
+// work that exits at once would be started again and again without a bound.
+func (m *machine) restAfter(r Reason) time.Duration {
+	again := m.badEnds.count - 1
 	switch r {
 	case ReasonUnhealthy, ReasonFailed:
-		if led <= 4*m.cfg.Lease {
-			m.failures = before
-		}
-		m.failures++
-		return m.cfg.Cooldown << min(m.failures-1, 4)
+		return m.cfg.Cooldown << min(again, 4)
 	case ReasonResigned, ReasonHandover:
 		return m.cfg.Cooldown
 	case ReasonFinished:
-		return m.cfg.Lease / 10
+		return m.cfg.Lease / 10 << min(again, 7)
 	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0
+	}
+}
+
+// streak is a row of terms that each ended by the work or its probe, without a good one between them.
+type streak struct {
+	count int
+	since time.Time // when the first of them ended
+	first string    // how it ended
+}
+
+// add counts the end of a term. A term of more than four leases was a good one.
+func (s *streak) add(ended *Ended, led, lease time.Duration) {
+	if led > 4*lease {
+		*s = streak{}
+	}
+	switch ended.Reason {
+	case ReasonUnhealthy, ReasonFailed, ReasonFinished:
+		if s.count++; s.count == 1 {
+			s.since, s.first = time.Now().Round(0), ended.summary()
+		}
+	default:
+		*s = streak{}
 	}
 }
 

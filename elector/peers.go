@@ -17,24 +17,25 @@ func newPeers(c *machine) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
-		Following: roleFollowing, Stopping: roleStopping,
+		Following: roleFollowing, Stopping: roleStopping, Observing: roleObserving,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
 
 func (s self) Info() peers.Candidate {
-	c, role := s.c, s.c.published.read().role
+	c, now := s.c, s.c.published.read()
+	role := now.role
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
-		Role: role, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
+		Role: role, Probes: c.probes.names(), Accompanied: now.accompanied, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {
 		info.Token = t.token
 	}
-	names, refusals := c.nodes.Names(), c.counters.refusals()
+	names, states := c.nodes.Names(), c.counters.states()
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
-		n := peers.Node{Name: names[i], Identity: id}
-		if refusal := refusals[i]; refusal != nil {
+		n := peers.Node{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
+		if refusal := states[i].refusal; refusal != nil {
 			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRefusal)
 		}
 		info.Nodes = append(info.Nodes, n)
@@ -50,7 +51,7 @@ func (s self) Info() peers.Candidate {
 		info.HealthyFor = time.Since(c.ableSince())
 	}
 	info.Unable = !info.Healthy && c.probes.failing() == nil
-	if now := c.published.read(); now.role == roleResting {
+	if role == roleResting {
 		info.RestFor, info.RestWhy = max(0, time.Until(now.restUntil)), now.restWhy
 	}
 	return info

@@ -22,6 +22,17 @@ type probes struct {
 	over chan struct{}      // closed when its runner has returned
 }
 
+// names returns which probes there are.
+func (p *probes) names() (all []string) {
+	if p.candidate != nil {
+		all = append(all, "candidate")
+	}
+	if p.work != nil {
+		all = append(all, "work")
+	}
+	return all
+}
+
 // failing returns the error of a probe that fails, nil if all are healthy. It only reads the runners'
 // status, in memory.
 func (p *probes) failing() error {

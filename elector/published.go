@@ -18,8 +18,10 @@ type state struct {
 	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
 	pause      string    // the note of the pause that it knows of; "": not paused
 	leader     *Leader   // who held the lock when the nodes last answered; nil: no candidate did
-	restUntil  time.Time
-	restWhy    string // how its last term ended
+	// accompanied: another candidate led for more than a lease while this one followed.
+	accompanied bool
+	restUntil   time.Time
+	restWhy     string // how its last term ended
 }
 
 // published is the state of a candidate behind its mutex. Safe for concurrent use.
@@ -70,7 +72,8 @@ func (m *machine) lastLeader() (Leader, bool) {
 	return known, true
 }
 
-// check returns nil when this candidate can campaign, and renews if it leads; otherwise what is wrong.
+// check returns nil when nothing is wrong with this candidate: its probes pass, and Redis grants what it
+// requests; otherwise what is wrong.
 func (m *machine) check() error {
 	now := m.published.read()
 	if now.role == roleIdle {
@@ -86,6 +89,21 @@ func (m *machine) check() error {
 	// be reported as one whose work is still running.
 	if t := m.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return errors.New("the work of an ended term has not returned")
+	}
+	return nil
+}
+
+// able returns nil when this candidate leads or could be elected now, as a roll call shows it; otherwise
+// why not. An observer is able when it could follow.
+func (m *machine) able() error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	switch now, t := m.published.read(), m.term.Load(); {
+	case now.role == roleResting:
+		return fmt.Errorf("resting for another %v after its term (%s)", max(0, time.Until(now.restUntil)).Round(time.Millisecond), now.restWhy)
+	case now.role == roleStopping && t != nil && !t.isOver():
+		return errors.New("the work of an ended term has not returned yet")
 	}
 	return nil
 }

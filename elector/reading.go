@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,12 +111,15 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys) (NodeStatus
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as
 // another program's or one set by hand, which must never be mistaken for a candidate's.
 func (n *NodeStatus) setLock(lock *redis.StringCmd) {
+	other := protocol.OtherVersion(0)
 	switch b, err := protocol.ParseLockValue(lock.Val()); {
 	case rediserr.Missing(lock.Err()):
 	case lock.Err() != nil: // any other error is that of the pipeline
-		n.Foreign = "a value of another type than a string"
+		n.Foreign = "a value of another type than a string, which no candidate wrote"
+	case errors.As(err, &other):
+		n.Foreign = "the lock of another version: " + other.Error()
 	case err != nil:
-		n.Foreign = "the value " + protocol.Quoted(lock.Val())
+		n.Foreign = "the value " + protocol.Quoted(lock.Val()) + ", which no candidate wrote"
 	default:
 		n.Lock, n.Holder = lock.Val(), b.Candidate
 	}

@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -93,8 +94,12 @@ func (m *machine) count(tally quorum.Tally) {
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.count(func(n *renewalCounts) { n.outcomes.Refused++ })
 		t.lost.Store(true)
-		m.dataLost = majorityLostData(tally)
-		t.end(ReasonLost, errGone)
+		lost, why := lostData(tally, protocol.Forgot), errGone
+		m.dataLost = 2*lost > len(tally.Answers)
+		if lost += lostData(tally, protocol.Emptied); 2*lost > len(tally.Answers) {
+			why = fmt.Errorf("at least %d of %d nodes %s", lost, len(tally.Answers), protocol.LostData)
+		}
+		t.end(ReasonLost, why)
 	default: // not decided: try again until the deadline
 		m.undecided(tally)
 		r.timer.Reset(m.retryIn(tally))
@@ -186,16 +191,15 @@ func (m *machine) placed(address string) {
 	})
 }
 
-// majorityLostData reports whether a renewal found that a majority of the nodes had lost all their data of
-// the election. A node that lost only the lock may have granted it to another candidate since.
-func majorityLostData(t quorum.Tally) bool {
-	lost := 0
+// lostData returns how many nodes a renewal found to have lost all their data of the election, with that
+// note. A node that lost only the lock may have granted it to another candidate since.
+func lostData(t quorum.Tally, note string) (lost int) {
 	for _, a := range t.Answers {
-		if a.Status == protocol.Planted && a.Note == protocol.Forgot {
+		if a.Status == protocol.Planted && a.Note == note {
 			lost++
 		}
 	}
-	return lost > len(t.Answers)/2
+	return lost
 }
 
 // rival returns why this leader must not remain leader: another candidate has held one of its nodes

@@ -36,6 +36,12 @@ type CandidateStatus struct {
 	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-" ms:"lease_ms,omitempty"` // as configured; zero: not known
+	// Probes are which probes it has: "candidate" (Config.Probe), "work" (Config.WorkProbe). Without one
+	// work that hangs is not noticed.
+	Probes []string `json:"probes,omitempty"`
+	// Accompanied is true once another candidate has run beside this one for a lease. Until then it may be
+	// the only one there is.
+	Accompanied bool `json:"accompanied,omitempty"`
 	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
@@ -57,6 +63,9 @@ type VotingNode struct {
 	// user. Empty: the node has refused no request for a lease, or does not answer at all.
 	Refusal string `json:"refusal,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
+	// SilentFor is for how long the node has not answered requests of that candidate; zero: it does. A
+	// follower sends about one per lease.
+	SilentFor time.Duration `json:"-" ms:"silent_ms,omitempty"`
 }
 
 // Candidates calls the roll of the election: it returns who is a candidate at this moment,
@@ -103,6 +112,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: c.Role,
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
 		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
+		Probes: c.Probes, Accompanied: c.Accompanied,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))
@@ -111,7 +121,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 }
 
 // Able reports whether the candidate is healthy, and leads or could be elected now: it is
-// neither stopping nor cooling down.
+// neither stopping nor cooling down. Its own Check then returns nil.
 func (c CandidateStatus) Able() bool {
 	return c.Healthy && (c.Role == roleLeading || c.Role == roleFollowing)
 }

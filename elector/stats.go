@@ -95,6 +95,7 @@ type nodeCount struct {
 
 	failing bool                // it was logged as not responding, or as answering with errors
 	refusal *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
+	silent  time.Time           // since when the node has not answered; zero: it does
 	failed  time.Time           // when the newest error occurred
 	well    time.Time           // when a request first succeeded after that
 	logged  lasting
@@ -156,7 +157,10 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	n.Failed++
 	n.failing, n.refusal, n.failed = true, nil, now
 	if rediserr.Answered(err) {
+		n.silent = time.Time{}
 		_ = errors.As(err, &n.refusal)
+	} else if n.silent.IsZero() {
+		n.silent = now.Add(-took)
 	}
 	c.mu.Unlock()
 	n.logged.note(c.log, words, "failing", now, "error", err)
@@ -169,6 +173,7 @@ func (c *counters) answered(n *nodeCount, now time.Time, took time.Duration) (we
 	defer c.mu.Unlock()
 	n.Answered++
 	n.Took += took
+	n.silent = time.Time{}
 	if !n.failing || !n.ended(now, c.lease) {
 		return well, false
 	}
@@ -176,14 +181,24 @@ func (c *counters) answered(n *nodeCount, now time.Time, took time.Duration) (we
 	return n.well, true
 }
 
-// refusals returns, by node, the error with which the node answers; nil for a node without one.
-func (c *counters) refusals() []*rediserr.NodeError {
+// nodeCondition is what is wrong with a node for this candidate.
+type nodeCondition struct {
+	refusal   *rediserr.NodeError // the error with which it answers; nil: none
+	silentFor time.Duration       // for how long it has not answered; zero: it does
+}
+
+// states returns what is wrong with each node.
+func (c *counters) states() []nodeCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*rediserr.NodeError, len(c.nodes))
+	all := make([]nodeCondition, len(c.nodes))
 	for i := range c.nodes {
-		if n := &c.nodes[i]; n.failing {
-			all[i] = n.refusal
+		n := &c.nodes[i]
+		if n.failing {
+			all[i].refusal = n.refusal
+		}
+		if !n.silent.IsZero() {
+			all[i].silentFor = time.Since(n.silent)
 		}
 	}
 	return all

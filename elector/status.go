@@ -71,7 +71,7 @@ type NodeStatus struct {
 	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is its answer
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"`  // a value in the lock key that no candidate wrote; the node can't vote
+	Foreign   string        `json:"foreign,omitempty"`  // what the lock key holds, where no candidate of this protocol wrote it; the node can't vote
 	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"`
 	Fence     uint64        `json:"fence"`                        // the highest token that this node knows
 	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"` // the node is new or lost its data: it grants nothing for so long
@@ -98,7 +98,7 @@ func summarize(election, lockKey string, nodes []NodeStatus, majority int) Statu
 		}
 		if n.Foreign != "" {
 			foreign++
-			st.Blocked = cmp.Or(st.Blocked, fmt.Sprintf("%s holds %s, which no candidate wrote", lockKey, n.Foreign))
+			st.Blocked = cmp.Or(st.Blocked, fmt.Sprintf("%s holds %s", lockKey, n.Foreign))
 		}
 		if n.pause != "" {
 			paused++

@@ -136,6 +136,36 @@ func TestFailedWorkIsRetried(t *testing.T) {
 	})
 }
 
+// Work that exits at once is started less and less often, and the newest term in the history tells how that began.
+func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		runs := 0
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(context.Context, *elector.Term) error {
+			if runs++; runs == 1 {
+				return &elector.RestartError{Err: errors.New("no such table")}
+			}
+			return &elector.RestartError{Err: errors.New("exit status 3")}
+		})
+		rest, began := shortLease/10, time.Now()
+		for range 9 {
+			a.Elected(20 * shortLease)
+			ended := time.Now()
+			next := a.Elected(20 * shortLease)
+			if d := time.Since(ended); d < rest || d > rest+shortLease/10 {
+				t.Errorf("leads again after %v, want %v", d, rest)
+			}
+			rest = min(2*rest, 128*shortLease/10)
+			a.Terms <- next
+		}
+		time.Sleep(20 * shortLease)
+		all, err := a.Election().History(t.Context(), 1)
+		if err != nil || len(all) != 1 || all[0].Streak < 10 || all[0].StreakSince.Sub(began) > time.Second || all[0].StreakFirst != "failed: no such table" {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
 func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")

@@ -220,7 +220,7 @@ func TestConsoleShowsGroups(t *testing.T) {
 		}
 		r.CutOff("a")
 		electortest.Advance(time.Minute)
-		if rows, _ = v.page(t); rows["g/*"].State != "abandoned" {
+		if rows, _ = v.page(t); rows["g/*"].State != "vacant" {
 			t.Errorf("%+v", rows)
 		}
 	})

@@ -53,7 +53,11 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 	name := r.group.Group
 	st, err := shard.Read(ctx, q, name)
 	if r.group.gone = errors.Is(err, shard.ErrNoGroup); r.group.gone {
-		err = nil
+		var el *elector.Election
+		if el, err = q.Election(shard.ElectionOfAssigner(name)); err == nil {
+			r.Terms, r.TermsErr = el.History(ctx, 1)
+			r.group.missed = !r.longGone()
+		}
 	}
 	st.Group = name
 	r.group.Status, r.StatusErr = st, err
@@ -62,18 +66,17 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 // groupCells returns the cells of a group's row, from the name to the condition.
 func (r *report) groupCells() ([]string, output.Color) {
 	g, condition, color := r.group, "", output.Plain
-	if g.gone {
+	if g.gone && !g.missed {
 		color = output.Dim
 	}
 	owned, able := g.owned(), g.able()
 	if r.StatusErr != nil {
 		owned, able, color = stateUnknown, "?", output.Red
-	} else if why, next := g.problem(r.flags); why != "" {
-		condition, color = "NO ASSIGNER", output.Yellow
-		if len(g.Unowned) > 0 {
-			condition, color = "UNOWNED", output.Red
+	} else if why, _ := g.problem(r.flags); why != "" {
+		condition, color = why, output.Yellow
+		if len(g.Unowned) > 0 || g.missed {
+			color = output.Red
 		}
-		condition += ": " + next
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
 }
@@ -114,15 +117,18 @@ func fold(names []string, most int) (others []string, groups []listedGroup, left
 type groupReport struct {
 	shard.Status
 
-	listed int // shards that have an election
-	gone   bool
+	listed int  // shards that have an election
+	gone   bool // it has no members
+	missed bool // and had an assigner within the last day
 }
 
 // state returns the state of all shards together.
 func (g *groupReport) state() string {
 	switch {
-	case g.gone:
+	case g.gone && !g.missed:
 		return stateAbandoned
+	case g.gone:
+		return stateVacant
 	case len(g.Unowned) == g.Shards:
 		return stateVacant
 	default:
@@ -133,7 +139,7 @@ func (g *groupReport) state() string {
 // owned returns how many of the shards have an owner.
 func (g *groupReport) owned() string {
 	if g.gone {
-		return fmt.Sprintf("%s (%d shards)", stateAbandoned, g.listed)
+		return fmt.Sprintf("%s (%d shards)", g.state(), g.listed)
 	}
 	return fmt.Sprintf("%d/%d owned", g.Shards-len(g.Unowned), g.Shards)
 }
@@ -153,12 +159,16 @@ func (g *groupReport) able() string {
 func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	next = flags.command("shards", g.Group)
 	switch {
+	case g.missed:
+		return "no member answers: none is running, or Redis refuses them", flags.command("history", shard.ElectionOfAssigner(g.Group))
 	case g.gone:
 		return "", ""
 	case len(g.Unowned) > 0:
 		return fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(g.Unowned), g.Shards, unowned(g.Status), g.Unowned[0].Why), next
 	case g.Assigner == "":
 		return "no assigner: shards stay where they are", next
+	case len(g.Missing) > 0:
+		return fmt.Sprintf("%d members are missing, such as %s", len(g.Missing), g.Missing[0].ID), next
 	default:
 		return "", ""
 	}

@@ -38,7 +38,7 @@ func TestGroupIsOneRow(t *testing.T) {
 	err := poll(func() error {
 		out, errs := ls()
 		lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
-		if len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "invoices/* 5/6 owned - - 1/1 - UNOWNED: mandate shards invoices --redis "+url {
+		if len(lines) != 2 || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "invoices/* 5/6 owned - - 1/1 - 1 of 6 shards have no owner: 4 (") {
 			return fmt.Errorf("%s%s", out, errs)
 		}
 		return nil
@@ -77,13 +77,15 @@ func TestGroupRow(t *testing.T) {
 		row, problem string
 	}{
 		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", ""},
-		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "1 of 8 shards have no owner: 2 (its owner is dead)"},
-		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - NO ASSIGNER: mandate shards tenants", "no assigner: shards stay where they are"},
-		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - UNOWNED: mandate shards tenants", "8 of 8 shards have no owner"},
+		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - 1 of 8 shards have no owner: 2 (its owner is dead)", "1 of 8 shards have no owner: 2 (its owner is dead)"},
+		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - no assigner: shards stay where they are", "no assigner: shards stay where they are"},
+		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - 8 of 8 shards have no owner: 0,0,0,0,0,0,0,0 ()", "8 of 8 shards have no owner"},
+		"missing":     {groupRow(func(g *groupReport) { g.Missing = []shard.MissingMember{{ID: "c"}} }), "tenants/* 8/8 owned - - 1/2 - 1 members are missing, such as c", "1 members are missing"},
+		"missed":      {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true, missed: true} }), "tenants/* vacant (8 shards) - - 0/0 - no member answers: none is running, or Redis refuses them", "no member answers"},
 		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", ""},
 	} {
 		why, next := c.r.problem()
-		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && next != "mandate shards tenants" {
+		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && !strings.HasPrefix(next, "mandate ") {
 			t.Errorf("%s: %q, %q", name, why, next)
 		}
 		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false))

@@ -145,14 +145,20 @@ type historyRow struct {
 	token, who   string
 	lasted, end  string
 	gap, address string
-	note         string
+	note, more   string
 }
 
 // historyTable has the terms and the pauses, newest first. All times are in the present zone.
 func historyTable(shown history, wide bool) *output.Table {
 	var rows []historyRow
+	streaks := map[string]bool{} // the candidates whose newest term is there
 	for _, term := range shown.Terms {
-		rows = append(rows, termRow(term))
+		row := termRow(term)
+		if term.Streak > 0 && !streaks[term.Candidate] {
+			row.more = fmt.Sprintf("%s ended so %d times in a row since %s, first: %s", term.Candidate, term.Streak, term.StreakSince.Local().Format(dateTimeZone), term.StreakFirst)
+		}
+		streaks[term.Candidate] = true
+		rows = append(rows, row)
 	}
 	for _, p := range shown.Pauses {
 		rows = append(rows, pauseRow(p))
@@ -168,8 +174,11 @@ func historyTable(shown history, wide bool) *output.Table {
 		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"}, output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
 	for _, r := range rows {
 		began := "-"
-		if !r.from.IsZero() {
+		switch {
+		case !r.from.IsZero():
 			began = at(r.from)
+		case !r.until.IsZero():
+			began = "to " + at(r.until)
 		}
 		cells := []string{r.token, r.who, began, r.lasted, r.end, r.gap}
 		if wide {
@@ -177,6 +186,7 @@ func historyTable(shown history, wide bool) *output.Table {
 		}
 		table.Row(r.color, cells...)
 		table.Note(output.Dim, r.note)
+		table.Note(output.Yellow, r.more)
 	}
 	return table
 }

@@ -275,9 +275,12 @@ func unknownElection(ctx context.Context, el *elector.Election, st elector.Statu
 	return len(roll) == 0
 }
 
-// namesGroup reports whether there are shards of a group of this name.
+// namesGroup reports whether there is, or was, a group of shards of this name: its assigners were elected.
 func namesGroup(ctx context.Context, q *elector.Quorum, name string) bool {
-	names, _ := q.Elections(ctx) // without the names the group is unknown
-	_, groups := shard.Split(names)
-	return groups[name] != nil
+	el, err := q.Election(shard.ElectionOfAssigner(name))
+	if err != nil {
+		return false
+	}
+	st, err := el.Status(ctx)
+	return err == nil && st.Traced()
 }

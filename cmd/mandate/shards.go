@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,8 +46,8 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	st, err := shard.Read(ctx, a.quorum, group)
 	switch {
 	case errors.Is(err, shard.ErrNoGroup):
-		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: is the name right, and the prefix? "+
-			"Its members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("status", group))}
+		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: none is running, or Redis refuses them (see the log of one), or the name or the prefix is wrong. "+
+			"Members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("status", group))}
 	case err != nil:
 		return err
 	}
@@ -77,6 +78,9 @@ func (a *app) groupFields(st shard.Status) (all []output.Field) {
 		add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
 	}
 	add("members", fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease), output.Plain)
+	for _, m := range st.Missing {
+		add("missing", fmt.Sprintf("%s (host %s, process %d) since %s (%s): it ended without leaving, or cannot reach Redis", m.ID, cmp.Or(m.Host, "unknown"), m.PID, m.Since.Local().Format(dateTimeZone), output.Ago(m.Since)), output.Yellow)
+	}
 	if st.Assigner != "" {
 		add("assigner", st.Assigner, output.Plain)
 	} else {

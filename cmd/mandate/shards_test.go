@@ -49,7 +49,7 @@ func TestShards(t *testing.T) {
 		code = execute(t.Context(), append([]string{"shards", "invoices", "--redis", url}, args...), &o, &e)
 		return code, o.String(), e.String()
 	}
-	if code, _, errs := shards(); code != exitNoLeader || !strings.Contains(errs, "no members of a group invoices: is the name right") {
+	if code, _, errs := shards(); code != exitNoLeader || !strings.Contains(errs, "no members of a group invoices: none is running, or Redis refuses them") {
 		t.Errorf("without members: exit code %d\n%s", code, errs)
 	}
 

@@ -158,6 +158,9 @@ func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
 	default:
 		add("leader", "none", output.Red)
 	}
+	if r.Unprobed() {
+		add("probe", "none: nobody would notice work that hangs", output.Plain)
+	}
 	add("candidates", r.candidatesText(), output.Plain)
 	if r.lastEnd() != nil && (len(problems) > 0 || !r.justEnded(time.Now())) { // else it is in the first line
 		add("last end", r.lastEndText(), output.Plain)
@@ -219,7 +222,7 @@ func pauseText(st elector.Status) string {
 
 // candidateTable has a row for each candidate that answered the roll call.
 func candidateTable(all []elector.CandidateStatus) *output.Table {
-	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
+	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"}, output.Column{Title: "PROBES"},
 		output.Column{Title: "PRIORITY"}, output.Column{Title: "RUNNING"}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
 	for _, c := range all {
@@ -231,7 +234,7 @@ func candidateTable(all []elector.CandidateStatus) *output.Table {
 		if c.PID != 0 {
 			process = fmt.Sprint(c.PID)
 		}
-		t.Row(color, c.ID, c.Role, health, fmt.Sprint(c.Priority), output.Brief(c.RunningFor), c.Version, c.Host, process, started, c.Advertise, c.Incarnation)
+		t.Row(color, c.ID, c.Role, health, cmp.Or(strings.Join(c.Probes, " "), "none"), fmt.Sprint(c.Priority), output.Brief(c.RunningFor), c.Version, c.Host, process, started, c.Advertise, c.Incarnation)
 		t.Note(color, c.Detail)
 		if c.RestFor > 0 {
 			after := "its term"
@@ -264,13 +267,16 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 func nodeTable(r *report, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
-	words := map[string]string{"write": "no writes", "lock": "blocked", "vote": "abstains", "refuses": "refusing"}
+	words := map[string]string{"write": "no writes", "lock": "blocked", "vote": "abstains", "refuses": "refusing", "unreached": "unreached"}
 	findings := append(slices.Clone(r.Writes), r.Findings(nil)...)
 	for _, n := range r.Nodes {
 		state, color := nodeState(n), output.Plain
 		for _, f := range findings {
 			if f.Node == n.Node && f.Level.Worse(doctor.LevelUnknown) && state == "ok" {
 				state = cmp.Or(words[f.Check], state)
+				if strings.HasPrefix(f.Found, "OOM ") {
+					state = "full"
+				}
 			}
 		}
 		if state != "ok" {

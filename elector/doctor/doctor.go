@@ -56,8 +56,8 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "leader", "able",
-	others, "flapping", "persistence", "eviction", "failover", "version",
+	"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "standby",
+	others, "data", "flapping", "persistence", "eviction", "failover", "version",
 }
 
 func rank(check string) int {

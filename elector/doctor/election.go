@@ -48,6 +48,7 @@ func (e *examination) election(r *Report) {
 		e.drift(r.Candidates)
 		e.ready(r.Election, r.Candidates)
 	}
+	e.dataLoss(r.Terms, time.Now())
 	e.flapping(r.Election, r.Terms, time.Now())
 	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's
 		e.add("", "history", LevelUnknown, "", "it can't be read: %s", problemOf(r.TermsErr))
@@ -98,7 +99,7 @@ func (e *examination) vote(n elector.NodeStatus, blocked string) {
 			end = fmt.Sprintf("it lasts for another %v", short(n.LeaseLeft))
 		}
 		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+key+"'; or choose another prefix",
-			"%s holds %s, which no candidate wrote: this node can't vote; %s", key, n.Foreign, end)
+			"%s holds %s: this node can't vote; %s", key, n.Foreign, end)
 	}
 }
 
@@ -126,7 +127,7 @@ func (e *examination) leader(r *Report) {
 		e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
 	case l != nil:
-		e.add("", "leader", LevelOK, "", "%s leads with token %d", l.Candidate, l.Token)
+		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed(r))
 	case r.Blocked != "":
 		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", r.Blocked)
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
@@ -136,13 +137,27 @@ func (e *examination) leader(r *Report) {
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
+		for i := range e.findings { // those who may have been refused are missed
+			if e.findings[i].Check == "logins" {
+				e.findings[i].Level = LevelFail
+			}
+		}
 		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("history", name),
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
 	case other != nil:
 		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
+	case !slices.ContainsFunc(r.Candidates, elector.CandidateStatus.Able): // ready reports why
 	default:
 		e.add("", "leader", LevelWarn, "wait; "+e.command("history", name), "no leader: an election may be under way")
 	}
+}
+
+// unprobed returns what to add about a leader without a probe; empty: it has one, or that is not known.
+func unprobed(r *Report) string {
+	if r.Unprobed() {
+		return ", without a probe: nobody would notice work that hangs"
+	}
+	return ""
 }
 
 // elsewhere returns a candidate that leads on another list of nodes than the one that was read, which may have more.
@@ -253,12 +268,36 @@ func (e *examination) refusals(r *Report) {
 			who[n.Name] = append(who[n.Name], c.ID)
 		}
 	}
+	e.unreached(r)
 	level := LevelWarn
 	if 2*(len(r.Nodes)-len(nodes)) <= len(r.Nodes) {
 		level = LevelFail
 	}
 	for _, n := range nodes {
 		e.add(n.Name, "refuses", level, cmp.Or(n.Remedy, remedy(n.Refusal)), "refuses %s: %s", list(who[n.Name]), strings.TrimRight(n.Refusal, "."))
+	}
+}
+
+// unreached reports nodes that have not answered candidates for a lease or more, and answer here, or are known
+// here under another name: only these candidates know of a firewall, or a route, between them and the node.
+func (e *examination) unreached(r *Report) {
+	type silence struct {
+		who     []string
+		longest time.Duration
+	}
+	silent := map[string]silence{}
+	for _, c := range r.Candidates {
+		for _, n := range c.Nodes {
+			down := slices.ContainsFunc(r.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name && !here.Reachable })
+			if s := silent[n.Name]; !down && n.SilentFor >= max(c.Lease, time.Second) {
+				silent[n.Name] = silence{append(s.who, c.ID), max(s.longest, n.SilentFor)}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(silent)) {
+		s := silent[name]
+		e.add(name, "unreached", LevelWarn, "look at the network and the firewalls between the hosts of these candidates and this node",
+			"has not answered %s for %v", list(s.who), s.longest.Round(time.Second))
 	}
 }
 
@@ -307,20 +346,21 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
 		}
 	}
+	_, ofGroup := protocol.GroupOf(name) // the members of a group campaign for a shard only when it is theirs
 	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
 	switch {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
 		return
-	case observers > 0 && len(all) == 1 && all[0].Leads():
-		e.add("", "able", LevelWarn, "start another candidate that is no observer", "nothing could replace %s: all others are observers (%d)", all[0].ID, observers)
+	case len(all) == 1 && all[0].Leads() && all[0].Accompanied && !ofGroup:
+		e.add("", "standby", LevelWarn, "start another candidate, or see why it ended: the log of its host", "no standby is left: if %s fails, no other candidate can lead", all[0].ID)
 		return
 	case able == len(all):
 		return
-	case able+resting == len(all):
-		level, advice = LevelOK, ""
 	case able == 0:
 		level = LevelFail
+	case able+resting == len(all):
+		level, advice = LevelOK, ""
 	}
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
 }
@@ -370,9 +410,25 @@ var unwanted = map[elector.Reason]string{
 	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
 }
 
+// lossIn is for how long a loss of data is reported.
+const lossIn = time.Hour
+
+// dataLoss reports that the nodes have lost their data lately, as a leader has noticed. What they had of other
+// elections is lost, too.
+func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
+	for _, t := range terms {
+		if t.Reason == elector.ReasonLost && strings.HasSuffix(t.Detail, protocol.LostData) && now.Sub(t.Until) < lossIn {
+			e.add("", "data", LevelWarn, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
+				"%s, at %s: pauses and histories are gone", t.Detail, t.Until.Local().Format("15:04:05 MST"))
+			return
+		}
+	}
+}
+
 // flapping reports an election whose leadership is lost again and again although no operator requested
 // it, with the most frequent reason.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
+	ended := func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }
 	count := map[elector.Reason]int{}
 	detail := map[elector.Reason]string{} // of the newest term that ended so
 	all := 0
@@ -398,6 +454,9 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 	most, found := reasons[0], strings.Join(parts, ", ")
 	if detail[most] != "" {
 		found += " (" + detail[most] + ")"
+	}
+	if t := terms[slices.IndexFunc(terms, ended)]; t.Streak > flaps {
+		found += fmt.Sprintf("; %s: %d in a row since %s, the first %s", t.Candidate, t.Streak, t.StreakSince.Local().Format("2006-01-02 15:04:05 MST"), t.StreakFirst)
 	}
 	e.add("", "flapping", LevelWarn, unwanted[most]+": "+e.command("history", name), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
 }

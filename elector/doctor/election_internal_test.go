@@ -26,7 +26,11 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	rests.Role, rests.RestFor = "resting", time.Second
 	elsewhere.Nodes = []elector.VotingNode{{Name: "other", Identity: "y"}}
 	priority.Succession = "priority"
+	accompanied, silent := led, led
+	accompanied.Accompanied = true
+	silent.Nodes = []elector.VotingNode{{Name: "n", Identity: "x", SilentFor: 12 * time.Second}}
 	lost := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now()}
+	emptied := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now(), Detail: "all nodes " + protocol.LostData}
 	flapping := []elector.TermRecord{lost, lost, lost}
 	leader := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "a", Token: 7}, Nodes: []elector.NodeStatus{known}}
 	vacant := func(nodes ...elector.NodeStatus) elector.Status { return elector.Status{Nodes: nodes} }
@@ -55,6 +59,13 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"none answers":               {Report{Status: vacant(known)}, "leader"},
 		"none answers, lost often":   {Report{Status: vacant(known), Terms: flapping}, "leader"},
 		"only observers":             {Report{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}, "able"},
+		"all rest":                   {Report{Status: vacant(known), Candidates: roll(rests), Terms: flapping}, "able"},
+		"all unhealthy":              {Report{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}, "able"},
+		"never had two":              {Report{Status: leader, Candidates: roll(led)}, ""},
+		"no standby left":            {Report{Status: leader, Candidates: roll(accompanied), Terms: flapping}, "standby"},
+		"the standby is back":        {Report{Status: leader, Candidates: roll(accompanied, follows)}, ""},
+		"a node is out of reach":     {Report{Status: leader, Candidates: roll(silent, follows)}, "unreached"},
+		"emptied":                    {Report{Status: leader, Candidates: roll(led, follows), Terms: []elector.TermRecord{emptied}}, "data"},
 		"first election":             {Report{Status: vacant(abstains), Candidates: roll(follows)}, "vote"},
 		"leads elsewhere":            {Report{Status: vacant(known), Candidates: roll(leading(elsewhere))}, "nodes"},
 		"leads on fewer nodes":       {Report{Status: vacant(known, known, known), Candidates: roll(leading(follows))}, "nodes"},
@@ -64,7 +75,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"none can follow":            {Report{Status: leader, Candidates: roll(led, unhealthy)}, "able"},
 		"other nodes":                {Report{Status: leader, Candidates: roll(led, elsewhere)}, "candidates"},
 		"another lease":              {Report{Status: leader, Candidates: roll(led, leased)}, "lease"},
-		"only a leader, observed":    {Report{Status: leader, Candidates: roll(led, candidate("o", "observing"))}, "able"},
+		"only a leader, observed":    {Report{Status: leader, Candidates: roll(accompanied, candidate("o", "observing"))}, "standby"},
 		"observed":                   {Report{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}, ""},
 		"another succession":         {Report{Status: leader, Candidates: roll(led, priority)}, "succession"},
 	} {
@@ -72,6 +83,41 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		first := append(Problems(c.r.Findings(nil)), Finding{})[0]
 		if first.Check != c.want || c.want != "" && first.Advice == "" || strings.Contains(first.Found, "2 of 1") {
 			t.Errorf("%s: %+v, want %s", name, first, c.want)
+		}
+	}
+}
+
+// What only candidates or the history know is told with its time, and a vacant election without an able
+// candidate is a failure, however often leadership was lost before.
+func TestFindingsInWords(t *testing.T) {
+	now := time.Now()
+	a := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: "leading", Lease: 10 * time.Second, Nodes: []elector.VotingNode{{Name: "n", SilentFor: 12 * time.Second}}}
+	b, fresh, rests := a, a, a
+	b.ID, b.Role, b.Incarnation, b.Probes = "b", "following", "2", []string{"work"}
+	fresh.Nodes = []elector.VotingNode{{Name: "n", SilentFor: 2 * time.Second}}
+	rests.Role, rests.RestFor = "resting", 8*time.Second
+	node := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1}
+	down, failed := elector.NodeStatus{Node: "n"}, elector.TermRecord{Candidate: "a", Reason: elector.ReasonFailed, Detail: "exit status 3", Until: now, Streak: 500, StreakSince: now.Add(-time.Hour), StreakFirst: "failed: no such table"}
+	led := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7}, Nodes: []elector.NodeStatus{node}}
+	at := now.Add(-20 * time.Minute)
+	for want, c := range map[string]struct {
+		r     Report
+		check string
+		level Level
+	}{
+		"a leads with token 7, without a probe: nobody would notice work that hangs": {Report{Status: led, Candidates: []elector.CandidateStatus{a, b}}, "leader", LevelOK},
+		"has not answered a, b for 12s":                                              {Report{Status: led, Candidates: []elector.CandidateStatus{a, b}}, "unreached", LevelWarn},
+		"":                                                                           {Report{Status: led, Candidates: []elector.CandidateStatus{fresh}}, "unreached", ""},
+		" ":                                                                          {Report{Status: elector.Status{Nodes: []elector.NodeStatus{down}}, Candidates: []elector.CandidateStatus{a}}, "unreached", ""},
+		"0 of 1 candidates could lead: a rests for another 8s":                              {Report{Status: elector.Status{Nodes: []elector.NodeStatus{node}}, Candidates: []elector.CandidateStatus{rests}}, "able", LevelFail},
+		"all nodes lost all their data, at " + at.Local().Format("15:04:05 MST") + ": paus": {Report{Terms: []elector.TermRecord{{Reason: elector.ReasonLost, Until: at, Detail: "all nodes lost all their data"}}}, "data", LevelWarn},
+		"3 terms of the last 10 min ended unwanted: 3 failed (exit status 3); a: 500 in a row since " + failed.StreakSince.Local().Format("2006-01-02 15:04:05 MST") + ", the first failed: no such table": {
+			Report{Terms: []elector.TermRecord{failed, failed, failed}}, "flapping", LevelWarn,
+		},
+	} {
+		got := find(c.r.Findings(nil), c.check)
+		if !strings.HasPrefix(got.Found, strings.TrimSpace(want)) || got.Level != c.level {
+			t.Errorf("%+v, want %s %q", got, c.level, want)
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +39,8 @@ type facts struct {
 	Grant     string   // the command for the server that grants them; empty: not known
 	EvalErr   error
 	LooksOnly bool // the user may read elections, but neither run scripts nor write
+
+	Logins []string // whose logins the node has refused within the last minute, and from where
 
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
@@ -90,13 +94,36 @@ func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 	f.Info, f.InfoErr = info(ctx, one)
 	f.Conf, f.ConfErr = conf(ctx, one)
 	check := k.Check()
-	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream", check + "-names"}, check).StringSlice()
+	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream", check + "-names", check + "-hash"}, check).StringSlice()
 	f.Grant = rediserr.GrantAll(rediserr.UserOf(rdb), f.Refused)
 	if rediserr.Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
-		f.LooksOnly = (read == nil || rediserr.Missing(read)) && rediserr.Denied(write)               // TryWrite of another may have set it
+		if full := rdb.Set(ctx, check, "0", 100*time.Millisecond).Err(); full != nil && rediserr.Answered(full) && !rediserr.Denied(full) {
+			f.Refused = []string{"SET: " + full.Error()}
+		}
+		f.LooksOnly = (read == nil || rediserr.Missing(read)) && rediserr.Denied(write) // TryWrite of another may have set it
 	}
+	f.Logins = refusedLogins(ctx, one)
 	f.checkReceiving(ctx, rdb, check)
+}
+
+// refusedLogins returns whose logins a node has refused within the last minute, and from which hosts, as
+// far as this user may know it.
+func refusedLogins(ctx context.Context, c redis.UniversalClient) (all []string) {
+	entries, _ := c.ACLLog(ctx, 128).Result() // without the right, nothing is known
+	for _, e := range entries {
+		if e.Reason != "auth" || e.AgeSeconds > 60 {
+			continue
+		}
+		from := ""
+		if e.ClientInfo != nil {
+			from, _, _ = net.SplitHostPort(e.ClientInfo.Addr)
+		}
+		if login := fmt.Sprintf("user %q from %s", e.Username, cmp.Or(from, "a socket")); !slices.Contains(all, login) {
+			all = append(all, login)
+		}
+	}
+	return all
 }
 
 // measure sets RTT to the median, so that one busy moment does not distort it, and Skew

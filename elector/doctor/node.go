@@ -37,6 +37,7 @@ func (e *examination) node(f *facts) {
 	e.reach(f)
 	e.version(f)
 	e.rights(f)
+	e.logins(f)
 	e.messages(f)
 	e.role(f)
 	e.persistence(f)
@@ -62,12 +63,12 @@ func (e *examination) reach(f *facts) {
 
 func (e *examination) rights(f *facts) {
 	switch {
-	case f.LooksOnly:
+	case f.LooksOnly && len(f.Refused) == 0:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
 	case rediserr.TimedOut(f.EvalErr):
 		e.add(f.Node, "rights", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
-	case f.EvalErr != nil:
+	case f.EvalErr != nil && !f.LooksOnly:
 		e.add(f.Node, "rights", LevelFail, cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := LevelWarn
@@ -81,10 +82,18 @@ func (e *examination) rights(f *facts) {
 }
 
 // needed reports whether an election needs a command that was refused. The others only report what
-// happens, and speed up elections.
+// happens, speed up elections, or are for groups of shards.
 func needed(refused string) bool {
 	cmd, _, _ := strings.Cut(refused, ":")
-	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD" && cmd != "ZADD" && cmd != "ZREMRANGEBYSCORE"
+	return slices.Contains([]string{"SET", "GET", "PEXPIRE", "PTTL", "TIME", "DEL"}, cmd)
+}
+
+// logins reports whose logins the node refuses: a candidate that cannot log in answers no roll call, and
+// nothing else shows that it runs.
+func (e *examination) logins(f *facts) {
+	if len(f.Logins) > 0 {
+		e.add(f.Node, "logins", LevelWarn, "correct the user or the password there: candidates that can't log in answer no roll call", "refuses the login of %s", list(f.Logins))
+	}
 }
 
 func (e *examination) messages(f *facts) {
@@ -275,9 +284,9 @@ func unfitBecause(f *facts) string {
 			return after
 		}
 		return msg
-	case f.LooksOnly || rediserr.TimedOut(f.EvalErr):
+	case f.LooksOnly && refused < 0 || rediserr.TimedOut(f.EvalErr):
 		return ""
-	case f.EvalErr != nil:
+	case f.EvalErr != nil && !f.LooksOnly:
 		return problemOf(f.EvalErr)
 	case refused >= 0:
 		_, answer, _ := strings.Cut(f.Refused[refused], ": ")
@@ -295,7 +304,7 @@ func cure(f *facts) string {
 		return node.Advice()
 	case f.Ping != nil:
 		return rediserr.Advice(f.Ping)
-	case f.EvalErr != nil:
+	case f.EvalErr != nil && !f.LooksOnly:
 		return remedy(problemOf(f.EvalErr))
 	case f.Grant != "":
 		return "grant it: " + f.Grant

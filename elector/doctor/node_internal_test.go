@@ -81,6 +81,11 @@ func TestFindingsOfANode(t *testing.T) {
 		"no scripts":       {func(f *facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
 		"no set":           {func(f *facts) { f.Refused = []string{"SET: NOPERM no", "XADD: no"} }, "rights", LevelFail, "SET: NOPERM"},
 		"no history":       {func(f *facts) { f.Refused = []string{"XADD: NOPERM no"} }, "rights", LevelWarn, "XADD"},
+		"no group rights":  {func(f *facts) { f.Refused = []string{"HSET: NOPERM no"} }, "rights", LevelWarn, "HSET"},
+		"full for lookers": {func(f *facts) {
+			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
+		}, "rights", LevelFail, "OOM"},
+		"wrong password":   {func(f *facts) { f.Logins = []string{`user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `refuses the login of user "mandate" from 10.0.0.3`},
 		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},

@@ -59,6 +59,14 @@ func (r *Report) LeaseLeft() time.Duration {
 	return max(0, r.Leader.LeaseLeft-time.Since(r.At))
 }
 
+// Unprobed reports whether the leader has answered the roll call, and has no probe that would notice
+// that its work hangs.
+func (r *Report) Unprobed() bool {
+	return r.Leader != nil && slices.ContainsFunc(r.Candidates, func(c elector.CandidateStatus) bool {
+		return c.Leads() && c.Incarnation == r.Leader.Incarnation && len(c.Probes) == 0
+	})
+}
+
 // checkLeader finds out whether the leader is unresponsive. A lease that has ended while the
 // candidates were queried was probably renewed meanwhile.
 func (r *Report) checkLeader(ctx context.Context, el *elector.Election) {

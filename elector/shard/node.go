@@ -82,7 +82,7 @@ func (r *reconciler) exchange(i int) {
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.ctx), r.leaveBy)
 	defer cancel()
-	if err := r.m.store.Leave(ctx, i, r.m.incarnation); err != nil {
+	if err := r.m.store.Leave(ctx, i, r.m.incarnation, false); err != nil {
 		r.m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -24,8 +25,11 @@ type Status struct {
 	Lease    time.Duration  `json:"-"`
 	Assigner string         `json:"assigner,omitempty"` // its id; empty: none leads, or that could not be read
 	Members  []MemberStatus `json:"members"`
-	Unowned  []Vacancy      `json:"unowned"`
-	Moving   []int          `json:"moving"` // shards that one member owns and that are planned for another one
+	// Missing are the members that died or were cut off within the last ten minutes, without those whose id
+	// another living member has.
+	Missing []MissingMember `json:"missing"`
+	Unowned []Vacancy       `json:"unowned"`
+	Moving  []int           `json:"moving"` // shards that one member owns and that are planned for another one
 	// Problems are the errors of single nodes. All other fields come from the remaining nodes.
 	Problems []error `json:"-"`
 }
@@ -46,6 +50,14 @@ type MemberStatus struct {
 	Due         float64 `json:"due"`              // the shards that it should own, by weight
 }
 
+// MissingMember is a member that reports no more, and has not left the group.
+type MissingMember struct {
+	ID    string    `json:"id"`
+	Host  string    `json:"host,omitempty"`
+	PID   int       `json:"pid,omitempty"`
+	Since time.Time `json:"since"` // when it counted as dead, by the clock of a node
+}
+
 // readTimeout is the longest time that Read waits for one node.
 const readTimeout = 1500 * time.Millisecond
 
@@ -64,7 +76,8 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	}
 	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)
 	st, majority := Status{Group: name}, nodes.Majority()
-	var lists [][]group.Member
+	var lists, gone [][]group.Member
+	since := map[string]time.Time{}
 	var plans []*group.Plan
 	settings := map[group.Settings]int{}
 	for _, v := range views {
@@ -73,6 +86,11 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 			continue
 		}
 		lists, plans = append(lists, v.Members), append(plans, v.Plan)
+		var dead []group.Member
+		for _, g := range v.Gone {
+			dead, since[g.Incarnation] = append(dead, g.Member), g.Since
+		}
+		gone = append(gone, dead)
 		settings[v.Settings]++
 	}
 	delete(settings, group.Settings{})
@@ -90,6 +108,11 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	}
 	if leader, err := el.Leader(ctx); err == nil {
 		st.Assigner = leader.Candidate
+	}
+	for _, m := range living(gone, majority) { // one that left is known to a node that did not answer then
+		if !slices.ContainsFunc(members, func(o group.Member) bool { return o.ID == m.ID }) {
+			st.Missing = append(st.Missing, MissingMember{ID: m.ID, Host: m.Host, PID: m.PID, Since: since[m.Incarnation]})
+		}
 	}
 	st.describe(members, newest(plans, majority))
 	return st, nil
@@ -178,7 +201,7 @@ func (st Status) MarshalJSON() ([]byte, error) {
 	for _, err := range st.Problems {
 		problems = append(problems, err.Error())
 	}
-	st.Members, st.Unowned, st.Moving = list(st.Members), list(st.Unowned), list(st.Moving)
+	st.Members, st.Missing, st.Unowned, st.Moving = list(st.Members), list(st.Missing), list(st.Unowned), list(st.Moving)
 	type fields Status
 	return json.Marshal(struct {
 		fields

@@ -48,6 +48,17 @@ func TestRead(t *testing.T) {
 		if len(st.Unowned) != 4 || st.Unowned[0].Next != "a" || !strings.Contains(st.Unowned[0].Why, "the lease of its last owner may still run") {
 			t.Errorf("after b's death: %+v", st)
 		}
+		if len(st.Missing) != 1 || st.Missing[0].ID != "b" || time.Since(st.Missing[0].Since) > lease {
+			t.Errorf("b is missing: %+v", st.Missing)
+		}
+		time.Sleep(9 * time.Minute)
+		if st, err = shard.Read(t.Context(), q, "orders"); err != nil || len(st.Missing) != 1 || len(st.Members) != 1 || len(st.Members[0].Owned) != 12 {
+			t.Errorf("nine minutes later: %+v, %v", st, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if st, err = shard.Read(t.Context(), q, "orders"); err != nil || len(st.Missing) != 0 {
+			t.Errorf("eleven minutes later: %+v, %v", st.Missing, err)
+		}
 		b.stop()
 	})
 }

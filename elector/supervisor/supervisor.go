@@ -171,7 +171,7 @@ func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) 
 	for m := range members {
 		store := group.NewStore(nodes, m.Prefix, m.Group, 0, 0, leaveTimeout)
 		for node := range nodes.Len() {
-			all.Go(func() { _ = store.Leave(ctx, node, m.Incarnation) }) // an error is harmless: the member's record expires
+			all.Go(func() { _ = store.Leave(ctx, node, m.Incarnation, true) }) // an error is harmless: the member's record expires
 		}
 	}
 	all.Wait()

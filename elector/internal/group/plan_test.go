@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 func members(n int) []Member {
@@ -168,5 +170,14 @@ func TestLimit(t *testing.T) {
 	got = limit([]int{0, 0, 1, 0, 1, 1})
 	if want := []int{0, 0, 1, 0, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v: the move under way", got, want)
+	}
+}
+
+// A member with another protocol is refused like one with other settings, and told why.
+func TestSettingsNameTheirProtocol(t *testing.T) {
+	ours := NewSettings(3, 10*time.Second)
+	other := ours
+	if other.Protocol++; other == ours || !strings.Contains(other.String(), "protocol 2, and this program has protocol 1") || strings.Contains(ours.String(), "protocol") {
+		t.Errorf("%s, %s", ours, other)
 	}
 }

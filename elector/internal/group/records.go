@@ -20,20 +20,25 @@ const (
 
 // Settings are what all members of a group must agree on. The zero value: the node knows no group.
 type Settings struct {
-	Shards  int   `json:"shards"`
-	LeaseMS int64 `json:"lease_ms"`
+	Shards   int   `json:"shards"`
+	LeaseMS  int64 `json:"lease_ms"`
+	Protocol int   `json:"v"`
 }
 
 // NewSettings returns the settings of a group with so many shards.
 func NewSettings(shards int, lease time.Duration) Settings {
-	return Settings{Shards: shards, LeaseMS: lease.Milliseconds()}
+	return Settings{Shards: shards, LeaseMS: lease.Milliseconds(), Protocol: protocol.Version}
 }
 
 // Lease returns the lease of each shard.
 func (f Settings) Lease() time.Duration { return time.Duration(f.LeaseMS) * time.Millisecond }
 
 func (f Settings) String() string {
-	return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease())
+	text := fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease())
+	if f.Protocol != protocol.Version {
+		text += fmt.Sprintf(" in protocol %d, and this program has protocol %d", f.Protocol, protocol.Version)
+	}
+	return text
 }
 
 // Member is what a member publishes of itself.

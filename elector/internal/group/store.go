@@ -31,9 +31,9 @@ var (
 	//go:embed scripts/leave.lua
 	leaveLua string
 
-	beatScript    = redis.NewScript(beatLua)
-	publishScript = redis.NewScript(publishLua)
-	leaveScript   = redis.NewScript(leaveLua)
+	beatScript    = protocol.NamedScript(beatLua)
+	publishScript = protocol.NamedScript(publishLua)
+	leaveScript   = protocol.NamedScript(leaveLua)
 )
 
 // Store reads and writes a group on the nodes. Safe for concurrent use.
@@ -122,9 +122,9 @@ func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaces string)
 	return err
 }
 
-// Leave removes a member from a node.
-func (s *Store) Leave(ctx context.Context, node int, incarnation string) error {
-	_, err := s.run(ctx, node, leaveScript, []string{s.members}, incarnation, s.Changes)
+// Leave removes a member from a node. One that died remains listed among those that are gone.
+func (s *Store) Leave(ctx context.Context, node int, incarnation string, died bool) error {
+	_, err := s.run(ctx, node, leaveScript, []string{s.members}, incarnation, s.Changes, died)
 	return err
 }
 
@@ -143,8 +143,16 @@ func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []
 type View struct {
 	Settings Settings // the zero value: there is no group
 	Members  []Member
+	Gone     []Gone
 	Plan     *Plan // nil: none
 	Err      error
+}
+
+// Gone is a member that has not left, and counts as dead since that time, by the node's clock.
+type Gone struct {
+	Member
+
+	Since time.Time
 }
 
 // Read reads what each node keeps of a group, and waits at most limit for each node. It needs
@@ -189,8 +197,12 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 	for incarnation, text := range members.Val() {
 		until, record, _ := strings.Cut(text, " ")
 		ms, err := strconv.ParseInt(until, 10, 64)
-		if m, ok := parseMember(record, incarnation); ok && err == nil && ms >= now.Val().UnixMilli() {
+		switch m, ok := parseMember(record, incarnation); {
+		case !ok || err != nil:
+		case ms >= now.Val().UnixMilli():
 			v.Members = append(v.Members, m)
+		default:
+			v.Gone = append(v.Gone, Gone{m, time.UnixMilli(ms)})
 		}
 	}
 	return v

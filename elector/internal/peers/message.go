@@ -33,6 +33,9 @@ type Candidate struct {
 	Lease      time.Duration `json:"lease_ns,omitempty"`
 	Succession string        `json:"succession,omitempty"`
 	Nodes      []Node        `json:"nodes,omitempty"` // its list of nodes, in its order
+	Probes     []string      `json:"probes,omitempty"`
+	// Accompanied is true once another candidate has run beside this one for a while.
+	Accompanied bool `json:"accompanied,omitempty"`
 }
 
 // Identities returns the identities of the nodes that the candidate votes with.
@@ -50,6 +53,8 @@ type Node struct {
 	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: the node has not answered lately
 	Refusal  string `json:"refusal,omitempty"`  // the error with which the node answers the candidate's requests; empty: none
 	Remedy   string `json:"remedy,omitempty"`   // for the refusal; empty: not known
+	// SilentFor is since when the node has not answered the candidate's requests; zero: it answers, or refuses.
+	SilentFor time.Duration `json:"silent_ns,omitempty"`
 }
 
 // request is a message on the channels <prefix>:{<election>}:ask and :roll. Anyone who may publish
@@ -168,11 +173,16 @@ func (c *Candidate) bound() {
 	c.ID, c.Incarnation = protocol.Clip(c.ID, protocol.MaxName), protocol.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = protocol.Clip(c.Advertise, protocol.MaxAdvertise), protocol.Clip(c.Version, protocol.MaxAdvertise)
 	c.Host, c.Role = protocol.Clip(c.Host, protocol.MaxAdvertise), protocol.Clip(c.Role, 64)
+	c.Probes = slices.Clone(c.Probes[:min(len(c.Probes), 2)])
+	for i, p := range c.Probes {
+		c.Probes[i] = protocol.Clip(p, 16)
+	}
 	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
 	for i, n := range c.Nodes {
 		c.Nodes[i] = Node{
 			Name: protocol.Clip(n.Name, protocol.MaxName), Identity: protocol.Clip(n.Identity, 16),
 			Refusal: protocol.Clip(n.Refusal, MaxRefusal), Remedy: protocol.Clip(n.Remedy, MaxRefusal),
+			SilentFor: max(0, n.SilentFor),
 		}
 	}
 }

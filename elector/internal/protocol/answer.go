@@ -42,6 +42,12 @@ const GoesFirst = "next"
 // its counter too.
 const Forgot = "forgot"
 
+// Emptied is that note where another candidate has claimed since the node lost its data.
+const Emptied = "emptied"
+
+// LostData ends the reason for the end of a term that was lost because of that.
+const LostData = "lost all their data"
+
 // Answer is what one node answered in a round.
 type Answer struct {
 	Status      Status

@@ -52,6 +52,9 @@ var (
 	RightsScript = redis.NewScript(rightsLua) // finds the rights that the user lacks, for doctor
 )
 
+// NamedScript returns a script whose errors name a command that the user may not run (denied.lua).
+func NamedScript(lua string) *redis.Script { return redis.NewScript(deniedLua + lua) }
+
 // ElectionScript is a script of which one call can serve several elections: the keys and the
 // arguments of each election follow those of the one before.
 type ElectionScript struct {

@@ -130,6 +130,13 @@ type query struct {
 	text        string // with labels in it, as {{label}} or {{ $labels.label }}
 }
 
+// section is the heading to which the runbook_url of an alert leads, in lower case.
+func (q query) section() string {
+	_, anchor, _ := strings.Cut(q.text, "runbook.md#")
+	anchor, _, _ = strings.Cut(anchor, " ")
+	return strings.ReplaceAll(anchor, "-", " ")
+}
+
 // shows are the labels that stand in the text.
 func (q query) shows() []string {
 	var all []string
@@ -146,10 +153,18 @@ var (
 
 // The alerts and the dashboard query metrics and labels that are there, and leave none out.
 func TestQueriesNameWhatIsExported(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/runbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbook := strings.ToLower(string(text))
 	exported := scraped(t)
 	used := map[string]bool{}
 	for _, file := range []string{"docs/alerts.yml", "docs/grafana.json"} {
 		for _, q := range queries(t, file) {
+			if file == "docs/alerts.yml" && !strings.Contains(runbook, "\n## "+q.section()+"\n") {
+				t.Errorf("%s: its link leads to no section of the runbook: %q", q.title, q.section())
+			}
 			there := map[string]bool{"__name__": true}
 			for _, name := range aName.FindAllString(q.expr, -1) {
 				used[strings.TrimSuffix(name, "_bucket")] = true

@@ -1,5 +1,6 @@
 -- beat: a member reports that it is alive, and what it owns. The answer has the plan if the member has
--- another one, and for the assigner the members that are alive; those whose time has passed are removed.
+-- another one, and for the assigner the members that are alive; those whose time has passed are removed
+-- ten minutes later: until then operators see that they are missing.
 -- Members with other settings (the number of shards, the lease) are refused: they would own other things
 -- under the same names.
 -- KEYS settings members plan fence
@@ -38,7 +39,7 @@ for i = 1, #all, 2 do
     if tonumber(ends) > ms + ARGV[4] then redis.call('HSET', KEYS[2], all[i], string.format('%.0f', ms + ARGV[4]) .. ' ' .. record) end
     answer[#answer + 1] = all[i]
     answer[#answer + 1] = record
-  else
+  elseif not ends or tonumber(ends) < ms - 600000 then
     redis.call('HDEL', KEYS[2], all[i])
   end
 end

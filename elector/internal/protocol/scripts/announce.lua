@@ -5,6 +5,9 @@
 -- is published already) kept_ms name ('': it is kept apart)
 -- -> {'recorded', 0}, or why the history did not take it
 if ARGV[4] ~= '' then server.pcall('PUBLISH', ARGV[3], ARGV[4] .. ARGV[1]) end
+-- A full memory refuses a new entry, but not to a script that has written: otherwise a leader that shuts down
+-- would seem to have vanished.
+server.pcall('PEXPIRE', KEYS[1], ARGV[5])
 local r = ARGV[1] ~= '' and server.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'event', ARGV[1])
 server.pcall('PEXPIRE', KEYS[1], ARGV[5])
 -- The names by the time of the last event, without those that had none for long.

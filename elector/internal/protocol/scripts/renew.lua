@@ -3,7 +3,8 @@
 -- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity echo_channel
 -- -> {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
--- of a pause; 'forgot' where a plant found no counter, identity}
+-- of a pause; of a plant: 'forgot' where it found no counter, 'emptied' where another candidate's claim
+-- had found none before, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's reservation outlasts the lease: the heir goes first even if the leader dies.
@@ -38,4 +39,4 @@ if fence < token then stored = ARGV[5] end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], stored)
 keep()
-return {'planted', stored, '', got[2] and '' or 'forgot', id}
+return {'planted', stored, '', not got[2] and 'forgot' or got[3] and 'emptied' or '', id}

@@ -1,7 +1,7 @@
 -- rights: try each command that the scripts of an election use, on separate keys,
 -- and clean up. A missing right (or a full memory, or a read-only replica) becomes
 -- a line in the answer. The keys expire after a second in any case.
--- KEYS string stream names
+-- KEYS string stream names hash
 -- ARGV channel
 -- -> what was refused, each "COMMAND: why"
 local refused = {}
@@ -21,6 +21,13 @@ redis.pcall('PEXPIRE', KEYS[2], '1000')
 try('ZADD', KEYS[3], '0', 'rights')
 redis.pcall('PEXPIRE', KEYS[3], '1000')
 try('ZREMRANGEBYSCORE', KEYS[3], '-inf', '0')
+-- Of the members of a group of shards.
+try('HSET', KEYS[4], 'rights', '0')
+redis.pcall('PEXPIRE', KEYS[4], '1000')
+try('HGET', KEYS[4], 'rights')
+try('HGETALL', KEYS[4])
+try('EXISTS', KEYS[4])
+try('HDEL', KEYS[4], 'rights')
 try('DEL', KEYS[1])
-redis.pcall('DEL', KEYS[2], KEYS[3])
+redis.pcall('DEL', KEYS[2], KEYS[3], KEYS[4])
 return refused
