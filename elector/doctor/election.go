@@ -339,7 +339,7 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 			able++
 		case c.RestFor > 0: // normal after each step-down
 			resting++
-			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
+			why = append(why, strings.TrimSuffix(fmt.Sprintf("%s rests for another %v after %s", c.ID, short(c.RestFor), c.RestReason), " after "))
 		case c.Detail != "":
 			why = append(why, c.ID+": "+c.Detail)
 		default:
