@@ -149,9 +149,13 @@ lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -dif
 build: ## build the static binary bin/mandate
 	$(BUILD)
 
+.PHONY: image
+image: ## build the container image mandate:dev with docker (make release packs one without it)
+	docker build --build-arg VERSION=$(VERSION) -t mandate:dev .
+
 .PHONY: release
 release: ## build the release VERSION=v0.1.0 into dist/ and tag it (see CONTRIBUTING.md)
-	@.ci/release $(VERSION)
+	@.ci/release $(if $(filter command,$(origin VERSION)),$(VERSION))
 
 .PHONY: check
 check: lint test build ## what a change must pass: lint, test, build

@@ -110,6 +110,7 @@ func TestReleaseReal(t *testing.T) {
 	}
 	checkBill(t, c)
 	checkDeb(t, c)
+	checkImage(t, c)
 
 	first := c.sums()
 	c.git(append([]string{"tag", "-d"}, tags...)...)
@@ -146,6 +147,59 @@ func checkBill(t *testing.T, c checkout) {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not in the bill of materials: %q", name, names)
 		}
+	}
+}
+
+// descriptor names a blob of an image.
+type descriptor struct {
+	Digest   string
+	Platform struct{ Architecture string }
+}
+
+// checkImage runs what is in the image as its user, with nothing around it.
+func checkImage(t *testing.T, c checkout) {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, c.dir, nil, "tar", "-xf", "dist/mandate_0.1.0_image.tar", "-C", dir)
+	type document struct {
+		Manifests, Layers []descriptor
+		Config            json.RawMessage
+	}
+	read := func(path string) (d document) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return d
+	}
+	blob := func(d descriptor) string { return "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:") }
+	run(t, filepath.Join(dir, "blobs/sha256"), nil, "sh", "-c", `for f in *; do echo "$f  $f"; done | sha256sum -c --quiet`)
+	images := read(blob(read("index.json").Manifests[0])).Manifests
+	if len(images) != 1 || images[0].Platform.Architecture != runtime.GOARCH {
+		t.Fatalf("images %v", images)
+	}
+	manifest := read(blob(images[0]))
+	var config descriptor
+	if err := json.Unmarshal(manifest.Config, &config); err != nil {
+		t.Fatal(err)
+	}
+	if settings := string(read(blob(config)).Config); !strings.Contains(settings, `"User": "65532:65532"`) || !strings.Contains(settings, `["/usr/bin/mandate"]`) {
+		t.Errorf("the image's configuration: %s", settings)
+	}
+	if os.Geteuid() != 0 {
+		t.Log("not root: nothing of the image is run")
+		return
+	}
+	files := filepath.Join(dir, "root")
+	run(t, dir, nil, "mkdir", "-m", "755", files)
+	run(t, dir, nil, "tar", "-xf", blob(manifest.Layers[0]), "-C", files)
+	redis := servertest.Redis(t)
+	if out := run(t, dir, nil, "chroot", "--userspec=65532:65532", files, "/usr/bin/mandate", "ls", "--json", "--redis", redis.URL()); out != "[]\n" {
+		t.Errorf("mandate ls: %q, want no election", out)
 	}
 }
 
