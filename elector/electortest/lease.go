@@ -132,7 +132,7 @@ func (r *Redis) keepOut(c testredis.Call, peer *server.Peer) (answered bool) {
 	if len(calls) == 0 || calls[0].Script != protocol.ScriptClaim {
 		return false
 	}
-	value, err := protocol.ParseLockValue(calls[0].Args[protocol.ClaimValue])
+	value, err := protocol.ParseLockValue(calls[0].Args[protocol.ScriptClaim.Arg("value")])
 	chosen := r.chosenOf(calls[0].Keys[0])
 	if err != nil || chosen == "" || chosen == value.Candidate {
 		return false

@@ -60,35 +60,34 @@ type Answer struct {
 	Err         error
 }
 
+// answerLua makes an answer of the fields that a script names, the short one of scripts that show no identity.
+// parseAnswer reads them in the same order.
+const answerLua = `local function answer(a)
+  if not a.id then return {a.status, a.fence or '0'} end
+  return {a.status, a.fence or '0', a.holder or '', a.left or 0, a.subscribers or -1, a.note or '', a.id}
+end
+`
+
 // parseAnswer parses what a script returned for one election.
 func parseAnswer(v any) Answer {
-	fields, ok := v.([]any)
-	if !ok || len(fields) < 2 {
+	f, _ := v.([]any)
+	if len(f) == 2 && f[0] == failed {
+		return Answer{Status: Unknown, Err: rediserr.Refusal(fmt.Sprint(f[1]))}
+	}
+	if len(f) != 2 && len(f) != 7 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	status, ok := fields[0].(string)
-	if !ok {
-		return Answer{Status: Unknown, Err: unexpected(v)}
-	}
-	if status == failed {
-		return Answer{Status: Unknown, Err: rediserr.Refusal(fmt.Sprint(fields[1]))}
-	}
-	fence, err := strconv.ParseUint(fmt.Sprint(fields[1]), 10, 64)
-	if err != nil {
+	status, ok := f[0].(string)
+	fence, err := strconv.ParseUint(fmt.Sprint(f[1]), 10, 64)
+	if !ok || err != nil {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
 	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1}
-	if len(fields) > 2 {
-		a.Holder, _ = fields[2].(string)
-	}
-	if len(fields) == 5 { // of a renewal
-		a.Note, _ = fields[3].(string)
-		a.ID = ParseIdentity(fields[4])
-	}
-	if len(fields) > 6 {
-		a.Left, a.Subscribers = millis(fields[3]), int(integer(fields[4]))
-		a.Note, _ = fields[5].(string)
-		a.ID = ParseIdentity(fields[6])
+	if len(f) == 7 {
+		a.Holder, _ = f[2].(string)
+		a.Left, a.Subscribers = millis(f[3]), int(integer(f[4]))
+		a.Note, _ = f[5].(string)
+		a.ID = ParseIdentity(f[6])
 	}
 	return a
 }
@@ -115,7 +114,7 @@ func millis(v any) time.Duration {
 // RefusedClaim returns the answer to a claim for one election while another candidate holds
 // the lock for that much longer. It is for tests that simulate a node.
 func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), "", ""}}
+	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), "", ""}} // as answerLua
 }
 
 // unexpected is the error of an answer that no script of ours gives: another

@@ -25,7 +25,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	// Nobody who counts nothing may be taken for a crowd of none.
-	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}); a != (Answer{Status: Renewed, Fence: 7, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
+	if a := parseAnswer([]any{"raised", "7"}); a != (Answer{Status: Raised, Fence: 7, Subscribers: -1}) {
 		t.Errorf("%+v", a)
 	}
 }

@@ -108,22 +108,6 @@ func Echo(channel, nonce string) string {
 	return Reply(election+CloseTag+RollName, nonce)
 }
 
-// ClaimKeys returns the keys of ClaimScript, in its order.
-func (k Keys) ClaimKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID}
-}
-
-// RenewKeys returns the keys of RenewScript, in its order.
-func (k Keys) RenewKeys() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID}
-}
-
-// RaiseKeys returns the keys of RaiseScript, in its order.
-func (k Keys) RaiseKeys() []string { return []string{k.Lock, k.Fence} }
-
-// ReleaseKeys returns the keys of ReleaseScript, in its order.
-func (k Keys) ReleaseKeys() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
-
 // KeptFor is how long the name and the history of an election are kept after its last event. Its
 // counter and the nodes' identities stay.
 const KeptFor = 30 * 24 * time.Hour
@@ -185,7 +169,7 @@ func ParseMessage(payload string) (m Message, ok bool) {
 var version = strconv.Itoa(Version) + " "
 
 // scriptFacts declares the constants that the scripts share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, version+KindReleased)
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, MAX_ENTRIES, KEPT_FOR = %q, %q, %d, %d\n", reserved, version+KindReleased, MaxEntries, KeptFor.Milliseconds())
 
 // Heir names the candidate that goes first after this term, and for how long leadership
 // is kept for it. The zero value names no candidate.

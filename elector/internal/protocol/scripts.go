@@ -3,9 +3,9 @@ package protocol
 import (
 	_ "embed" // the scripts
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -31,15 +31,15 @@ var (
 	rightsLua string
 
 	// ClaimScript takes the lock if it can be taken, and grants a token.
-	ClaimScript = newElectionScript(claimLua, 6, 6, claimArity)
+	ClaimScript = newElectionScript(claimLua, true)
 	// RenewScript prolongs the lock of a term.
-	RenewScript = newElectionScript(renewLua, 6, 6, renewArity)
+	RenewScript = newElectionScript(renewLua, true)
 	// RaiseScript raises the tokens of a claim to the highest one.
-	RaiseScript = newElectionScript(raiseLua, 2, 2, 3)
+	RaiseScript = newElectionScript(raiseLua, true)
 	// ReleaseScript deletes the lock, and publishes the end of the term.
-	ReleaseScript = newElectionScript(releaseLua, 4, 4, 11)
+	ReleaseScript = newElectionScript(releaseLua, true)
 	// AnnounceScript records a report, and publishes it unless the release has.
-	AnnounceScript = newElectionScript(announceLua, 0, 2, announceArity)
+	AnnounceScript = newElectionScript(announceLua, false)
 
 	scripts = map[Script]ElectionScript{
 		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
@@ -55,26 +55,94 @@ var (
 // NamedScript returns a script whose errors name a command that the user may not run (denied.lua).
 func NamedScript(lua string) *redis.Script { return redis.NewScript(deniedLua + lua) }
 
+// Request is what a script is to do for one election. The first lines of a script list the keys and the
+// arguments that it takes: fields of a Request, by name (see newElectionScript).
+type Request struct {
+	*Keys
+
+	Value       string // the lock value
+	Incarnation string // of the candidate, and the number of its attempt
+	Seq         uint64
+	Lease       int64  // in ms
+	Hint        uint64 // of a claim: the lowest token that is wanted
+	Marker      string // of a claim: the note of the abstention that the node is to end; empty: none
+	Token       uint64 // of the term; of a release 0: of a failed attempt, whose release publishes nothing
+	Shown       uint64 // of a renewal: the highest counter that the node has shown to this term
+	Closed      uint64 // of a release: the counter with which no late renewal plants the lock again
+	Successor   string // the incarnation that goes first after this term; empty: none
+	Keep        int64  // for how long leadership is reserved for it, in ms
+	OnlyHeld    bool   // of a release: changes nothing on a node that does not hold the lock
+	Identity    string // for a node that has none
+	Echo        string // the channel to which the node publishes, too; empty: to none
+	Head        string // of a report: what precedes the event in the message; empty: it is not published
+	Event       string // of a report and a release; of a report empty: keep the history, no more
+}
+
 // ElectionScript is a script of which one call can serve several elections: the keys and the
 // arguments of each election follow those of the one before.
 type ElectionScript struct {
 	*redis.Script
 
 	Source     string
-	Keys, Args int // of each election
+	Keys, Args []Field // of each election
 }
 
-// newElectionScript turns lua, which serves one election, into a script for any number of them. The
-// first read of its keys are read before anything is written (head.lua); a script that reads none
-// does not need head.lua.
-func newElectionScript(lua string, read, keys, args int) ElectionScript {
-	head := headLua
-	if read == 0 {
-		head = ""
+// Field is a field of a Request.
+type Field struct {
+	name  string // in the script
+	index []int
+}
+
+// newElectionScript turns lua, which serves one election, into a script for any number of them. It gives
+// names to what lua lists: KEYS lock becomes lock_key, and with reads lock, its value; ARGV
+// only_held becomes only_held. A name that is no field of Request panics, and so every test.
+func newElectionScript(lua string, reads bool) ElectionScript {
+	var names, from []string // local variables, and what they are set to
+	fields := func(list, suffix string) (all []Field) {
+		_, rest, _ := strings.Cut(lua, "-- "+list+" ")
+		line, _, _ := strings.Cut(rest, "\n")
+		for i, name := range strings.Fields(line) {
+			wanted := strings.ReplaceAll(name, "_", "")
+			f, ok := reflect.TypeFor[Request]().FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, wanted) })
+			if !ok {
+				panic("protocol: no field of a request is called " + name)
+			}
+			all = append(all, Field{name, f.Index})
+			names, from = append(names, name+suffix), append(from, fmt.Sprintf("%s[%d]", list, i+1))
+		}
+		return all
 	}
-	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\n%slocal function one(KEYS, ARGV)\n%s%send\n%s",
-		scriptFacts, read, keys, args, deniedLua, head, lua, manyLua)
-	return ElectionScript{redis.NewScript(source), source, keys, args}
+	s, head := ElectionScript{}, ""
+	s.Keys, s.Args = fields("KEYS", "_key"), fields("ARGV", "")
+	if reads {
+		head = headLua
+		for _, k := range s.Keys {
+			names, from = append(names, k.name), append(from, "get("+k.name+"_key)")
+		}
+	}
+	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%s%slocal function one(KEYS, ARGV)\n", scriptFacts, len(s.Keys), len(s.Args), deniedLua, answerLua, head)
+	for i, name := range names {
+		s.Source += "local " + name + " = " + from[i] + "\n"
+	}
+	s.Source += lua + "end\n" + manyLua
+	s.Script = redis.NewScript(s.Source)
+	return s
+}
+
+// Pack returns the keys and the arguments of one call for these requests. They point into the requests,
+// which must not change until the call has returned.
+func (s ElectionScript) Pack(all ...*Request) (keys []string, args []any) {
+	keys, args = make([]string, 0, len(all)*len(s.Keys)), make([]any, 0, len(all)*len(s.Args))
+	for _, r := range all {
+		v := reflect.ValueOf(r).Elem()
+		for _, k := range s.Keys {
+			keys = append(keys, v.FieldByIndex(k.index).String())
+		}
+		for _, a := range s.Args {
+			args = append(args, v.FieldByIndex(a.index).Addr().Interface())
+		}
+	}
+	return keys, args
 }
 
 // Script names one of the scripts that run an election on a node.
@@ -92,56 +160,14 @@ const (
 // Source returns the source of the script, for callers that run it themselves.
 func (s Script) Source() string { return scripts[s].Source }
 
-// Positions among the arguments of the scripts, for code that sets single arguments,
-// and for tests that inspect requests on their way to a node.
-const (
-	ClaimValue    = 0 // the lock value that is requested
-	ClaimSeq      = 2
-	ClaimHint     = 4
-	ClaimIdentity = 7
-	claimArity    = 9
-	RenewToken    = 4
-	RenewCounter  = 5
-	RenewIdentity = 8
-	RenewEcho     = 9
-	renewArity    = 10
-	ReleaseSeq    = 1
-	ReleaseToken  = 3 // 0: of a failed attempt, whose release publishes nothing
-	announceArity = 6
-)
-
-// ClaimArgs returns the arguments of ClaimScript, in its order.
-func ClaimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, echo string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Ask, identity, echo}
-}
-
-// RaiseArgs returns the arguments of RaiseScript, in its order.
-func RaiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
-
-// RenewArgs returns the arguments of RenewScript, in its order.
-func RenewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, echo string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, echo}
-}
-
-// AnnounceArgs returns the arguments of AnnounceScript, in its order. Without an event it only keeps the
-// history, without a name of the election only that.
-func AnnounceArgs(event []byte, events, head, name string) []any {
-	return []any{event, MaxEntries, events, head, KeptFor.Milliseconds(), name}
-}
-
-// OnlyIfHeld is true for a release that changes nothing on a node that does not hold the lock.
-type OnlyIfHeld bool
-
-func (h OnlyIfHeld) arg() int {
-	if h {
-		return 1
+// Arg returns the position of an argument, for tests that inspect requests on their way to a node.
+func (s Script) Arg(name string) int {
+	for i, a := range scripts[s].Args {
+		if a.name == name {
+			return i
+		}
 	}
-	return 0
-}
-
-// ReleaseArgs returns the arguments of ReleaseScript, in its order.
-func ReleaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held OnlyIfHeld, event []byte) []any {
-	return []any{incarnation, seq, lease.Milliseconds(), token, k.Events, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1, held.arg(), event}
+	panic("protocol: script " + string(s) + " has no argument " + name)
 }
 
 // Call is what a script call requests of a node for one election.
@@ -165,13 +191,13 @@ func ParseCalls(command string, args ...string) []Call {
 		return nil
 	}
 	s, keys, argv := scripts[name], args[2:2+n], args[2+n:]
-	if n%s.Keys != 0 || len(argv) != n/s.Keys*s.Args {
+	k, a := len(s.Keys), len(s.Args)
+	if n%k != 0 || len(argv) != n/k*a {
 		return nil
 	}
 	var all []Call
-	for len(keys) > 0 {
-		all = append(all, Call{name, keys[:s.Keys], argv[:s.Args]})
-		keys, argv = keys[s.Keys:], argv[s.Args:]
+	for ; len(keys) > 0; keys, argv = keys[k:], argv[a:] {
+		all = append(all, Call{name, keys[:k], argv[:a]})
 	}
 	return all
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// callFor is the keys and arguments of one call for n elections.
-func callFor(n int, keys func(protocol.Keys) []string, args func(protocol.Keys, string) []any) (allKeys []string, allArgs []any) {
+// callFor is what one call requests for n elections.
+func callFor(n int, what protocol.Request) (all []*protocol.Request) {
 	for i := range n {
-		k := protocol.KeysOf("mandate", fmt.Sprint("orders-", i))
-		value := protocol.LockValue{Candidate: "a", Incarnation: "inca", Seq: 1, Nodes: 3, Lease: testLease}.String()
-		allKeys, allArgs = append(allKeys, keys(k)...), append(allArgs, args(k, value)...)
+		k, r := protocol.KeysOf("mandate", fmt.Sprint("orders-", i)), what
+		r.Keys, r.Incarnation, r.Seq, r.Lease, r.Identity = &k, "inca", 1, testLease.Milliseconds(), "IDENTI"
+		r.Value = protocol.LockValue{Candidate: "a", Incarnation: "inca", Seq: 1, Nodes: 3, Lease: testLease, Token: what.Token}.String()
+		all = append(all, &r)
 	}
-	return allKeys, allArgs
+	return all
 }
 
 // What a Redis refuses in the middle of a call for several elections is the outcome of those that it
@@ -30,17 +31,13 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	c := s.Client(t)
 	ctx := t.Context()
 	const n = 3
-	claimKeys, claims := callFor(n, protocol.Keys.ClaimKeys, func(k protocol.Keys, value string) []any {
-		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "")
-	})
-	renewKeys, renewals := callFor(n, protocol.Keys.RenewKeys, func(_ protocol.Keys, value string) []any {
-		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI", "")
-	})
-	call := func(c redis.Scripter, s protocol.ElectionScript, keys []string, args []any) []protocol.Answer {
+	claims, renewals := callFor(n, protocol.Request{Hint: 1}), callFor(n, protocol.Request{Token: 2, Shown: 2})
+	call := func(c redis.Scripter, s protocol.ElectionScript, requests []*protocol.Request) []protocol.Answer {
+		keys, args := s.Pack(requests...)
 		v, err := s.Run(ctx, c, keys, args...).Result()
 		var all []protocol.Answer
-		for i := range len(args) / s.Args {
-			all = append(all, protocol.ParseReply(v, err, i, len(args)/s.Args))
+		for i := range requests {
+			all = append(all, protocol.ParseReply(v, err, i, len(requests)))
 		}
 		return all
 	}
@@ -62,11 +59,11 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 		c.Set(ctx, protocol.KeysOf("mandate", fmt.Sprint("orders-", i)).Fence, "1", 0)
 	}
 	set("maxmemory", "1")
-	all("a claim on a full memory", call(c, protocol.ClaimScript, claimKeys, claims), protocol.Unknown, "OOM ")
+	all("a claim on a full memory", call(c, protocol.ClaimScript, claims), protocol.Unknown, "OOM ")
 	set("maxmemory", "0")
-	all("a claim", call(c, protocol.ClaimScript, claimKeys, claims), protocol.Won, "")
+	all("a claim", call(c, protocol.ClaimScript, claims), protocol.Won, "")
 	set("maxmemory", "1")
-	all("a renewal on a full memory", call(c, protocol.RenewScript, renewKeys, renewals), protocol.Renewed, "")
+	all("a renewal on a full memory", call(c, protocol.RenewScript, renewals), protocol.Renewed, "")
 	set("maxmemory", "0")
 
 	// One of them may go where the others may not.
@@ -78,7 +75,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	}
 	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
 	defer limited.Close()
-	answers := call(limited, protocol.RenewScript, renewKeys, renewals)
+	answers := call(limited, protocol.RenewScript, renewals)
 	if err := answers[0].Err; !rediserr.Denied(err) || !strings.Contains(err.Error(), "'del'") {
 		t.Errorf("the election whose renewal needs DEL: %+v", answers[0])
 	}
@@ -87,19 +84,20 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for i, a := range call(limited, protocol.RenewScript, renewKeys, renewals) {
+	for i, a := range call(limited, protocol.RenewScript, renewals) {
 		if !rediserr.Denied(a.Err) || !strings.Contains(a.Err.Error(), "'get'") {
 			t.Errorf("election %d, whose renewal needs GET: %+v", i, a)
 		}
 	}
 
 	set("min-replicas-to-write", "1")
-	all("a renewal without replicas", call(c, protocol.RenewScript, renewKeys, renewals), protocol.Unknown, "NOREPLICAS ")
+	all("a renewal without replicas", call(c, protocol.RenewScript, renewals), protocol.Unknown, "NOREPLICAS ")
 	set("min-replicas-to-write", "0")
 	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = protocol.RenewScript.Run(ctx, c, renewKeys, renewals...).Result()
+	keys, args := protocol.RenewScript.Pack(renewals...)
+	_, err = protocol.RenewScript.Run(ctx, c, keys, args...).Result()
 	if !redis.IsReadOnlyError(err) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)
 	}

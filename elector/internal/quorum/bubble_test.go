@@ -260,16 +260,18 @@ func (p *polls) locks() (n int) {
 }
 
 // run executes a script on one node as a request that was long under way.
-func (p *polls) run(node int, s protocol.ElectionScript, keys []string, args ...any) protocol.Answer {
+func (p *polls) run(node int, s protocol.ElectionScript, r protocol.Request) protocol.Answer {
+	r.Keys, r.Lease = &p.keys, testLease.Milliseconds()
+	keys, args := s.Pack(&r)
 	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
 	return protocol.ParseReply(v, err, 0, 1)
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.
 func (p *polls) lateRenewal(node int, b *booth, token uint64) protocol.Answer {
-	k := p.keys
-	return p.run(node, protocol.RenewScript, k.RenewKeys(),
-		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, protocol.NewIdentity())
+	return p.run(node, protocol.RenewScript, protocol.Request{
+		Value: b.lock.String(), Incarnation: b.cfg.Incarnation, Seq: b.seq, Token: token, Shown: token, Identity: protocol.NewIdentity(),
+	})
 }
 
 // onScript calls f before a node runs a script.

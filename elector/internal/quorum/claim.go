@@ -27,8 +27,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		requests[node] = v.request(r, node, protocol.ClaimScript, v.cfg.Keys.ClaimKeys(),
-			protocol.ClaimArgs(value, v.cfg.Incarnation, v.seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity(), echo), v.whileAlive(ctx), ended)
+		what := protocol.Request{Value: value, Hint: hint, Marker: marker, Identity: protocol.NewIdentity(), Echo: echo}
+		requests[node] = v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended)
 	}
 	granted := v.decide(ctx, value, r, requests, ended)
 	t = v.tally(r)
@@ -94,7 +94,6 @@ func (v *Voter) newAttempt() {
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise(),
 		Identities: v.Identities(),
 	}
-	v.renewal.named, v.renewal.args = nil, nil
 	for i := range v.state {
 		v.state[i].forget()
 	}
@@ -132,7 +131,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 			r.record(node, protocol.Answer{Status: protocol.Raised, Fence: token})
 			continue
 		}
-		v.ask(r, node, protocol.RaiseScript, v.cfg.Keys.RaiseKeys(), protocol.RaiseArgs(v.cfg.Incarnation, v.seq, token), v.whileAlive(ctx), ended)
+		v.nodes.list[node].send(v.ask(r, node, protocol.RaiseScript, protocol.Request{Token: token}, v.whileAlive(ctx), ended))
 	}
 	r.await(ended, v.note) // for all: the more nodes have the token, the more of them may fail
 	v.late(r, ended)
@@ -167,12 +166,10 @@ func mayHold(a protocol.Answer) bool {
 // release gives back what a node granted to an attempt. It takes no context: a cancelled one must not
 // leave a lock behind.
 func (v *Voter) release(node int, attempt uint64) (done <-chan *request) {
-	k, ended, lapses := v.cfg.Keys, make(chan *request, 1), time.Now().Add(v.cfg.Lease)
-	v.nodes.list[node].send(&request{
-		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(),
-		args: protocol.ReleaseArgs(v.cfg.Incarnation, attempt, v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false, nil),
-		node: node, wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
-	})
+	ended, lapses := make(chan *request, 1), time.Now().Add(v.cfg.Lease)
+	r := v.request(node, protocol.ReleaseScript, protocol.Request{}, func() bool { return time.Now().Before(lapses) }, ended)
+	r.Seq = attempt
+	v.nodes.list[node].send(r)
 	return ended
 }
 
@@ -192,8 +189,8 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 	v.Go(func() {
 		for range n {
 			a := <-ended
-			if mayHold(a.answer) && v.alive.Load() != a.attempt {
-				v.Go(func() { <-v.release(a.node, a.attempt) }) // another node that hangs must not delay it
+			if mayHold(a.answer) && v.alive.Load() != a.Seq {
+				v.Go(func() { <-v.release(a.node, a.Seq) }) // another node that hangs must not delay it
 			}
 			if won {
 				v.renewal.answers <- a

@@ -16,7 +16,7 @@ type Release struct {
 	value    string
 	token    uint64
 	heir     protocol.Heir
-	event    []byte   // what the nodes publish
+	event    string   // what the nodes publish
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	ended    chan *request           // the outcomes
@@ -31,7 +31,7 @@ func (v *Voter) Releasing(token uint64, heir protocol.Heir, event []byte) *Relea
 	v.alive.Store(0)
 	n := v.nodes.Len()
 	r := &Release{
-		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: event,
+		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: string(event),
 		ended: make(chan *request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
 	}
 	for _, s := range v.state {
@@ -78,12 +78,13 @@ func (r *Release) Try(limit time.Duration) Tally {
 }
 
 func (r *Release) send(node int, wanted func() bool) {
-	v, k := r.v, r.v.cfg.Keys
 	r.underWay[node] = true
-	v.nodes.list[node].send(&request{
-		script: protocol.ReleaseScript, limit: v.cfg.CallTimeout, keys: k.ReleaseKeys(), node: node, wanted: wanted, ended: r.ended,
-		args: protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], v.onlyHeld, r.event),
-	})
+	q := r.v.request(node, protocol.ReleaseScript, protocol.Request{
+		Value: r.value, Token: r.token, Successor: r.heir.Incarnation, Keep: r.heir.Keep.Milliseconds(),
+		Closed: max(r.token, r.counters[node]) + 1, OnlyHeld: r.v.onlyHeld, Event: r.event,
+	}, wanted, r.ended)
+	q.Seq = r.seq
+	r.v.nodes.list[node].send(q)
 }
 
 // take counts the outcomes that came since the last try.

@@ -35,14 +35,17 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		if now := p.get(0, p.keys.Fence); now != closed || p.locks() != 0 {
 			t.Errorf("the counter is %s, was %s; %d locks", now, closed, p.locks())
 		}
-		k := p.keys
-		if got := p.run(0, protocol.RenewScript, k.RenewKeys(),
-			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, protocol.NewIdentity()); got.Status != protocol.NoLock || p.locks() != 0 {
+		renewal := protocol.Request{
+			Value: a.lock.String(), Incarnation: a.cfg.Incarnation, Seq: a.seq, Token: token, Shown: raised, Identity: protocol.NewIdentity(),
+		}
+		if got := p.run(0, protocol.RenewScript, renewal); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
 		late := func() protocol.Answer {
-			return p.run(0, protocol.ReleaseScript, k.ReleaseKeys(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false, nil)...)
+			return p.run(0, protocol.ReleaseScript, protocol.Request{
+				Value: r.value, Incarnation: a.cfg.Incarnation, Seq: r.seq, Token: token, Closed: max(token, r.counters[0]) + 1,
+			})
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -21,11 +20,8 @@ type renewal struct {
 	wanted   func() bool
 	until    time.Time // the term's deadline
 
-	token uint64
-	heir  protocol.Heir
-	named []string // the identities in the lock value, by node; nil: not set yet
-	keys  []string
-	args  []any // except those that differ by node; nil: must be made
+	what  protocol.Request   // except what differs by node
+	value protocol.LockValue // what its lock value was made of
 }
 
 // Renew sends a renewal of the term that the last Claim won to all nodes. It does not block: Answers
@@ -37,15 +33,11 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	n.round = v.newRound(protocol.Renewed, false)
 	attempt, r := v.seq, v.newest.Add(1)
 	n.number, n.until, n.wanted = r, until, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
-	v.nameNodes()
-	if at := v.cfg.Advertise(); at != v.lock.Advertise {
-		v.lock.Advertise, n.args = at, nil
+	v.lock.Identities, v.lock.Advertise = v.Identities(), v.cfg.Advertise()
+	if n.value != v.lock {
+		n.value, n.what.Value = v.lock, v.lock.String()
 	}
-	if n.args == nil || n.token != token || n.heir != heir {
-		n.token, n.heir, n.keys = token, heir, v.cfg.Keys.RenewKeys()
-		n.args = protocol.RenewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", "")
-	}
-	n.args[protocol.RenewEcho] = v.echo()
+	n.what.Token, n.what.Successor, n.what.Keep, n.what.Echo = token, heir.Incarnation, heir.Keep.Milliseconds(), v.echo()
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
 	}
@@ -59,9 +51,9 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 		return
 	}
 	n.underWay[node]++
-	args := append([]any(nil), n.args...)
-	args[protocol.RenewCounter], args[protocol.RenewIdentity] = s.counter, s.offers()
-	r := v.request(n.round, node, protocol.RenewScript, n.keys, args, wanted, n.answers)
+	what := n.what
+	what.Shown, what.Identity = s.counter, s.offers()
+	r := v.ask(n.round, node, protocol.RenewScript, what, wanted, n.answers)
 	r.until = n.until
 	v.nodes.list[node].send(r)
 }
@@ -91,7 +83,7 @@ func (v *Voter) Answers() <-chan *request { return v.renewal.answers } //nolint:
 func (v *Voter) Count(a *request) (t Tally, over bool) {
 	n := &v.renewal
 	n.underWay[a.node]--
-	if a.attempt != v.seq { // of an earlier term
+	if a.Seq != v.seq { // of an earlier term
 		v.noteLate(a)
 		return Tally{}, false
 	}
@@ -114,13 +106,4 @@ func (v *Voter) EndRenewal() Tally {
 	v.renewal.end()
 	v.over.Store(v.renewal.number)
 	return v.Renewal()
-}
-
-// nameNodes sets the identities in the lock value to those that nodes have confirmed lately.
-func (v *Voter) nameNodes() {
-	n := &v.renewal
-	if now := v.identities.known(); n.named == nil || !slices.Equal(now, n.named) {
-		n.named, n.args = now, nil
-		v.lock.Identities = protocol.IdentitiesOf(now)
-	}
 }

@@ -112,12 +112,14 @@ func (rec *recorder) send(r Report, again bool) bool {
 	}
 	var a protocol.Answer
 	if !rec.apart {
-		a = rec.ask(k.History, k.Names, protocol.AnnounceArgs(r.Event, k.Events, head, k.Election))
+		a = rec.ask(protocol.Request{Keys: k, Head: head, Event: string(r.Event)})
 		rec.apart = refusesBoth(a.Err)
 	}
 	if rec.apart {
-		a = rec.ask(k.History, k.History, protocol.AnnounceArgs(r.Event, k.Events, head, ""))
-		rec.ask(k.Names, k.Names, protocol.AnnounceArgs(nil, "", "", k.Election))
+		history, names := *k, *k
+		history.Names, history.Election, names.History = k.History, "", k.Names
+		a = rec.ask(protocol.Request{Keys: &history, Head: head, Event: string(r.Event)})
+		rec.ask(protocol.Request{Keys: &names})
 	}
 	err := rec.denial(a.Err)
 	rec.denies.Store(err != nil)
@@ -128,10 +130,10 @@ func (rec *recorder) send(r Report, again bool) bool {
 }
 
 // ask sends a part of a report to the node.
-func (rec *recorder) ask(history, names string, args []any) protocol.Answer {
+func (rec *recorder) ask(what protocol.Request) protocol.Answer {
 	ended, lapses := make(chan *request, 1), time.Now().Add(connectLimits*rec.limit)
 	rec.node.send(&request{
-		script: protocol.AnnounceScript, limit: rec.limit, keys: []string{history, names}, args: args,
+		Request: what, script: protocol.AnnounceScript, limit: rec.limit,
 		wanted: func() bool { return time.Now().Before(lapses) }, ended: ended,
 	})
 	return (<-ended).answer

@@ -16,14 +16,12 @@ import (
 // request is one election's request to one node, and what became of it. It shares nothing but the call
 // with the requests that travel with it.
 type request struct {
+	protocol.Request
+
 	script protocol.ElectionScript
 	limit  time.Duration // for the answer, from when the request is sent
-	keys   []string
-	args   []any
 	node   int
 	round  *round // that it was sent for
-	// attempt is the number of the attempt that won, or is to win, the term.
-	attempt uint64
 	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
 	wanted func() bool
 	// until is the term's deadline, after which nothing is sent, even if the call had to wait for a
@@ -68,7 +66,7 @@ func (n *Node) send(r *request) {
 	go func() { // finding the master may take I/O
 		ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 		defer cancel()
-		master, err := cluster.MasterForKey(ctx, r.keys[0])
+		master, err := cluster.MasterForKey(ctx, r.History)
 		if err != nil {
 			slotMap{cluster}.learn(ctx, err)
 			r.sent = time.Now()
@@ -156,14 +154,11 @@ func (s *service) carry(all []*request) {
 
 // together sends all requests in one call of the script.
 func (s *service) together(ctx context.Context, all []*request) (any, error) {
-	if len(all) == 1 {
-		return s.script.Run(ctx, s.via, all[0].keys, all[0].args...).Result()
+	requests := make([]*protocol.Request, len(all))
+	for i, r := range all {
+		requests[i] = &r.Request
 	}
-	keys := make([]string, 0, len(all)*s.script.Keys)
-	args := make([]any, 0, len(all)*s.script.Args)
-	for _, r := range all {
-		keys, args = append(keys, r.keys...), append(args, r.args...)
-	}
+	keys, args := s.script.Pack(requests...)
 	return s.script.Run(ctx, s.via, keys, args...).Result()
 }
 
@@ -173,7 +168,8 @@ func (s *service) pipeline(ctx context.Context, all []*request) {
 	p := s.via.Pipeline()
 	calls := make([]*redis.Cmd, len(all))
 	for i, r := range all {
-		calls[i] = s.script.EvalSha(ctx, p, r.keys, r.args...)
+		keys, args := s.script.Pack(&r.Request)
+		calls[i] = s.script.EvalSha(ctx, p, keys, args...)
 	}
 	_, failed := p.Exec(ctx)
 	var unknown []*request // whose script the server does not know
@@ -186,14 +182,14 @@ func (s *service) pipeline(ctx context.Context, all []*request) {
 			unknown = append(unknown, r)
 			continue
 		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
-			v, err = s.script.Run(ctx, s.node.rdb, r.keys, r.args...).Result()
+			keys, args := s.script.Pack(&r.Request)
+			v, err = s.script.Run(ctx, s.node.rdb, keys, args...).Result()
 		}
 		s.endApart(ctx, r, v, err)
 	}
 	if len(unknown) > 0 {
-		first := unknown[0]
-		v, err := s.script.Run(ctx, s.via, first.keys, first.args...).Result()
-		s.endApart(ctx, first, v, err)
+		v, err := s.together(ctx, unknown[:1])
+		s.endApart(ctx, unknown[0], v, err)
 	}
 	if len(unknown) > 1 {
 		s.pipeline(ctx, unknown[1:])

@@ -51,7 +51,7 @@ type Voter struct {
 	identities identities
 	recorders  []*recorder // by node
 
-	onlyHeld protocol.OnlyIfHeld // for its releases; never changes
+	onlyHeld bool // its releases change nothing on a node that does not hold the lock; never changes
 
 	background flights
 }
@@ -126,17 +126,18 @@ func (v *Voter) newRound(yes protocol.Status, every bool) *round {
 	return newRound(v.nodes.Len(), yes, every)
 }
 
-// request makes a request of a round to one node. The outcome comes on ended.
-func (v *Voter) request(r *round, node int, s protocol.ElectionScript, keys []string, args []any, wanted func() bool, ended chan<- *request) *request {
-	r.sent[node]++
-	return &request{
-		script: s, limit: v.cfg.CallTimeout, keys: keys, args: args, node: node, round: r, attempt: v.seq, wanted: wanted, ended: ended,
-	}
+// request makes a request of the newest attempt to one node. The outcome comes on ended.
+func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
+	what.Keys, what.Incarnation, what.Seq, what.Lease = &v.cfg.Keys, v.cfg.Incarnation, v.seq, v.cfg.Lease.Milliseconds()
+	return &request{Request: what, script: s, limit: v.cfg.CallTimeout, node: node, wanted: wanted, ended: ended}
 }
 
-// ask sends a request of a round to one node.
-func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, keys []string, args []any, wanted func() bool, ended chan<- *request) {
-	v.nodes.list[node].send(v.request(r, node, s, keys, args, wanted, ended))
+// ask makes a request of a round to one node.
+func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
+	r.sent[node]++
+	q := v.request(node, s, what, wanted, ended)
+	q.round = r
+	return q
 }
 
 // note records what the outcome of a request shows of its node.

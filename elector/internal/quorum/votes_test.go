@@ -199,9 +199,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		b.Abandon()
 		b.WaitIdle(time.Minute)
 		b.wins(1)
-		k := p.keys
-		if got := p.run(0, protocol.ReleaseScript, k.ReleaseKeys(),
-			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Events, "", "", 0, 1, 0, ""); got.Status != protocol.Taken || p.locks() != 1 {
+		if got := p.run(0, protocol.ReleaseScript, protocol.Request{Incarnation: b.cfg.Incarnation, Seq: old, Closed: 1}); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}
 	})

@@ -1,23 +1,22 @@
--- Every election script that reads keys starts with this, after the constants of scriptFacts in Go.
--- It reads all keys first, so that a key of another type is named in an error instead of failing
--- somewhere in the middle, and so that nothing is written before everything was read.
-local got = {}
-for i = 1, KEYS_READ do
-  local r = redis.pcall('GET', KEYS[i])
-  if type(r) == 'table' then
-    if r.err and string.find(r.err, 'WRONGTYPE', 1, true) then
-      return redis.error_reply('MANDATE key ' .. KEYS[i] .. ' holds another type than a string')
-    end
-    return named(r, 'get')
+-- The functions of the scripts of an election, after the constants of scriptFacts in Go.
+
+-- get reads a key. All keys are read before anything is written: a key of another type is named in an
+-- error instead of failing somewhere in the middle.
+local function get(key)
+  local r = redis.pcall('GET', key)
+  if type(r) ~= 'table' then return r end
+  if r.err and string.find(r.err, 'WRONGTYPE', 1, true) then
+    r = {err = 'MANDATE key ' .. key .. ' holds another type than a string'}
   end
-  got[i] = r
+  error(named(r, 'get'))
 end
-if got[2] and not string.match(got[2], '^%d+$') then
-  return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' holds no number')
+
+-- number returns the counter in a value as text and as a number: formatting a number takes longer than
+-- most of a script.
+local function number(key, value)
+  if value and not string.match(value, '^%d+$') then error({err = 'MANDATE key ' .. key .. ' holds no number'}) end
+  return value or '0', tonumber(value or '0')
 end
--- The counter as text and as a number: formatting a number takes longer than most of a script.
-local stored = got[2] or '0'
-local fence = tonumber(stored)
 
 -- whose compares the attempt in a lock value with attempt seq of incarnation inc.
 local function whose(v, inc, seq)
@@ -30,16 +29,13 @@ local function whose(v, inc, seq)
   return 'newer'
 end
 
--- identity returns the word that distinguishes this node from the others, which the node
+-- identify returns the word that distinguishes this node from the others, which the node
 -- keeps until it loses its data. A node without one takes the one that is offered. A full
 -- memory must not cost a renewal: then the node has no identity.
-local function identity(i, offer)
-  if not got[i] or #got[i] > 16 or not string.match(got[i], '^%w+$') then
-    got[i] = offer
-    local r = redis.pcall('SET', KEYS[i], offer)
-    if type(r) == 'table' and r.err then got[i] = '' end
-  end
-  return got[i]
+local function identify(key, id, offer)
+  if id and #id <= 16 and string.match(id, '^%w+$') then return id end
+  local r = redis.pcall('SET', key, offer)
+  return type(r) == 'table' and r.err and '' or offer
 end
 
 -- reservedFor returns the incarnation for which this value of the heir's key reserves

@@ -2,7 +2,8 @@
 -- if the lock is still mine. The first renewal writes that token into the lock too.
 -- KEYS lock fence
 -- ARGV incarnation seq token
--- -> {status, fence}
-if whose(got[1], ARGV[1], ARGV[2]) ~= 'same' or fence > tonumber(ARGV[3]) then return {'gone', stored} end
-redis.call('SET', KEYS[2], ARGV[3])
-return {'raised', ARGV[3]}
+-- -> raised or gone, fence
+local stored, counter = number(fence_key, fence)
+if whose(lock, incarnation, seq) ~= 'same' or counter > tonumber(token) then return answer{status = 'gone', fence = stored} end
+redis.call('SET', fence_key, token)
+return answer{status = 'raised', fence = token}

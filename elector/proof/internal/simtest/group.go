@@ -167,10 +167,10 @@ func (s *Sim) onShard(p *proc, d deed) {
 		if ok {
 			p.member.claims[i] = c
 		}
-		s.onClaim(p, c, d.argv)
+		s.onClaim(p, c, d)
 	case d.kind == release && ok:
 		t := p.member.owned[i]
-		if t != nil && number(d.argv[protocol.ReleaseSeq]) >= t.claim.seq && strings.HasSuffix(t.claim.prefix, "/"+string(d.argv[0])+"/") {
+		if t != nil && number(d.arg("seq")) >= t.claim.seq && strings.HasSuffix(t.claim.prefix, "/"+string(d.arg("incarnation"))+"/") {
 			s.violate("%s releases shard %d although the work of term %d runs", p.name, i, t.Token())
 		}
 	case d.kind == renewal && ok: // an assigner may be unhealthy

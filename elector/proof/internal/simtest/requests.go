@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // onCommand sees every request at the moment when a process sends it.
@@ -35,15 +33,15 @@ func (s *Sim) onCommand(p *proc, c command) {
 func (s *Sim) onDeed(p *proc, d deed) {
 	switch d.kind {
 	case claim:
-		s.onClaim(p, &p.claim, d.argv)
+		s.onClaim(p, &p.claim, d)
 	case renewal:
 		s.renewals++
-		s.timely(p, number(d.argv[protocol.RenewToken]))
+		s.timely(p, number(d.arg("token")))
 		s.fresh(p, "candidate", p.probe, s.freshness())
 		s.fresh(p, "work", p.work, s.freshness())
 	case release:
 		// The release of an earlier term may have waited for its turn on a slow way.
-		if r := p.running; r != nil && number(d.argv[protocol.ReleaseSeq]) >= r.claim.seq {
+		if r := p.running; r != nil && number(d.arg("seq")) >= r.claim.seq {
 			s.violate("%s releases the lock although the work of term %d (attempt %d) runs", p.name, r.token, r.claim.seq)
 		}
 	}
@@ -57,14 +55,14 @@ type sent struct {
 	seq    uint64
 }
 
-func (s *Sim) onClaim(p *proc, newest *sent, argv [][]byte) {
-	who, _, _ := strings.Cut(string(argv[protocol.ClaimValue]), " ")
+func (s *Sim) onClaim(p *proc, newest *sent, d deed) {
+	who, _, _ := strings.Cut(string(d.arg("value")), " ")
 	prefix := who[:strings.LastIndexByte(who, '/')+1]
-	if seq := number(argv[protocol.ClaimSeq]); prefix != newest.prefix || seq > newest.seq {
+	if seq := number(d.arg("seq")); prefix != newest.prefix || seq > newest.seq {
 		*newest = sent{prefix, time.Now(), seq}
 	}
 	if s.o.Mode == WallHints {
-		bendHint(argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
+		bendHint(d.arg("hint"), time.Duration(p.warp.Wall.Load()))
 	}
 }
 

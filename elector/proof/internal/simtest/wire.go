@@ -68,10 +68,14 @@ const (
 
 // deed is what a request does for one election.
 type deed struct {
-	kind kind
-	lock string   // the key
-	argv [][]byte // as they lie in the request: they can be changed in place
+	kind   kind
+	script protocol.Script
+	lock   string   // the key
+	argv   [][]byte // as they lie in the request: they can be changed in place
 }
+
+// arg returns an argument.
+func (d deed) arg(name string) []byte { return d.argv[d.script.Arg(name)] }
 
 // elections recognizes the scripts: what a request does, for each election.
 func (c command) elections() (all []deed) {
@@ -96,12 +100,12 @@ func (c command) elections() (all []deed) {
 		case protocol.ScriptRenew:
 			k = renewal
 		case protocol.ScriptRelease:
-			if k = release; call.Args[protocol.ReleaseToken] == "0" {
+			if k = release; call.Args[call.Script.Arg("token")] == "0" {
 				k = abandonment
 			}
 		case protocol.ScriptRaise, protocol.ScriptAnnounce:
 		}
-		all = append(all, deed{k, call.Keys[0], argv[i*each : (i+1)*each]})
+		all = append(all, deed{k, call.Script, call.Keys[0], argv[i*each : (i+1)*each]})
 	}
 	return all
 }
