@@ -161,7 +161,17 @@ func (m *machine) assess(t quorum.Tally) error {
 
 // refusal reports whether this candidate must not lead even if it has won, and why: another
 // candidate uses another set of nodes or another lease, so that both could lead.
+//
+// Without a reason that is not certain yet. A lock value may name a node by the identity that the node had
+// before it lost its data, as in a claim or a renewal that arrived late. Such a lock lapses: only a lock
+// that is met again and again is a leader's.
 func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
+	var ids []string
+	for _, a := range t.Answers {
+		if a.ID != "" {
+			ids = append(ids, a.ID)
+		}
+	}
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
 			return true, joinNodes(t.Errors())
@@ -181,15 +191,18 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 			}
 			return true, err
 		}
-		if what := m.differs(b, nil); what != "" {
-			return true, disagree(b, what)
+		what := m.differs(b, ids)
+		if what == "" {
+			continue
+		}
+		if refuses = true; m.differs(b, nil) != "" || m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) {
+			return true, fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", b.Candidate, what)
 		}
 	}
-	return m.mismatch(t)
-}
-
-func disagree(b protocol.LockValue, what string) error {
-	return fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", b.Candidate, what)
+	if !refuses {
+		m.memory.differs = ""
+	}
+	return refuses, nil
 }
 
 // differs returns in what the holder of a lock differs from this candidate so that both could lead; "": in
@@ -205,37 +218,6 @@ func (m *machine) differs(b protocol.LockValue, ids []string) string {
 		return "votes with other Redis nodes than this candidate"
 	}
 	return ""
-}
-
-// mismatch finds a holder that votes with other nodes than this candidate: each could
-// win a majority of its own. This candidate refuses to lead at once, but reports the
-// mismatch only when it is certain. A lock value may name a node by the identity that the
-// node had before it lost its data, as in a claim or a renewal that arrived late. Such a
-// lock lapses: only a lock that is met again and again is a leader's.
-func (m *machine) mismatch(t quorum.Tally) (refuses bool, why error) {
-	var ids []string
-	for _, a := range t.Answers {
-		if a.ID != "" {
-			ids = append(ids, a.ID)
-		}
-	}
-	for _, a := range t.Answers {
-		if a.Status != protocol.Held {
-			continue
-		}
-		b, err := protocol.ParseLockValue(a.Holder)
-		if err != nil || m.differs(b, ids) == "" {
-			continue
-		}
-		refuses = true
-		if m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) {
-			return true, disagree(b, m.differs(b, ids))
-		}
-	}
-	if !refuses {
-		m.memory.differs = ""
-	}
-	return refuses, nil
 }
 
 // memory is what a candidate remembers of its election, from one Run to the next: a candidate that has

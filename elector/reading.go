@@ -169,11 +169,7 @@ func (el *Election) recall(ctx context.Context, count int, limit, atLeast time.D
 		return entries, rediserr.Needs(err, "+xrevrange %R~"+el.keys.History)
 	}
 	found, errs := make([][]string, el.nodes.Len()), make([]error, el.nodes.Len())
-	majority := func(all []quorum.Answer[[]string]) bool {
-		good := slices.DeleteFunc(slices.Clone(all), func(a quorum.Answer[[]string]) bool { return a.Err != nil })
-		return len(good) >= el.nodes.Majority()
-	}
-	for i, a := range quorum.Ask(ctx, el.nodes, limit, atLeast, query, majority) {
+	for i, a := range quorum.Ask(ctx, el.nodes, limit, atLeast, query, quorum.Majority[[]string](el.nodes)) {
 		found[i], errs[i] = a.Value, a.Err
 	}
 	return found, errs

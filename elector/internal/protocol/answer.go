@@ -28,7 +28,6 @@ const (
 	Raised     Status = "raised"
 	Released   Status = "released"
 	Recorded   Status = "recorded"
-	Identified Status = "met" // the node was queried only for its identity
 )
 
 // failed is what a script answers in place of a Status if it could not do its work for an election.

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Identities names the nodes that a holder votes with, as in its lock value: in the
@@ -101,7 +100,3 @@ func (ids Identities) Meet(others Identities) bool {
 	known := others.Known()
 	return ids == "" || others == "" || slices.ContainsFunc(ids.Known(), func(id string) bool { return slices.Contains(known, id) })
 }
-
-// ConfirmedWithin returns for how long a node's identity counts as known after the node has
-// confirmed it.
-func ConfirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease

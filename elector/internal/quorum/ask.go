@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +64,19 @@ func Ask[T any](ctx context.Context, ns *Nodes, limit, atLeast time.Duration,
 	return all
 }
 
+// Majority returns what is enough for Ask: a majority has answered without an error.
+func Majority[T any](ns *Nodes) func([]Answer[T]) bool {
+	return func(all []Answer[T]) bool {
+		good := 0
+		for _, a := range all {
+			if a.Err == nil {
+				good++
+			}
+		}
+		return good >= ns.Majority()
+	}
+}
+
 // Each calls ask for all nodes at once, and waits at most limit for each. The errors are by node.
 func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
 	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
@@ -97,4 +111,108 @@ func (ns *Nodes) TryWrite(ctx context.Context, k *protocol.Keys, limit time.Dura
 	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return rediserr.Needs(c.Set(ctx, k.Check(), "0", trialLasts).Err(), "+set ~"+k.Check())
 	})
+}
+
+// Publish publishes on a channel of every node, and waits at most limit for each. The errors are by
+// node. Messages of many elections travel together.
+func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
+	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		return rediserr.Needs(n.messages.do(ctx, redis.NewIntCmd(ctx, "publish", channel, payload)), "+publish &"+channel)
+	})
+}
+
+// PublishTo publishes on one node, at once. It returns how many clients have received the message there; -1 if that
+// is not known, as in a Cluster, whose other servers pass it on.
+func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	rdb := ns.list[node].rdb
+	n, err := rdb.Publish(ctx, channel, payload).Result()
+	if _, cluster := rdb.(*redis.ClusterClient); cluster {
+		n = -1
+	}
+	return int(n), ns.NodeError(node, rediserr.Needs(err, "+publish &"+channel))
+}
+
+// Listeners returns how many clients subscribe to a channel, by the node with the highest count; -1
+// if no node answers or can know it (the servers of a Cluster each count only their own). Queries for
+// many channels at one time travel together to each node.
+func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
+	var mu sync.Mutex
+	most := -1
+	ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		if _, cluster := n.rdb.(*redis.ClusterClient); cluster {
+			return nil
+		}
+		counted := redis.NewMapStringIntCmd(ctx, "pubsub", "numsub", channel)
+		if err := n.messages.do(ctx, counted); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, int(counted.Val()[channel]))
+		return nil
+	})
+	return most
+}
+
+// commands sends plain commands that are needed for many elections at once, as when an operator calls
+// the roll of all elections, through a queue.
+type commands struct {
+	queue queue[*asked]
+	rdb   redis.UniversalClient
+}
+
+// asked are commands that travel together.
+type asked struct {
+	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
+	cmds []redis.Cmder
+	done chan struct{} // closed when they are answered
+}
+
+func newCommands(rdb redis.UniversalClient) *commands {
+	c := &commands{rdb: rdb}
+	c.queue.carry, c.queue.overdue = c.carry, stepTimeout
+	return c
+}
+
+// do blocks until the commands are answered, and returns the error of the first that failed, or until
+// ctx, which must have a deadline, ends; then they must not be looked at any more.
+func (c *commands) do(ctx context.Context, cmds ...redis.Cmder) error {
+	a := &asked{ctx, cmds, make(chan struct{})}
+	c.queue.add(a)
+	select {
+	case <-a.done:
+		for _, cmd := range cmds {
+			if cmd.Err() != nil {
+				return cmd.Err()
+			}
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// carry makes one call for those commands whose callers still wait, until the latest of their deadlines.
+func (c *commands) carry(all []*asked) {
+	p, until := c.rdb.Pipeline(), time.Time{}
+	all = slices.DeleteFunc(all, func(a *asked) bool { return a.ctx.Err() != nil })
+	for _, a := range all {
+		for _, cmd := range a.cmds {
+			_ = p.Process(a.ctx, cmd)
+		}
+		if at, _ := a.ctx.Deadline(); at.After(until) {
+			until = at
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	_, _ = p.Exec(ctx) // each command has its own error
+	for _, a := range all {
+		close(a.done)
+	}
 }

@@ -3,9 +3,13 @@ package quorum
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Claim makes one attempt to win, with a fresh lock value. It blocks for one round
@@ -17,7 +21,7 @@ import (
 // nothing is sent.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
 	v.newAttempt()
-	value, r, ended := v.lock.String(), v.newRound(protocol.Won, true), make(chan *request, v.nodes.Len())
+	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
 	for i := range r.ignored {
 		r.ignored[i] = v.state[i].unresponsive
 	}
@@ -31,7 +35,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		requests[node] = v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended)
 	}
 	granted := v.decide(ctx, value, r, requests, ended)
-	t = v.tally(r)
+	t = r.Tally
 	for i, a := range t.Answers {
 		if errors.Is(a.Err, errOverruled) { // out of time: no round waits for it until it answers again
 			v.state[i].unresponsive = true
@@ -68,7 +72,7 @@ func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*
 	if len(requests) == 1 {
 		v.nodes.list[0].send(requests[0])
 		r.await(ended, v.note)
-		return r.agreed == 1
+		return r.Answers[0].Status == protocol.Won
 	}
 	cast := make([]func(), len(requests))
 	for node, n := range v.nodes.list {
@@ -115,18 +119,13 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 			token = max(token, a.Fence)
 		}
 	}
-	votes := 0
-	for _, a := range t.Answers {
-		if a.Status == protocol.Won && a.Fence == token {
-			votes++
-		}
-	}
-	if votes >= v.nodes.Majority() {
+	has := func(a protocol.Answer) bool { return a.Status == protocol.Won && a.Fence == token }
+	if t.most(t.count(has)) {
 		return token, true
 	}
-	r, ended := v.newRound(protocol.Raised, true), make(chan *request, v.nodes.Len())
+	r, ended := newRound(v.nodes, protocol.Raised, true), make(chan *request, v.nodes.Len())
 	for node, a := range t.Answers {
-		if a.Status == protocol.Won && a.Fence == token {
+		if has(a) {
 			r.sent[node]++
 			r.record(node, protocol.Answer{Status: protocol.Raised, Fence: token})
 			continue
@@ -135,7 +134,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	}
 	r.await(ended, v.note) // for all: the more nodes have the token, the more of them may fail
 	v.late(r, ended)
-	return token, v.tally(r).Majority(protocol.Raised)
+	return token, r.Majority(protocol.Raised)
 }
 
 // Abandon gives back what the last attempt was granted, in the background and without notifying any
@@ -148,12 +147,7 @@ func (v *Voter) giveBack(t Tally, overruled bool) {
 	v.alive.Store(0)
 	for node, a := range t.Answers {
 		if mayHold(a) && (overruled || !errors.Is(a.Err, errOverruled)) {
-			v.background.begin()
-			done := v.release(node, v.seq)
-			go func() {
-				<-done
-				v.background.end()
-			}()
+			v.giveBackOn(node, v.seq)
 		}
 	}
 }
@@ -163,14 +157,12 @@ func mayHold(a protocol.Answer) bool {
 	return a.Status == protocol.Won || a.Status == protocol.Unknown && !errors.Is(a.Err, errUnwanted)
 }
 
-// release gives back what a node granted to an attempt. It takes no context: a cancelled one must not
+// giveBackOn gives back what a node granted to an attempt. It takes no context: a cancelled one must not
 // leave a lock behind.
-func (v *Voter) release(node int, attempt uint64) (done <-chan *request) {
-	ended, lapses := make(chan *request, 1), time.Now().Add(v.cfg.Lease)
-	r := v.request(node, protocol.ReleaseScript, protocol.Request{}, func() bool { return time.Now().Before(lapses) }, ended)
-	r.Seq = attempt
-	v.nodes.list[node].send(r)
-	return ended
+func (v *Voter) giveBackOn(node int, attempt uint64) {
+	ended := make(chan *request, 1)
+	v.release(node, attempt, protocol.Request{}, v.cfg.Lease, ended)
+	v.Go(func() { <-ended })
 }
 
 // lateClaims takes the answers to a claim that its round did not wait for. The term that was won gets them
@@ -190,7 +182,7 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 		for range n {
 			a := <-ended
 			if mayHold(a.answer) && v.alive.Load() != a.Seq {
-				v.Go(func() { <-v.release(a.node, a.Seq) }) // another node that hangs must not delay it
+				v.giveBackOn(a.node, a.Seq)
 			}
 			if won {
 				v.renewal.answers <- a
@@ -199,4 +191,76 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 			}
 		}
 	})
+}
+
+// Meet queries the nodes for their identities if too few are known for the next claim to name a
+// majority of them: at the start of a process, and after a long rest. Two candidates whose claims
+// name no identities could both win without noticing that their lists of nodes differ. Meet blocks
+// for one round trip to a majority, of at most the call time-out.
+//
+// Until a majority has answered it once, the same requests also show which of these groups of shards
+// exists; empty: none, or no majority has answered, and the candidate claims anyway. The election of a
+// shard passes no groups.
+func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
+	if v.acquainted(len(groups) == 0) {
+		return ""
+	}
+	if v.introduced {
+		groups = nil
+	}
+	v.met = time.Now()
+	// It has the time to make the first connection of a process, which with Sentinel or a Cluster takes many
+	// round trips: the claim that follows finds it ready.
+	limit := max(connectLimits*v.cfg.CallTimeout, stepTimeout)
+	met, known := 0, make(map[string]int)
+	for node, a := range Ask(ctx, v.nodes, limit, MinExtraWait, func(ctx context.Context, n *Node) (introduction, error) {
+		return introduce(ctx, n, &v.cfg.Keys, groups)
+	}, Majority[introduction](v.nodes)) {
+		if a.Err != nil {
+			continue
+		}
+		v.identify(node, a.Value.id)
+		met++
+		if known[a.Value.group]++; a.Value.group != "" && known[a.Value.group] >= v.nodes.Majority() {
+			exists = a.Value.group
+		}
+	}
+	v.introduced = v.introduced || len(groups) > 0 && met >= v.nodes.Majority()
+	return exists
+}
+
+// introduction is the identity of a node, and the first of the groups of shards that it knows.
+type introduction struct{ id, group string }
+
+func introduce(ctx context.Context, n *Node, k *protocol.Keys, groups []string) (in introduction, err error) {
+	id, settings := redis.NewStringCmd(ctx, "get", k.ID), make([]*redis.StringCmd, len(groups))
+	all := []redis.Cmder{id}
+	for i, g := range groups {
+		settings[i] = redis.NewStringCmd(ctx, "get", protocol.GroupKey(k.Prefix(), g))
+		all = append(all, settings[i])
+	}
+	_ = n.reads.do(ctx, all...) // each has its own error
+	if ctx.Err() != nil {
+		return in, ctx.Err()
+	}
+	if err := id.Err(); err != nil && !rediserr.Missing(err) {
+		return in, err
+	}
+	in.id = protocol.ParseIdentity(id.Val())
+	for i, s := range settings {
+		if strings.HasPrefix(s.Val(), "{") { // another program's key is no group
+			in.group = groups[i]
+			break
+		}
+	}
+	return in, nil
+}
+
+// acquainted reports whether the next claim needs no Meet before it. shard is true for the election
+// of a shard.
+func (v *Voter) acquainted(shard bool) bool {
+	if !shard && !v.introduced {
+		return false
+	}
+	return len(v.Identities().Known()) >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < v.cfg.Lease*3/2
 }

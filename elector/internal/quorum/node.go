@@ -6,7 +6,7 @@
 //
 //	Voter, Release   the rounds of one election, and their arguments (voter.go, release.go)
 //	round            counts the answers of the nodes; ends with a majority and a short wait for the others
-//	Node.send        all elections of the process, for one node: requests that meet share a call (send.go, queue.go)
+//	Node.send        all elections of the process, for one node: requests that meet share a call (send.go)
 //
 // What needs no vote, Ask and Each read and change (ask.go). Package protocol defines the scripts,
 // their arguments and answers.

@@ -61,30 +61,35 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 func (r *Release) Try(limit time.Duration) Tally {
 	r.take()
 	// Once a majority has released it, a further try waits a moment for the rest.
-	v, rd, lapses := r.v, r.v.newRound(protocol.Released, r.Definite()), time.Now().Add(limit)
-	for node := range v.state {
+	rd := newRound(r.v.nodes, protocol.Released, r.Definite())
+	for node := range r.counters {
 		rd.sent[node]++
 		if a, ok := r.done[node]; ok {
 			rd.record(node, a)
 		} else if !r.underWay[node] {
-			r.send(node, func() bool { return time.Now().Before(lapses) })
+			r.send(node, limit)
 		}
 	}
 	rd.await(r.ended, func(a *request) {
 		a.round = rd // also the answer to an earlier try
 		r.note(a)
 	})
-	return v.tally(rd)
+	return rd.Tally
 }
 
-func (r *Release) send(node int, wanted func() bool) {
+func (r *Release) send(node int, limit time.Duration) {
 	r.underWay[node] = true
-	q := r.v.request(node, protocol.ReleaseScript, protocol.Request{
+	r.v.release(node, r.seq, protocol.Request{
 		Value: r.value, Token: r.token, Successor: r.heir.Incarnation, Keep: r.heir.Keep.Milliseconds(),
 		Closed: max(r.token, r.counters[node]) + 1, OnlyHeld: r.v.onlyHeld, Event: r.event,
-	}, wanted, r.ended)
-	q.Seq = r.seq
-	r.v.nodes.list[node].send(q)
+	}, limit, r.ended)
+}
+
+// release sends the release of an attempt to a node, if that is possible within limit.
+func (v *Voter) release(node int, attempt uint64, what protocol.Request, limit time.Duration, ended chan<- *request) {
+	until := time.Now().Add(limit)
+	what.Seq = attempt
+	v.nodes.list[node].send(v.request(node, protocol.ReleaseScript, what, func() bool { return time.Now().Before(until) }, ended))
 }
 
 // take counts the outcomes that came since the last try.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -30,7 +31,7 @@ type renewal struct {
 // for a term that has ended since. One for which there is a newer renewal is not sent either.
 func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted func() bool) {
 	n := &v.renewal
-	n.round = v.newRound(protocol.Renewed, false)
+	n.round = newRound(v.nodes, protocol.Renewed, false)
 	attempt, r := v.seq, v.newest.Add(1)
 	n.number, n.until, n.wanted = r, until, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
 	v.lock.Identities, v.lock.Advertise = v.Identities(), v.cfg.Advertise()
@@ -63,12 +64,12 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 // majority has answered.
 func (v *Voter) RenewAgain() bool {
 	n := &v.renewal
-	if n.answered() {
+	if n.Answered() {
 		return false
 	}
 	number, first := n.number, n.wanted
 	wanted := func() bool { return v.over.Load() < number && first() }
-	for node, a := range n.round.answers {
+	for node, a := range n.Answers {
 		if a.Status == protocol.Unknown && n.sent[node] < maxCalls { // more would only wait for these
 			v.renewOn(node, wanted)
 		}
@@ -99,11 +100,15 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 }
 
 // Renewal returns the answers to the newest renewal so far.
-func (v *Voter) Renewal() Tally { return v.tally(v.renewal.round) }
+func (v *Voter) Renewal() Tally {
+	t := v.renewal.Tally
+	t.Answers = slices.Clone(t.Answers)
+	return t
+}
 
 // EndRenewal ends the newest renewal, and returns its tally: answers that come later don't count.
 func (v *Voter) EndRenewal() Tally {
 	v.renewal.end()
 	v.over.Store(v.renewal.number)
-	return v.Renewal()
+	return v.renewal.Tally
 }

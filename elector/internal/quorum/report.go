@@ -193,3 +193,110 @@ func (rec *recorder) denial(err error) error {
 	}
 	return rediserr.Needs(err, "~"+rec.keys.History)
 }
+
+// Announce makes every node publish the report and append it to its history. It does not wait for
+// the requests: reporting must never delay a renewal. Each node receives the announcements in the
+// order of the calls. If one can't be sent to a node within three times the call time-out, because
+// the node hangs, it is no longer published there, only recorded when the node answers again.
+func (v *Voter) Announce(r Report) {
+	for _, rec := range v.recorders {
+		rec.announce(r)
+	}
+}
+
+// keepEvery is how often a candidate makes the nodes keep the name and the history of its election: its
+// leader may report nothing for months.
+const keepEvery = 24 * time.Hour
+
+// Keep makes the nodes keep the name and the history of the election, as an event does, unless it has
+// done so lately. It does not wait for the requests.
+func (v *Voter) Keep() {
+	if now := time.Now(); v.kept.IsZero() || now.Sub(v.kept) >= keepEvery {
+		v.kept = now
+		v.Announce(Report{})
+	}
+}
+
+// AwaitRecorded blocks until a majority of the nodes has recorded all reports, for at most limit. A
+// process that is about to end has no later occasion. Reports that a node did not answer are sent to
+// it again; a node that refuses to record is not waited for.
+func (v *Voter) AwaitRecorded(limit time.Duration) {
+	for end := time.Now().Add(limit); v.unsettled() && time.Now().Before(end); {
+		for _, rec := range v.recorders {
+			rec.again()
+		}
+		// In short steps: a node that hangs must not delay the repetition on the others.
+		v.background.wait(min(v.cfg.CallTimeout/8, time.Until(end)))
+		if !v.unsettled() {
+			return
+		}
+		select {
+		case <-v.nodes.Life().Done():
+			return
+		case <-time.After(min(v.cfg.CallTimeout/8, time.Until(end))):
+		}
+	}
+}
+
+// unsettled reports whether the nodes that have recorded all reports, or refused to, are no majority.
+func (v *Voter) unsettled() bool {
+	settled := 0
+	for _, rec := range v.recorders {
+		if rec.settled() {
+			settled++
+		}
+	}
+	return settled < v.nodes.Majority()
+}
+
+// flights counts the requests under way. Unlike a sync.WaitGroup, it can be waited
+// for with a time-out, and continues counting meanwhile.
+type flights struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // closed when n becomes 0; nil unless a goroutine waits for that
+}
+
+func (f *flights) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+}
+
+func (f *flights) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n--; f.n == 0 && f.zero != nil {
+		close(f.zero)
+		f.zero = nil
+	}
+}
+
+// Go runs fn on a goroutine that is counted.
+func (f *flights) Go(fn func()) {
+	f.begin()
+	go func() {
+		defer f.end()
+		fn()
+	}()
+}
+
+// wait blocks until nothing is under way, for at most d.
+func (f *flights) wait(d time.Duration) {
+	f.mu.Lock()
+	if f.n == 0 {
+		f.mu.Unlock()
+		return
+	}
+	if f.zero == nil {
+		f.zero = make(chan struct{})
+	}
+	zero := f.zero
+	f.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-zero:
+	case <-timer.C:
+	}
+}

@@ -1,26 +1,26 @@
 package quorum
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // round counts the answers of the nodes to one request of an election. It belongs to one goroutine, and
 // gets the answers in any order. Once it is over, the answers of the other nodes count as unknown.
 type round struct {
-	majority int
-	yes      protocol.Status // the answer that a majority has to give
-	every    bool            // decided only when all expected nodes have answered
-	started  time.Time
+	Tally
 
-	answers  []protocol.Answer // by node
-	sent     []int             // by node: requests that have not ended
-	ignored  []bool            // nodes that are not expected to answer: their last request failed
-	agreed   int               // nodes that answered yes
-	definite int               // nodes that answered
-	ended    bool
+	yes     protocol.Status // the answer that a majority has to give
+	every   bool            // decided only when all expected nodes have answered
+	started time.Time
+	sent    []int  // by node: requests that have not ended
+	ignored []bool // nodes that are not expected to answer: their last request failed
+	ended   bool
 }
 
 // WaitFactor is how long the other nodes get once a majority has answered, in multiples of the
@@ -32,13 +32,14 @@ const (
 
 var errOverruled = errors.New("no answer before the round ended")
 
-func newRound(nodes int, yes protocol.Status, every bool) *round {
+func newRound(ns *Nodes, yes protocol.Status, every bool) *round {
+	n := ns.Len()
 	r := &round{
-		majority: nodes/2 + 1, yes: yes, every: every, started: time.Now(),
-		answers: make([]protocol.Answer, nodes), sent: make([]int, nodes), ignored: make([]bool, nodes),
+		Tally: Tally{Answers: make([]protocol.Answer, n), nodes: ns}, yes: yes, every: every, started: time.Now(),
+		sent: make([]int, n), ignored: make([]bool, n),
 	}
-	for i := range r.answers {
-		r.answers[i] = noAnswer
+	for i := range r.Answers {
+		r.Answers[i] = noAnswer
 	}
 	return r
 }
@@ -47,45 +48,35 @@ var noAnswer = protocol.Answer{Status: protocol.Unknown, Subscribers: -1}
 
 // record counts the outcome of one request to a node.
 func (r *round) record(node int, a protocol.Answer) {
-	r.sent[node]--
-	if r.answers[node].Status != protocol.Unknown || r.ended {
-		return
-	}
-	r.answers[node] = a
-	if a.Status != protocol.Unknown {
-		r.definite++
-	}
-	if a.Status == r.yes {
-		r.agreed++
+	if r.sent[node]--; r.Answers[node].Status == protocol.Unknown && !r.ended {
+		r.Answers[node] = a
 	}
 }
 
 // over reports whether the round is decided and no expected answer is missing, or no request is left to
 // wait for.
 func (r *round) over() bool {
-	decided := max(r.agreed, r.definite-r.agreed) >= r.majority || r.outstanding() == 0
+	agreed := r.Count(r.yes)
+	decided := r.most(max(agreed, len(r.Answers)-r.Count(protocol.Unknown)-agreed)) || r.outstanding() == 0
 	return r.ended || decided && !(r.every && r.expects())
 }
 
 // expects reports whether a node has a request under way that it is expected to answer.
 func (r *round) expects() bool {
 	for node, n := range r.sent {
-		if n > 0 && r.answers[node].Status == protocol.Unknown && !r.ignored[node] {
+		if n > 0 && r.Answers[node].Status == protocol.Unknown && !r.ignored[node] {
 			return true
 		}
 	}
 	return false
 }
 
-// answered reports whether a majority has answered, with whatever answer.
-func (r *round) answered() bool { return r.definite >= r.majority }
-
 // await counts the answers until the round is over, or the other nodes have had their time. Each passes
 // note first.
 func (r *round) await(answers <-chan *request, note func(*request)) {
 	var others <-chan time.Time
 	for !r.over() {
-		if r.answered() && others == nil {
+		if r.Answered() && others == nil {
 			others = time.After(max(MinExtraWait, WaitFactor*time.Since(r.started)))
 		}
 		select {
@@ -103,10 +94,10 @@ func (r *round) await(answers <-chan *request, note func(*request)) {
 
 // end ends the round.
 func (r *round) end() {
-	r.ended = true
-	for i, a := range r.answers {
+	r.ended, r.RTT = true, time.Since(r.started)
+	for i, a := range r.Answers {
 		if a.Status == protocol.Unknown && a.Err == nil {
-			r.answers[i].Err = errOverruled
+			r.Answers[i].Err = errOverruled
 		}
 	}
 }
@@ -117,4 +108,108 @@ func (r *round) outstanding() (n int) {
 		n += k
 	}
 	return n
+}
+
+// Tally is the outcome of a round.
+type Tally struct {
+	Answers []protocol.Answer // by node
+	RTT     time.Duration
+	nodes   *Nodes
+}
+
+// Count returns how many nodes gave one of these answers.
+func (t Tally) Count(statuses ...protocol.Status) int {
+	return t.count(func(a protocol.Answer) bool { return slices.Contains(statuses, a.Status) })
+}
+
+func (t Tally) count(is func(protocol.Answer) bool) (n int) {
+	for _, a := range t.Answers {
+		if is(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// Majority reports whether a majority gave one of these answers.
+func (t Tally) Majority(statuses ...protocol.Status) bool { return t.most(t.Count(statuses...)) }
+
+// most reports whether so many nodes are a majority.
+func (t Tally) most(n int) bool { return n >= t.nodes.Majority() }
+
+// Answered reports whether a majority has answered, with whatever answer.
+func (t Tally) Answered() bool { return t.most(len(t.Answers) - t.Count(protocol.Unknown)) }
+
+// Written reports whether a renewal wrote its lock value to a majority. A node that refuses the new
+// value may still renew the lease.
+func (t Tally) Written() bool {
+	return t.most(t.count(func(a protocol.Answer) bool { return a.Status == protocol.Renewed && a.Holder == "" }))
+}
+
+// Named returns how many nodes name the sender as the candidate that goes first.
+func (t Tally) Named() int {
+	return t.count(func(a protocol.Answer) bool { return a.Status == protocol.Held && a.Note == protocol.GoesFirst })
+}
+
+// Locks returns the locks that refused the sender.
+func (t Tally) Locks() []protocol.Lock {
+	var all []protocol.Lock
+	for _, a := range t.Answers {
+		if a.Status == protocol.Held {
+			all = append(all, protocol.Lock{Value: a.Holder, Left: a.Left})
+		}
+	}
+	return all
+}
+
+// failed reports whether err is the error of a node: the end of a round, and of the wish for a request,
+// are none.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, errOverruled) && !errors.Is(err, errUnwanted)
+}
+
+// Errors returns the errors of the nodes that gave no answer, each with the node's name.
+func (t Tally) Errors() []error {
+	var all []error
+	for i, a := range t.Answers {
+		if a.Status == protocol.SameServer {
+			all = append(all, t.nodes.NodeError(i, rediserr.ErrSameServer))
+		} else if failed(a.Err) {
+			all = append(all, t.nodes.NodeError(i, a.Err))
+		}
+	}
+	return all
+}
+
+// Lost reports whether a connection to a node was lost, or could not be made.
+func (t Tally) Lost() bool {
+	return slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
+		return failed(a.Err) && !rediserr.Answered(a.Err) && !rediserr.TimedOut(a.Err)
+	})
+}
+
+// notHeldError is the error of a node that has lost a lock, or holds another candidate's.
+type notHeldError struct{}
+
+func (notHeldError) Error() string { return "the node no longer holds the lock" }
+
+// RedisError makes it a redis.Error: the node has answered.
+func (notHeldError) RedisError() {}
+
+// NotConfirmed returns the reasons why nodes did not confirm a renewal, each with the node's
+// name: an error, no answer in time, or that the lock is gone.
+func (t Tally) NotConfirmed() []error {
+	var all []error
+	for i, a := range t.Answers {
+		switch {
+		case a.Status == protocol.Renewed:
+		case failed(a.Err):
+			all = append(all, t.nodes.NodeError(i, a.Err))
+		case a.Status == protocol.Unknown:
+			all = append(all, t.nodes.NodeError(i, context.DeadlineExceeded))
+		default:
+			all = append(all, t.nodes.NodeError(i, notHeldError{}))
+		}
+	}
+	return all
 }

@@ -45,11 +45,11 @@ type Voter struct {
 	renewal renewal            // the newest one
 	kept    time.Time          // when Keep last announced
 	met     time.Time          // when Meet last queried the nodes for their identities
+	ids     atomic.Pointer[protocol.Identities]
 	// introduced: a majority has shown which of the groups that Meet was given exist.
 	introduced bool
 
-	identities identities
-	recorders  []*recorder // by node
+	recorders []*recorder // by node
 
 	onlyHeld bool // its releases change nothing on a node that does not hold the lock; never changes
 
@@ -59,7 +59,7 @@ type Voter struct {
 // NewVoter returns a Voter for these nodes. It does no I/O.
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
-	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), identities: identities{lease: cfg.Lease, all: make([]identity, n)}}
+	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n)}
 	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
 	for i, node := range ns.list {
 		_, cluster := node.rdb.(*redis.ClusterClient)
@@ -81,12 +81,28 @@ func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 // WaitIdle blocks until no report, no release and no late claim is under way, for at most d.
 func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 
-func (v *Voter) tally(r *round) Tally {
-	return v.nodes.Tally(slices.Clone(r.answers), time.Since(r.started))
+// Identities returns the identities of the nodes that have answered the last request.
+func (v *Voter) Identities() protocol.Identities {
+	if ids := v.ids.Load(); ids != nil {
+		return *ids
+	}
+	return ""
 }
 
-// Identities returns the identities of the nodes that have answered lately.
-func (v *Voter) Identities() protocol.Identities { return protocol.IdentitiesOf(v.identities.known()) }
+// identify records the identity of a node. A node that does not answer has none: one that was taken out of
+// service must not count for ever.
+func (v *Voter) identify(node int, id string) {
+	if v.state[node].id == id {
+		return
+	}
+	v.state[node].id = id
+	all := make([]string, len(v.state))
+	for i, n := range v.state {
+		all[i] = n.id
+	}
+	ids := protocol.IdentitiesOf(all)
+	v.ids.Store(&ids)
+}
 
 // Attempt returns the number of the newest attempt.
 func (v *Voter) Attempt() uint64 { return v.seq }
@@ -121,20 +137,16 @@ func (v *Voter) Rivals() []Rival {
 	return all
 }
 
-// newRound begins a round, to be sent with ask.
-func (v *Voter) newRound(yes protocol.Status, every bool) *round {
-	return newRound(v.nodes.Len(), yes, every)
-}
-
-// request makes a request of the newest attempt to one node. The outcome comes on ended.
+// request makes a request of an attempt to one node. The outcome comes on ended.
 func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
-	what.Keys, what.Incarnation, what.Seq, what.Lease = &v.cfg.Keys, v.cfg.Incarnation, v.seq, v.cfg.Lease.Milliseconds()
+	what.Keys, what.Incarnation, what.Lease = &v.cfg.Keys, v.cfg.Incarnation, v.cfg.Lease.Milliseconds()
 	return &request{Request: what, script: s, limit: v.cfg.CallTimeout, node: node, wanted: wanted, ended: ended}
 }
 
-// ask makes a request of a round to one node.
+// ask makes a request of a round of the newest attempt to one node.
 func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
 	r.sent[node]++
+	what.Seq = v.seq
 	q := v.request(node, s, what, wanted, ended)
 	q.round = r
 	return q
@@ -145,10 +157,10 @@ func (v *Voter) note(r *request) {
 	if r.sent.IsZero() {
 		return
 	}
-	v.identities.meet(r.node, r.answer.ID, r.sent)
-	n := &v.state[r.node]
-	n.answeredWith(r.answer.ID)
-	n.note(r.answer)
+	if r.answer.ID != "" || r.answer.Status == protocol.Unknown {
+		v.identify(r.node, r.answer.ID)
+	}
+	v.state[r.node].note(r.answer)
 	v.noteLate(r)
 }
 
@@ -175,4 +187,59 @@ func (v *Voter) late(r *round, ended <-chan *request) {
 			}
 		})
 	}
+}
+
+// nodeState is what a voter knows of a node. It belongs to the voter's goroutine.
+type nodeState struct {
+	unresponsive bool   // the last request got no answer
+	id           string // its identity; empty: not known
+	offer        string // an identity that the node may take; empty: the next request needs a new one
+
+	// Of the newest term.
+	counter uint64 // the highest counter that the node has shown
+	rival   *rival // the other candidate that held the lock at the last renewal; nil: none
+	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
+}
+
+// note records the outcome of a request: the answer, or that the node is not responding.
+func (n *nodeState) note(a protocol.Answer) {
+	if a.ID == "" || n.offer == a.ID {
+		n.offer = "" // taken, perhaps: once the node forgets it, it must not get it again
+	}
+	n.unresponsive = a.Status == protocol.Unknown
+	if n.unresponsive {
+		return
+	}
+	n.counter = max(n.counter, a.Fence)
+	n.rival, n.gone = n.rival.next(a), a.Status == protocol.NoLock
+}
+
+func (n *nodeState) forget() { n.counter, n.rival, n.gone = 0, nil, false }
+
+// offers returns the identity that the next request offers to the node.
+func (n *nodeState) offers() string {
+	if n.offer == "" {
+		n.offer = protocol.NewIdentity()
+	}
+	return n.offer
+}
+
+// rival is an attempt of another candidate that holds a node's lock during our newest term.
+type rival struct {
+	attempt, holder string
+	since, last     time.Time
+}
+
+// next returns the rival that a renewal's answer shows, or nil; r is the one from before.
+func (r *rival) next(a protocol.Answer) *rival {
+	if a.Status != protocol.Taken || a.Holder == "" {
+		return nil
+	}
+	_, attempt := protocol.AttemptOf(a.Holder)
+	now := time.Now()
+	next := &rival{attempt: attempt, holder: a.Holder, since: now, last: now}
+	if r != nil && r.attempt == attempt {
+		next.since = r.since
+	}
+	return next
 }
