@@ -32,7 +32,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 func (m *machine) standBy() *standby.Waiter {
 	return standby.New(standby.Config{
 		Settings: standby.Settings{
-			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
+			Incarnation: m.incarnation, Majority: m.nodes.Majority(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
 		},
 		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, OtherVersion: m.logOtherVersion,

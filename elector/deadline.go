@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -129,7 +130,7 @@ func notRenewed(errs []error, n int, age time.Duration) error {
 		nodes := from[answer]
 		parts = append(parts, fmt.Sprintf("refused for %v by %d of %d nodes (%s): %s", unit(age), len(nodes), n, strings.Join(nodes, ", "), answer))
 	}
-	switch majority := n/2 + 1; {
+	switch majority := protocol.Majority(n); {
 	case n-denied < majority:
 		causes = append(causes, ErrDenied)
 	case n-len(unanswered) < majority:

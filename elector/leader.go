@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -74,7 +75,7 @@ func (m *machine) work(t *Term, work Work) {
 // on a goroutine of its own.
 func (m *machine) limit(t *Term) {
 	for wait := m.cfg.MaxTerm; t.ctx.Err() == nil; wait = m.timing.RenewEvery() {
-		sleep(t.ctx, wait)
+		lease.Sleep(t.ctx, wait)
 		if t.ctx.Err() == nil && m.handoverBlocked(t.ctx) == nil {
 			t.end(ReasonHandover, errMaxTerm)
 		}
@@ -277,7 +278,7 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 // enough returns true, the lock has lapsed, or ctx has ended. It uses nothing that belongs to the state machine.
 func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, lapsesIn func() time.Duration, enough func() bool) error {
 	for wait := time.Duration(0); !enough(); wait = min(max(2*wait, m.cfg.Lease/256), m.timing.RetryEvery()) {
-		sleep(ctx, wait)
+		lease.Sleep(ctx, wait)
 		left := lapsesIn()
 		tally := r.Try(max(left, m.timing.CallTimeout()))
 		switch {
@@ -295,14 +296,4 @@ func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, la
 		return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
 	}
 	return nil
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -62,7 +63,7 @@ func noMajority(n int, errs []error) error {
 			denied++
 		}
 	}
-	if n-denied < n/2+1 {
+	if n-denied < protocol.Majority(n) {
 		return onNodes(ErrDenied, errs)
 	}
 	return onNodes(ErrUnreachable, errs)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -191,7 +192,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		return false, fmt.Errorf("its leader counted %d Redis nodes, and the supervisor knows %d: give both the same list", t.Nodes, nodes.Len())
 	}
 	died := time.Now()
-	if !t.promised.IsZero() && !sleep(ctx, time.Until(t.promised)) {
+	if !t.promised.IsZero() && !lease.Sleep(ctx, time.Until(t.promised)) {
 		return false, fmt.Errorf("other programs rely on it until %v: %w", t.promised.Round(time.Millisecond), ctx.Err())
 	}
 	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
@@ -211,7 +212,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		if time.Since(died)+wait >= t.Lease {
 			return r.Released(), errors.New("no majority of the Redis nodes answered within its lease")
 		}
-		if !sleep(ctx, wait) {
+		if !lease.Sleep(ctx, wait) {
 			return r.Released(), fmt.Errorf("no majority of the Redis nodes has answered: %w", ctx.Err())
 		}
 		r.Try(t.Lease - time.Since(died))
@@ -222,16 +223,4 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 	v.Announce(quorum.Report{Event: event})
 	v.AwaitRecorded(min(t.Lease, reportWithin))
 	return true, nil
-}
-
-// sleep returns false if ctx ends before d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -1,6 +1,9 @@
 package lease
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 type (
 	clockKey struct{}
@@ -28,3 +31,15 @@ func BeginFrom(ctx context.Context) (Stamp, bool) {
 
 // ClockFrom returns the clock of WithClock, or nil.
 func ClockFrom(ctx context.Context) *Clock { c, _ := ctx.Value(clockKey{}).(*Clock); return c }
+
+// Sleep waits for d. It returns false if ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

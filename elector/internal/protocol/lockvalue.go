@@ -114,6 +114,9 @@ func parseLockValue(s string) (b LockValue, err error) {
 	return b, nil
 }
 
+// Majority returns how many of n nodes must agree.
+func Majority(n int) int { return n/2 + 1 }
+
 // Lock is a lock on one node.
 type Lock struct {
 	Value string

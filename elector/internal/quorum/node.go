@@ -26,6 +26,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
@@ -121,7 +122,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 func (ns *Nodes) Len() int { return len(ns.list) }
 
 // Majority returns how many nodes must agree.
-func (ns *Nodes) Majority() int { return len(ns.list)/2 + 1 }
+func (ns *Nodes) Majority() int { return protocol.Majority(len(ns.list)) }
 
 // All returns the nodes, in their order.
 func (ns *Nodes) All() []*Node { return ns.list }

@@ -26,14 +26,12 @@ const (
 // Settings are the constants of the decision.
 type Settings struct {
 	Incarnation string
-	Nodes       int
+	Majority    int
 	Lease       time.Duration
 	RetryEvery  time.Duration // between two claims that messages can cause, at least
 	ReservedFor time.Duration // how long the other candidates wait for an heir
 	CallTimeout time.Duration // of a request
 }
-
-func (s Settings) majority() int { return s.Nodes/2 + 1 }
 
 // decision computes when to claim. It is pure, apart from random delays: the nodes' answers, messages
 // and the time come as arguments.
@@ -64,13 +62,13 @@ func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
 	if d.rtt = min(t.RTT, 2*d.rtt); d.rtt == 0 {
 		d.rtt = t.RTT
 	}
-	in, _ := protocol.HolderOf(t.Locks(), d.majority())
+	in, _ := protocol.HolderOf(t.Locks(), d.Majority)
 	if d.woken && in.Attempt != "" && in.Attempt == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
 	d.holder, d.token, d.woken = in.Attempt, in.Token, false
-	d.first = t.Named() >= d.majority()
-	left, ok := opensAt(t, d.majority())
+	d.first = t.Named() >= d.Majority
+	left, ok := opensAt(t, d.Majority)
 	switch {
 	case !ok: // too few nodes answered: try again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
@@ -149,7 +147,7 @@ func (d *decision) claimWithin(span time.Duration) { d.at = earlier(d.at, time.N
 
 // next returns when to claim, given the messages received: never later than planned.
 func (d *decision) next(now time.Time) time.Time {
-	if d.woken = len(d.ended) >= d.majority(); !d.woken {
+	if d.woken = len(d.ended) >= d.Majority; !d.woken {
 		return d.at
 	}
 	// A further message can bring the claim forward, but can't postpone it.
@@ -178,7 +176,7 @@ func (d *decision) named() (name string, token uint64) {
 	count := map[string]int{}
 	for _, m := range d.ended {
 		token = max(token, m.Token)
-		if count[m.First]++; count[m.First] >= d.majority() {
+		if count[m.First]++; count[m.First] >= d.Majority {
 			name = m.First
 		}
 	}

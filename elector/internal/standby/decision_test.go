@@ -16,7 +16,7 @@ var keys = protocol.KeysOf("mandate", "orders")
 func follower(nodes int) *decision {
 	const lease = 10 * time.Second
 	return &decision{
-		Settings: Settings{Incarnation: "me", Nodes: nodes, Lease: lease, RetryEvery: lease / 16, ReservedFor: lease / 4},
+		Settings: Settings{Incarnation: "me", Majority: nodes/2 + 1, Lease: lease, RetryEvery: lease / 16, ReservedFor: lease / 4},
 		seed:     maphash.MakeSeed(), token: 7,
 	}
 }

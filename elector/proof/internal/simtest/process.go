@@ -63,7 +63,7 @@ func (p *proc) live(ctx context.Context) {
 		p.sim.history.addf("%s: Run returned: %v", p.name, err)
 		p.sim.ranOut(ctx, p, err)
 		if err != nil {
-			sleep(ctx, p.sim.t.lease/4)
+			lease.Sleep(ctx, p.sim.t.lease/4)
 		}
 	}
 }
@@ -84,15 +84,6 @@ func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 	}
 	if err == nil && ctx.Err() == nil || err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
 		s.violate("%s: Run returned %v (requested to end: %v)", p.name, err, ctx.Err() != nil)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -100,7 +101,7 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 	context.AfterFunc(ctx, func() { s.cancelled(r) })
 	step, own := s.t.lease/40, s.share(3*s.t.lease)
 	for time.Since(r.start) < own || r.mode.Load() < early || r.mode.Load() == draining {
-		sleep(ctx, step)
+		lease.Sleep(ctx, step)
 		p.gate()
 		if ctx.Err() != nil {
 			s.stop(r)
