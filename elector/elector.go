@@ -36,11 +36,11 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	}
 	logged := &lines{}
 	log := slog.New(background{cfg.Logger.Handler(), logged}).With("election", cfg.Election, "candidate", cfg.ID)
-	e := &Elector{machine{
+	e := &Elector{machine{candidate: candidate{
 		cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, claimWanted: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
 		election: election, hostClock: lease.NewClock(nil), log: log, logged: logged, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names(), cfg.Lease),
 		published: published{state: state{role: roleIdle}}, supervisor: supervised.Inherit(),
-	}}
+	}}}
 	if err := supervised.Problem(); err != nil {
 		log.Warn("no supervisor; after a crash the lease lapses", "error", err)
 	}

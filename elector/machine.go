@@ -20,9 +20,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
-// machine is one candidate: the state machine of Run and Campaign. One goroutine at a time runs it, that
-// of Run's caller or of a campaigned term, and owns its state.
-type machine struct {
+// candidate is what every goroutine may use: the messages of others, operators, the embedding program.
+type candidate struct {
 	// Set by New; they never change.
 	cfg         Config
 	timing      lease.Timing
@@ -40,7 +39,9 @@ type machine struct {
 	published    published // what other goroutines may know of this candidate
 	subscribers  subscribers
 	counters     *counters
-	running      atomic.Bool                    // Run, Campaign or a term of Campaign is; its goroutine owns all below
+	probes       probes                         // failing, fit and await; the rest belongs to the state machine
+	voter        *quorum.Voter                  // Identities and Go; the rest belongs to the state machine
+	running      atomic.Bool                    // Run, Campaign or a term of Campaign is; its goroutine owns the machine
 	claimWanted  chan struct{}                  // signaled by ClaimNow
 	advertise    atomic.Pointer[string]         // Config.Advertise, until SetAdvertise
 	term         atomic.Pointer[Term]           // the newest term, also an ended one
@@ -50,6 +51,12 @@ type machine struct {
 	unsubscribed atomic.Bool                    // logged that releases are not received
 	unrecorded   atomic.Bool                    // logged that a node does not record events in its history
 	otherVersion atomic.Bool                    // logged that messages have another protocol
+}
+
+// machine is the state machine of Run and Campaign. One goroutine at a time runs it, that of Run's caller or
+// of a campaigned term, and owns its state.
+type machine struct {
+	candidate
 
 	// Of this Run or Campaign.
 	ctx      context.Context // ends when it does
@@ -62,8 +69,6 @@ type machine struct {
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
 	badEnds  streak         // of its newest terms
 
-	voter      *quorum.Voter // claims, renews and releases
-	probes     probes
 	memory     memory          // of the election
 	troubled   lasting         // what was logged of why this candidate cannot campaign or renew
 	serving    *Term           // the term that it serves, or served last
@@ -87,7 +92,7 @@ func (m *machine) enter(ctx context.Context) {
 		m.memory.configLogged = true
 		m.introduce()
 	}
-	m.peers = newPeers(m)
+	m.peers = newPeers(&m.candidate)
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if m.probes.candidate != nil {
 		m.probing.Go(func() { m.probes.run(m.ctx) })

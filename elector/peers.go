@@ -10,10 +10,10 @@ import (
 )
 
 // self is the candidate as package peers sees it: a peers.Self.
-type self struct{ c *machine }
+type self struct{ c *candidate }
 
 // newPeers returns what exchanges messages with the other candidates.
-func newPeers(c *machine) *peers.Peers {
+func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),

@@ -46,25 +46,25 @@ func (p *published) update(change func(*state)) (before state) {
 }
 
 // validTerm returns the term that this candidate serves, nil when it does not lead.
-func (m *machine) validTerm() *Term {
-	if t := m.term.Load(); t != nil && t.Valid() {
+func (c *candidate) validTerm() *Term {
+	if t := c.term.Load(); t != nil && t.Valid() {
 		return t
 	}
 	return nil
 }
 
 // address returns where this candidate can be reached, as it advertises now.
-func (m *machine) address() string { return *m.advertise.Load() }
+func (c *candidate) address() string { return *c.advertise.Load() }
 
 // lastLeader returns who led when the nodes last answered.
-func (m *machine) lastLeader() (Leader, bool) {
-	if t := m.validTerm(); t != nil {
+func (c *candidate) lastLeader() (Leader, bool) {
+	if t := c.validTerm(); t != nil {
 		return Leader{
-			Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.address(), Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
 		}, true
 	}
-	l := m.published.read().leader
-	if l == nil || l.Incarnation == m.incarnation { // its own term has ended
+	l := c.published.read().leader
+	if l == nil || l.Incarnation == c.incarnation { // its own term has ended
 		return Leader{}, false
 	}
 	known := *l
@@ -74,20 +74,20 @@ func (m *machine) lastLeader() (Leader, bool) {
 
 // check returns nil when nothing is wrong with this candidate: its probes pass, and Redis grants what it
 // requests; otherwise what is wrong.
-func (m *machine) check() error {
-	now := m.published.read()
+func (c *candidate) check() error {
+	now := c.published.read()
 	if now.role == roleIdle {
 		return errors.New("not campaigning: Run is not running")
 	}
 	if now.trouble != nil {
 		return now.trouble
 	}
-	if err := m.probes.failing(); err != nil {
+	if err := c.probes.failing(); err != nil {
 		return fmt.Errorf("unhealthy: %w", err)
 	}
 	// Resign returns a moment before the role changes: a term that is over must not
 	// be reported as one whose work is still running.
-	if t := m.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
+	if t := c.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return errors.New("the work of an ended term has not returned")
 	}
 	return nil
@@ -130,9 +130,9 @@ func (m *machine) setTrouble(cannot phrases, err error) {
 
 // ableSince returns since when nothing has been wrong with this candidate. It does not check that
 // nothing is wrong now: the caller has done so.
-func (m *machine) ableSince() time.Time {
-	since := m.published.read().lastUnable
-	if p := m.probes.candidate; p != nil {
+func (c *candidate) ableSince() time.Time {
+	since := c.published.read().lastUnable
+	if p := c.probes.candidate; p != nil {
 		if passes := p.Status().Since; passes.After(since) {
 			since = passes
 		}
@@ -145,7 +145,7 @@ func (m *machine) wasUnable() { m.published.update(func(s *state) { s.lastUnable
 
 // isPaused reports whether the election is paused, as far as this candidate knows. During a
 // pause a leader hands over only on request.
-func (m *machine) isPaused() bool { return m.published.read().pause != "" }
+func (c *candidate) isPaused() bool { return c.published.read().pause != "" }
 
 // notePause records what a claim or a renewal has shown of a pause. A node whose lock is held reports
 // the holder of a claim instead.
@@ -168,33 +168,33 @@ func (m *machine) notePause(t quorum.Tally) {
 }
 
 // setPaused publishes a pause, and logs it. note is the value of its key; empty: not paused.
-func (m *machine) setPaused(note string) {
-	if before := m.published.update(func(s *state) { s.pause = note }); before.pause == "" && note == "" {
+func (c *candidate) setPaused(note string) {
+	if before := c.published.update(func(s *state) { s.pause = note }); before.pause == "" && note == "" {
 		return // as at nearly every renewal
 	}
-	m.paused.note(m.log, paused, note, time.Now(), "note", protocol.ParsePauseNote(note).String())
+	c.paused.note(c.log, paused, note, time.Now(), "note", protocol.ParsePauseNote(note).String())
 }
 
 // logNotSubscribed logs once that the Redis user lacks a right to receive releases. Other errors
 // of a subscription are temporary, and the requests report them too.
-func (m *machine) logNotSubscribed(err error) {
-	if rediserr.RefusedSubscribe(err) && m.unsubscribed.CompareAndSwap(false, true) {
-		m.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
+func (c *candidate) logNotSubscribed(err error) {
+	if rediserr.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
+		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }
 
 // logOtherVersion logs once that another program takes part in the election with another protocol. Its
 // messages are ignored, and this candidate does not lead beside its lock.
-func (m *machine) logOtherVersion(version int) {
-	if m.otherVersion.CompareAndSwap(false, true) {
-		m.log.Warn("ignoring messages of another protocol", "protocol", version, "own_protocol", protocol.Version)
+func (c *candidate) logOtherVersion(version int) {
+	if c.otherVersion.CompareAndSwap(false, true) {
+		c.log.Warn("ignoring messages of another protocol", "protocol", version, "own_protocol", protocol.Version)
 	}
 }
 
 // logUnrecorded logs once that a node does not record events in its history: without it no operator
 // can look up later who led and why a term ended.
-func (m *machine) logUnrecorded(err error) {
-	if m.unrecorded.CompareAndSwap(false, true) {
-		m.log.Warn("cannot record history", "error", err, "key", m.keys.History)
+func (c *candidate) logUnrecorded(err error) {
+	if c.unrecorded.CompareAndSwap(false, true) {
+		c.log.Warn("cannot record history", "error", err, "key", c.keys.History)
 	}
 }

@@ -126,15 +126,15 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, lim
 // priority: the election is paused, or nodes refuse writes. Such nodes let the leader
 // renew and release its lock, but let no candidate take it: the election would have no leader until
 // an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
-func (m *machine) handoverBlocked(ctx context.Context) error {
-	if m.isPaused() {
+func (c *candidate) handoverBlocked(ctx context.Context) error {
+	if c.isPaused() {
 		return ErrRefused
 	}
-	err := takesLock(ctx, m.nodes, *m.keys, m.timing.CallTimeout())
+	err := takesLock(ctx, c.nodes, *c.keys, c.timing.CallTimeout())
 	what := ""
 	if err != nil {
 		what = "refused"
 	}
-	m.keeps.note(m.log, keeping, what, time.Now(), "error", err)
+	c.keeps.note(c.log, keeping, what, time.Now(), "error", err)
 	return err
 }
