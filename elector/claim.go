@@ -117,17 +117,18 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	in, ok := protocol.HolderOf(locks, m.nodes.Majority())
 	var leader *Leader
 	if ok && in.Incarnation != "" { // a lock of another program names no candidate
-		leader = &Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, attempt: in.Attempt}
+		leader = &Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token}
+		leader.holder.Attempt = in.Attempt
 	}
 	before := m.published.update(func(s *state) { s.leader = leader }).leader
 	if leader == nil || leader.Incarnation == m.incarnation {
 		return
 	}
-	if before == nil || before.attempt != leader.attempt {
+	if before == nil || before.holder.Attempt != leader.holder.Attempt {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
-	if m.memory.leader != leader.attempt {
-		m.memory.leader, m.memory.leaderFrom = leader.attempt, m.memory.answeredAt
+	if m.memory.leader != leader.holder.Attempt {
+		m.memory.leader, m.memory.leaderFrom = leader.holder.Attempt, m.memory.answeredAt
 	}
 	// The lock of a candidate that has died, such as an earlier life of this process, lasts for a lease.
 	if elapsed, ok := m.clock.Since(m.memory.leaderFrom); ok && elapsed > in.Lease+m.timing.Drift() {

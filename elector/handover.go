@@ -139,11 +139,11 @@ func (el *Election) silent(ctx context.Context, l Leader) string {
 	switch {
 	case err != nil:
 		return "and the nodes do not show whether it renews its lease"
-	case st.Leader == nil || st.Leader.attempt != l.attempt:
+	case st.Leader == nil || st.Leader.holder.Attempt != l.holder.Attempt:
 		return ""
 	}
 	// A leader renews four times a lease.
-	if ago := st.Leader.lease - st.Leader.LeaseLeft; ago < st.Leader.lease/2 {
+	if ago := st.Leader.holder.Lease - st.Leader.LeaseLeft; ago < st.Leader.holder.Lease/2 {
 		return fmt.Sprintf("it renewed its lease %s ago, so it runs, but its subscription does not receive requests, or its user may not publish answers; "+
 			"it subscribes anew within about a lease, so try again", unit(ago))
 	}
@@ -176,7 +176,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // there will be no next leader
 				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
-			case err != nil || st.Leader == nil || st.Leader.attempt == h.From.attempt:
+			case err != nil || st.Leader == nil || st.Leader.holder.Attempt == h.From.holder.Attempt:
 				continue
 			}
 			h.To = *st.Leader

@@ -71,7 +71,7 @@ func (s reported) merge(r reading, now time.Time) (events []Event, next reported
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
 		s.missed = time.Time{}
-		moved := leader.addressAgreed && leader.Advertise != s.term.Advertise
+		moved := leader.holder.AddressAgreed && leader.Advertise != s.term.Advertise
 		if moved {
 			s.term.Advertise = leader.Advertise
 		}
@@ -160,17 +160,17 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 // nodes may name the different tokens that they granted; then the history decides, or else
 // what was reported.
 func (s reported) agreed(r reading) *Leader {
-	if r.status.Leader == nil || r.status.Leader.agreed {
+	if r.status.Leader == nil || r.status.Leader.holder.TokenAgreed {
 		return r.status.Leader
 	}
 	l := *r.status.Leader
 	found := false
 	for _, ev := range r.history {
-		if ev.Kind == EventElected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.lowest && (!found || ev.Token > l.Token) {
+		if ev.Kind == EventElected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.holder.Lowest && (!found || ev.Token > l.Token) {
 			l.Token, found = ev.Token, true
 		}
 	}
-	if t := s.term; !found && t.Candidate == l.Candidate && l.sameLife(t) && t.Token >= l.lowest {
+	if t := s.term; !found && t.Candidate == l.Candidate && l.sameLife(t) && t.Token >= l.holder.Lowest {
 		l.Token = t.Token
 	}
 	return &l

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // brief is an event as the tables below write it.
@@ -29,7 +31,7 @@ func TestMerge(t *testing.T) {
 		return Event{Version: 1, Kind: EventReleased, Candidate: who, Incarnation: who + "1", Token: token, Reason: r, Time: at.Add(time.Second)}
 	}
 	leads := func(token uint64, who string) *Leader {
-		return &Leader{Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, agreed: true}
+		return &Leader{Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, holder: protocol.Holder{TokenAgreed: true}}
 	}
 	evil := func(kind string, token uint64, who string) Event {
 		return Event{Version: 1, Kind: kind, Candidate: who, Advertise: "evil:80", Token: token, Reason: "forged", Time: at}
@@ -39,10 +41,13 @@ func TestMerge(t *testing.T) {
 		return was
 	}
 	twin := func(l *Leader, incarnation string) *Leader { l.Incarnation = incarnation; return l }
-	unsettled := func(l *Leader, lowest uint64) *Leader { l.agreed, l.lowest = false, lowest; return l }
+	unsettled := func(l *Leader, lowest uint64) *Leader {
+		l.holder.TokenAgreed, l.holder.Lowest = false, lowest
+		return l
+	}
 	missed := func(ago time.Duration, was reported) reported { was.missed = at.Add(-ago); return was }
 	at81 := func(l *Leader, placed bool) *Leader {
-		l.Advertise, l.addressAgreed = l.Candidate+":81", placed
+		l.Advertise, l.holder.AddressAgreed = l.Candidate+":81", placed
 		return l
 	}
 	in := func(d time.Duration, ev Event) Event { ev.Time = at.Add(d); return ev }

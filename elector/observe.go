@@ -149,7 +149,7 @@ func (o *observer) compare(ctx context.Context, a reading) time.Duration {
 	case wait > 0:
 		o.inbox.putBack(a.messages)
 		return wait
-	case leader != nil && (!leader.agreed || !leader.addressAgreed): // the next renewal brings token and address to all nodes
+	case leader != nil && (!leader.holder.TokenAgreed || !leader.holder.AddressAgreed): // the next renewal brings token and address to all nodes
 		return o.timing().RenewEvery()
 	case leader != nil:
 		return min(o.lease, leader.LeaseLeft+reportDelay)

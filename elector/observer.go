@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -85,8 +86,8 @@ func (o *observer) confirm(l *Leader) {
 	o.el.bus.Check(standby.TestEvery*o.lease, o.timing().CallTimeout())
 	if l != nil {
 		o.until = time.Now().Add(l.LeaseLeft)
-		if o.local == nil && l.lease > 0 {
-			o.lease = l.lease
+		if o.local == nil && l.holder.Lease > 0 {
+			o.lease = l.holder.Lease
 		}
 	}
 	o.el.unknown.Store(false)
@@ -146,7 +147,8 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 // it first.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 	r := reading{status: Status{Nodes: []NodeStatus{{Fence: ev.Token}}, Leader: &Leader{
-		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true, addressAgreed: true,
+		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token,
+		holder: protocol.Holder{TokenAgreed: true, AddressAgreed: true},
 	}}}
 	if was := o.reported; was.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)
@@ -211,7 +213,7 @@ func (s reported) needsHistory(l *Leader, messages bool) bool {
 	case l == nil:
 		return s.ending == notEnded || messages
 	default:
-		return l.Token != s.term.Token || !l.sameLife(s.term) || !l.agreed
+		return l.Token != s.term.Token || !l.sameLife(s.term) || !l.holder.TokenAgreed
 	}
 }
 

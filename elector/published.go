@@ -68,7 +68,7 @@ func (c *candidate) lastLeader() (Leader, bool) {
 		return Leader{}, false
 	}
 	known := *l
-	known.attempt = "" // only the log needs it, and callers compare leaders
+	known.holder.Attempt = "" // only the log needs it, and callers compare leaders
 	return known, true
 }
 

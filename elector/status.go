@@ -55,12 +55,7 @@ type Leader struct {
 	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
 
-	lease   time.Duration // the leader's; 0: not known
-	attempt string        // the claim that won the term: it identifies the term without its token
-
-	agreed        bool   // all nodes name one token; until the first renewal they may not
-	lowest        uint64 // the lowest token that a node names
-	addressAgreed bool   // a majority of the nodes names one address; while a renewal changes it none may
+	holder protocol.Holder // what the locks show
 }
 
 // NodeStatus is what one node knows of an election.
@@ -129,7 +124,7 @@ func summarize(election, lockKey string, nodes []NodeStatus, majority int) Statu
 func leaderOf(in protocol.Holder) *Leader {
 	return &Leader{
 		Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, LeaseLeft: in.Left, Since: in.Since,
-		lease: in.Lease, attempt: in.Attempt, agreed: in.TokenAgreed, lowest: in.Lowest, addressAgreed: in.AddressAgreed,
+		holder: in,
 	}
 }
 
