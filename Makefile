@@ -151,7 +151,7 @@ build: ## build the static binary bin/mandate
 
 .PHONY: image
 image: ## build the container image mandate:dev with docker (make release packs one without it)
-	docker build --build-arg VERSION=$(VERSION) -t mandate:dev .
+	docker build -f cmd/mandate/Dockerfile --build-arg VERSION=$(VERSION) -t mandate:dev .
 
 .PHONY: release
 release: ## build the release VERSION=v0.1.0 into dist/ and tag it (see CONTRIBUTING.md)

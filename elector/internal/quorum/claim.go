@@ -196,7 +196,8 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 // Meet queries the nodes for their identities if too few are known for the next claim to name a
 // majority of them: at the start of a process, and after a long rest. Two candidates whose claims
 // name no identities could both win without noticing that their lists of nodes differ. Meet blocks
-// for one round trip to a majority, of at most the call time-out.
+// for one round trip to a majority, of at most the call time-out; the first time in a process for at most three,
+// but 2 s.
 //
 // Until a majority has answered it once, the same requests also show which of these groups of shards
 // exists; empty: none, or no majority has answered, and the candidate claims anyway. The election of a
@@ -208,10 +209,13 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 	if v.introduced {
 		groups = nil
 	}
+	limit := v.cfg.CallTimeout
+	if v.met.IsZero() {
+		// The time to make the first connection of a process, which with Sentinel or a Cluster takes many
+		// round trips: the claim that follows finds it ready.
+		limit = max(connectLimits*limit, stepTimeout)
+	}
 	v.met = time.Now()
-	// It has the time to make the first connection of a process, which with Sentinel or a Cluster takes many
-	// round trips: the claim that follows finds it ready.
-	limit := max(connectLimits*v.cfg.CallTimeout, stepTimeout)
 	met, known := 0, make(map[string]int)
 	for node, a := range Ask(ctx, v.nodes, limit, MinExtraWait, func(ctx context.Context, n *Node) (introduction, error) {
 		return introduce(ctx, n, &v.cfg.Keys, groups)
