@@ -43,7 +43,7 @@ type Event struct {
 	Election  string `json:"election,omitempty"`
 	Candidate string `json:"candidate,omitempty"` // the candidate that it is about
 	// Incarnation distinguishes two candidates with one id, or two lives of one candidate; empty
-	// on events of versions that did not report it.
+	// on events that are about none.
 	Incarnation string    `json:"incarnation,omitempty"`
 	Advertise   string    `json:"advertise,omitempty"` // where that candidate can be reached
 	Token       uint64    `json:"token,omitempty"`

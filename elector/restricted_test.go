@@ -40,7 +40,7 @@ func (r restricted) rollCall() time.Duration {
 	return atOnce
 }
 
-// The table "with less than all commands" of docs/redis.md: each row, with each refusal that
+// The table of times at the end of "Rights" in docs/redis.md: each row, with each refusal that
 // makes a difference, and with all of them. TestRealACLLessIsNotEnough shows that a real server refuses in this way.
 func TestRestrictedRedis(t *testing.T) {
 	messages := []string{"publish", "subscribe", "unsubscribe", "ping"}
