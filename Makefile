@@ -96,7 +96,7 @@ race: ## run the tests of the packages in which threads race under the race dete
 	$(GO) test $$(.ci/race) -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
-real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 7 minutes, most of them to compile
+real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
 	@.ci/which-redis
 	.ci/matching '$(REAL)' $(GO) test $$(.ci/race) -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS)
 
