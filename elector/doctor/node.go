@@ -92,7 +92,7 @@ func needed(refused string) bool {
 // nothing else shows that it runs.
 func (e *examination) logins(f *facts) {
 	if len(f.Logins) > 0 {
-		e.add(f.Node, "logins", LevelWarn, "correct the user or the password there: candidates that can't log in answer no roll call", "refuses the login of %s", list(f.Logins))
+		e.add(f.Node, "logins", LevelWarn, "correct the user or the password there: candidates that can't log in answer no roll call", "has refused the login of %s in the last minute", list(f.Logins))
 	}
 }
 
@@ -260,7 +260,7 @@ func (e *examination) together() {
 	why := fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, strings.Join(unfit, "; "))
 	switch {
 	case up < e.majority:
-		e.add("", "majority", LevelFail, advice, "%s: no leader can be elected", why)
+		e.add("", "majority", LevelFail, advice, "%s: no candidate that sees the same can be elected", why) // others may have another login
 	case up < n && up == e.majority:
 		e.add("", "majority", LevelWarn, advice, "%s: when another one fails, no leader can be elected", why)
 	case up < n:

@@ -85,7 +85,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"full for lookers": {func(f *facts) {
 			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
 		}, "rights", LevelFail, "OOM"},
-		"wrong password":   {func(f *facts) { f.Logins = []string{`user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `refuses the login of user "mandate" from 10.0.0.3`},
+		"wrong password":   {func(f *facts) { f.Logins = []string{`user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `has refused the login of user "mandate" from 10.0.0.3 in the last minute`},
 		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
@@ -229,11 +229,11 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		want, advice string
 	}{
 		"one is off":           {[]facts{up, n2, up}, LevelWarn, "1 of 3 nodes can't be used (n2: connect: connection refused): when another one fails, no leader can be elected", start},
-		"two are off":          {[]facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no leader can be elected", start},
+		"two are off":          {[]facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no candidate that sees the same can be elected", start},
 		"password":             {[]facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
 		"one of five":          {[]facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", ""},
-		"two are full":         {[]facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no leader can be elected", room},
-		"one, and one is off":  {[]facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no leader can be elected", room},
+		"two are full":         {[]facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no candidate that sees the same can be elected", room},
+		"one, and one is off":  {[]facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no candidate that sees the same can be elected", room},
 		"the only one is full": {[]facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
 		"only messages":        {[]facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},
 	} {
