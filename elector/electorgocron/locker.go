@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -82,22 +81,35 @@ func (l Locker) NewJob(s gocron.Scheduler, name, spec string, task gocron.Task, 
 
 // CatchUp is the work of the elector in place of Gate.Work: when a term begins it also runs the latest tick of each of these
 // jobs of NewJob, unless that has been taken, or the job has never run: nobody led when it was due, or this process did not yet.
-// Earlier ones are missed. The scheduler must have been started.
+// Earlier ones are missed. The scheduler must have been started. While the Redis of the ticks does not answer it tries again, for
+// as long as the term lasts; the end of the term does not wait for that.
 func (l Locker) CatchUp(jobs ...gocron.Job) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
-		var late sync.WaitGroup
-		defer late.Wait()
-		late.Go(func() {
+		go func() {
 			for l.IsLeader(ctx) != nil && ctx.Err() == nil { // the gate is about to open
 				time.Sleep(time.Millisecond)
 			}
 			for _, job := range jobs {
-				if last, err := l.Ticks.Last(ctx, job.Name()); err == nil && !last.Tick.IsZero() {
-					_ = job.RunNow() // Lock refuses what has been taken; a scheduler that is shut down misses nothing
-				}
+				l.catchUp(ctx, job)
 			}
-		})
+		}()
 		return l.Gate.Work(ctx, term)
+	}
+}
+
+func (l Locker) catchUp(ctx context.Context, job gocron.Job) {
+	for ctx.Err() == nil {
+		last, err := l.Ticks.Last(ctx, job.Name())
+		if err == nil {
+			if !last.Tick.IsZero() {
+				_ = job.RunNow() // Lock refuses what has been taken; a scheduler that is shut down misses nothing
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 	}
 }
 
@@ -129,6 +141,9 @@ func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		err = l.Ticks.Take(ctx, fence.Tick{Job: job, At: tick, Every: every, Token: term.Token(), By: l.By})
+	}
+	if err == nil && !term.Valid() { // an answer that came late: another one may lead, and the tick is lost rather than run beside it
+		err = fmt.Errorf("the tick of %s was taken, but the term has ended meanwhile: %w", job, elector.ErrNotLeader)
 	}
 	if err != nil {
 		leave()

@@ -32,6 +32,77 @@ func TestEachTickRunsOnce(t *testing.T) {
 	})
 }
 
+// slow delays the answers of scripts, on their way back.
+type slow struct{ by time.Duration }
+
+func (slow) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			time.Sleep(h.by)
+		}
+		return err
+	}
+}
+
+func (slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Regression: a tick whose answer came after the term had ended ran its job beside the next leader.
+func TestAnswerAfterTheTermRunsNoJob(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "reports", ID: "a", Lease: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := r.Client("ticks")
+		client.AddHook(slow{by: 4 * time.Second})
+		ticks, err := fence.NewOnce(client, "", "reports")
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheduler, err := gocron.NewScheduler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		ran, late := 0, 0
+		count := func(n *int) { mu.Lock(); defer mu.Unlock(); *n++ }
+		jobs := electorgocron.Locker{Gate: new(elector.Gate), Ticks: ticks}
+		if _, err := jobs.NewJob(scheduler, "mail", "* * * * * *", gocron.NewTask(func() { count(&ran) }),
+			gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
+				if strings.Contains(err.Error(), "meanwhile") && errors.Is(err, elector.ErrNotLeader) {
+					count(&late)
+				}
+			}))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = e.Run(ctx, jobs.Gate.Work) })
+		for !e.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		scheduler.Start()
+		time.Sleep(1200 * time.Millisecond) // a tick has been requested
+		go func() { _ = e.Resign(context.Background()) }()
+		time.Sleep(4 * time.Second)
+		cancel()
+		wg.Wait()
+		if err := scheduler.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if ran != 0 || late == 0 {
+			t.Errorf("%d jobs ran, %d ticks came late", ran, late)
+		}
+	})
+}
+
 func TestEachTickRunsOnceReal(t *testing.T) {
 	server := servertest.Redis(t)
 	checkOnce(t, 3, 3, func(string) (*elector.Quorum, redis.UniversalClient) {

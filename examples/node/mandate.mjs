@@ -13,20 +13,20 @@
 // As a program: node mandate.mjs ELECTION [URL [PORT]], whose health is served on PORT; or node mandate.mjs --events [URL].
 
 import { createServer } from "node:http";
-import { readFileSync } from "node:fs";
+import { existsSync, openSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const defaultURL = "http://127.0.0.1:7480";
 
 // now returns milliseconds, on a clock that cannot be set and that also runs while the machine sleeps, where there is
-// one: Node's own stands still then.
+// one: Node's own stands still then. The clock is chosen once, and opened once: two clocks must never be compared, also
+// when this process has no file descriptor left.
+const uptime = existsSync("/proc/uptime") ? openSync("/proc/uptime") : undefined;
 export function now() {
-  try {
-    return 1000 * parseFloat(readFileSync("/proc/uptime", "utf8")) + 10; // of 10 ms each; the later end
-  } catch {
-    return performance.now();
-  }
+  if (uptime === undefined) return performance.now();
+  const text = Buffer.alloc(64);
+  return 1000 * parseFloat(text.toString("latin1", 0, readSync(uptime, text, 0, 64, 0))) + 10; // of 10 ms each; the later end
 }
 
 // Term is the leadership of this replica, under one token.
@@ -47,6 +47,7 @@ class Term {
         return;
       }
       body = JSON.parse(body);
+      if (typeof body?.valid_for_ms !== "number") return; // not mandate's
     } catch {
       return;
     }

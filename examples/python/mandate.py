@@ -11,6 +11,7 @@ As a program: python3 mandate.py ELECTION [URL [PORT]], whose health is served o
 """
 
 import contextlib
+import http.client
 import http.server
 import json
 import sys
@@ -20,6 +21,7 @@ import urllib.error
 import urllib.request
 
 URL = "http://127.0.0.1:7480"
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy's answer is no promise
 
 
 def now():
@@ -39,20 +41,21 @@ class Term:
         """Requests a promise. Without an answer the last one still holds; a refusal ends it."""
         sent = now()  # before the request: the promise counts from here
         try:
-            with urllib.request.urlopen(self.url + "/leader", timeout=1) as answer:
+            with direct.open(self.url + "/leader", timeout=1) as answer:
                 body = json.load(answer)
+            election, token, length = body["election"], body["token"], body["valid_for_ms"] / 1000
         except urllib.error.HTTPError as refusal:
             refusal.close()
             self.until = 0
             return
-        except (OSError, ValueError):
-            return
-        if body["election"] != self.election:
-            raise ValueError(f"{self.url} campaigns in {body['election']}, not in {self.election}")
-        if self.token not in (None, body["token"]):
+        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
+            return  # no answer, a part of one, or not mandate's
+        if election != self.election:
+            raise ValueError(f"{self.url} campaigns in {election}, not in {self.election}")
+        if self.token not in (None, token):
             self.until = 0  # another term: whoever worked under this one must begin anew
             return
-        self.token, self.length = body["token"], body["valid_for_ms"] / 1000
+        self.token, self.length = token, length
         self.until = max(self.until, sent + self.length)
 
     def allows(self, seconds):
@@ -81,13 +84,13 @@ def events(url=URL):
     while True:
         try:
             # A comment comes every quarter of the lease, at most every 10 s: 25 s of silence are a dead connection.
-            with urllib.request.urlopen(url + "/events", timeout=25) as stream:
+            with direct.open(url + "/events", timeout=25) as stream:
                 for line in stream:
                     name, _, value = line.decode().rstrip("\n").partition(": ")
                     if name == "data":
                         yield json.loads(value)
-        except OSError:
-            pass
+        except (OSError, http.client.HTTPException, ValueError):
+            pass  # connect again
         time.sleep(1)
 
 
