@@ -102,6 +102,9 @@ func ticksTable(all []fence.Taken, now time.Time) *output.Table {
 		if k.Failed {
 			color, taken = output.Yellow, "failed "+taken
 		}
+		if ahead := k.Tick.Sub(now); ahead > k.Every { // no Once takes such a tick
+			color, overdue = output.Red, "in the future: blocked for "+output.Brief(ahead)
+		}
 		if late := k.Overdue(now); late > 0 {
 			color, overdue = output.Red, output.Brief(late)
 		}

@@ -57,6 +57,12 @@ func TestTicks(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 
+	m.HSet("mandate:{reports}:ticks", "typo", fmt.Sprintf("%d 1000 9 %d 0a taken b", at.Add(1000*time.Hour).UnixMilli(), at.UnixMilli()))
+	if o, _ := ticks(0); !regexp.MustCompile(`(?m)^typo .* in the future: blocked for 41d\d\dh$`).MatchString(o) {
+		t.Error(o)
+	}
+	m.HDel("mandate:{reports}:ticks", "typo")
+
 	m.HSet("mandate:{reports}:ticks", "\x1b[2J\xff", fmt.Sprintf("%d 1000 9 %d 0a taken \x1b]0;x\a\u202e", at.UnixMilli(), at.UnixMilli()))
 	m.HSet("mandate:{reports}:ticks", "night\x1b[2J", "\xff\x00 backup")
 	for _, args := range [][]string{nil, {"--json"}, {"--wide"}} {

@@ -119,7 +119,7 @@ func refusedLogins(ctx context.Context, c redis.UniversalClient) (all []string) 
 		if e.ClientInfo != nil {
 			from, _, _ = net.SplitHostPort(e.ClientInfo.Addr)
 		}
-		if login := fmt.Sprintf("user %q from %s", e.Username, cmp.Or(from, "a socket")); !slices.Contains(all, login) {
+		if login := fmt.Sprintf("user %.64q from %s", e.Username, cmp.Or(from, "a socket")); !slices.Contains(all, login) {
 			all = append(all, login)
 		}
 	}
