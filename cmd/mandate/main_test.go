@@ -30,8 +30,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
-	os.Exit(testscript.RunMain(foreground{m}, programs()))
+	all := map[string]func(){}
+	for name, run := range programs() {
+		all[name] = func() { os.Exit(run()) }
+	}
+	testscript.Main(foreground{m}, all)
 }
 
 // foreground is the tests as if they had been started in a terminal. Under nohup, or as a job in the background,
