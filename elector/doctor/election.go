@@ -348,9 +348,6 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 	}
 	_, ofGroup := protocol.GroupOf(name) // the members of a group campaign for a shard only when it is theirs
 	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
-	if len(why) == 1 {
-		advice = "read its log on its host"
-	}
 	switch {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
