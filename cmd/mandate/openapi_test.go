@@ -176,7 +176,12 @@ func (c *contract) play(t *testing.T, r *electortest.Redis) {
 // all asks for every path by every method.
 func (c *contract) all(h http.Handler) {
 	for path := range c.doc.Paths {
-		c.ask(h, http.MethodGet, path, "", "")
+		status := c.ask(h, http.MethodGet, path, "", "")
+		for _, method := range []string{http.MethodHead, http.MethodOptions} {
+			if w := serve(h, method, path, "", ""); path != "/resign" && w.Code != status {
+				c.t.Errorf("%s %s gets %d, GET %d", method, path, w.Code, status)
+			}
+		}
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodPost} {
 			if path != "/resign" || method != http.MethodPost {
 				c.ask(h, method, path, "", "")
@@ -188,7 +193,7 @@ func (c *contract) all(h http.Handler) {
 	c.ask(h, http.MethodGet, "/undocumented", "", "")
 }
 
-func (c *contract) ask(h http.Handler, method, path, query, token string) {
+func serve(h http.Handler, method, path, query, token string) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	if path == "/events" {
 		cancel() // the stream ends after its begin
@@ -200,26 +205,36 @@ func (c *contract) ask(h http.Handler, method, path, query, token string) {
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	return w
+}
+
+// ask compares an answer with the document.
+func (c *contract) ask(h http.Handler, method, path, query, token string) (status int) {
+	w := serve(h, method, path, query, token)
 	key := fmt.Sprint(method, " ", path, " ", w.Code)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen[key] = true
 	op, documented := c.doc.Paths[path][strings.ToLower(method)]
 	if !documented {
-		if w.Code != http.StatusMethodNotAllowed && w.Code != http.StatusNotFound {
+		want := http.StatusNotFound
+		if c.doc.Paths[path] != nil {
+			want = http.StatusMethodNotAllowed
+		}
+		if w.Code != want || want == http.StatusMethodNotAllowed && w.Header().Get("Allow") == "" {
 			c.t.Errorf("the document lacks %s", key)
 		}
-		return
+		return w.Code
 	}
 	kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
 	content, ok := op.Responses[strconv.Itoa(w.Code)].Content[kind]
 	if !ok {
 		c.t.Errorf("the document lacks %s with %s", key, kind)
-		return
+		return w.Code
 	}
 	var body map[string]any
 	if kind != "application/json" {
-		return
+		return w.Code
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		c.t.Errorf("%s: %v in %s", key, err, w.Body)
@@ -236,4 +251,5 @@ func (c *contract) ask(h http.Handler, method, path, query, token string) {
 			c.t.Errorf("%s lacks the key %s, which %s in the document requires", key, name, content.Schema.name())
 		}
 	}
+	return w.Code
 }
