@@ -85,11 +85,14 @@ func (p *httpProbe) Check(ctx context.Context) error {
 
 // TCP returns a probe that passes when addr ("host:port") accepts a connection, which it
 // closes at once. Only ctx bounds the time. It returns an error when addr
-// has no port or a port outside of 1 to 65535.
+// has no host, no port or a port outside of 1 to 65535.
 func TCP(addr string) (Probe, error) {
-	_, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("health: TCP probe: %w", err)
+	}
+	if host == "" { // Go would take it for this machine, also where a variable was not set
+		return nil, fmt.Errorf("health: TCP probe: %q has no host: write localhost:%s for this machine", addr, port)
 	}
 	if err := checkPort(port); err != nil {
 		return nil, fmt.Errorf("health: TCP probe: %q: %w", addr, err)

@@ -89,6 +89,8 @@ func TestTCPProbe(t *testing.T) {
 	}
 	l.Close()
 	wantMessage(t, p.Check(t.Context()), "refused")
+	_, err = TCP(":5432")
+	wantMessage(t, err, "has no host: write localhost:5432")
 }
 
 func TestFileAge(t *testing.T) {

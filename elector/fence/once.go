@@ -164,12 +164,17 @@ func (o *Once) run(ctx context.Context, args ...any) ([]string, error) {
 	if err == nil && len(answer) != 2 {
 		err = fmt.Errorf("unexpected answer %q", answer)
 	}
-	return answer, o.foreign(err)
+	return answer, o.explain(err)
 }
 
-// foreign makes the error for a key of another type an ErrForeignMark.
-func (o *Once) foreign(err error) error {
-	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts more before it
+// explain makes the error for a key of another type an ErrForeignMark, and says where the rights are listed.
+func (o *Once) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command") { // the second from within a script
+		return fmt.Errorf("%w (the Redis user lacks a right: docs/redis.md lists those of fence.Once)", err)
+	} else if !strings.Contains(text, "WRONGTYPE") { // miniredis puts more before it
 		return err
 	}
 	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, o.key)
@@ -182,7 +187,7 @@ func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
 		return Taken{}, nil
 	}
 	if err != nil {
-		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.foreign(err))
+		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.explain(err))
 	}
 	return parseTaken(o.key, job, mark)
 }
@@ -192,7 +197,7 @@ func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
 func (o *Once) All(ctx context.Context) ([]Taken, error) {
 	marks, err := o.client.HGetAll(ctx, o.key).Result()
 	if err != nil {
-		return nil, fmt.Errorf("fence: reading the ticks in %s: %w", o.key, o.foreign(err))
+		return nil, fmt.Errorf("fence: reading the ticks in %s: %w", o.key, o.explain(err))
 	}
 	var all []Taken
 	var foreign []error

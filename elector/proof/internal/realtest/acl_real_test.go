@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -250,7 +251,7 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 	}
 	all := shipped(t, candidates)
 	for i, right := range all {
-		if slices.Contains(groupRights, right) { // TestRealACLGroup
+		if slices.Contains(slices.Concat(groupRights, onceRights), right) { // TestRealACLGroup, TestRealACLOnce
 			continue
 		}
 		t.Run(right, func(t *testing.T) {
@@ -292,6 +293,35 @@ func signOfLife(t *testing.T, s *servertest.Server, user string) {
 
 // groupRights are what only a member of a group needs of the shipped rights.
 var groupRights = []string{"+hset", "+hget", "+hgetall", "+hdel", "+exists"}
+
+// onceRights are what fence.Once needs of them, and one more.
+var onceRights = []string{"+hset", "+hget", "+hlen"}
+
+// The documented rights suffice for ticks, and for the operator to read them.
+func TestRealACLOnce(t *testing.T) {
+	t.Parallel()
+	once := func(s *servertest.Server, user string) *fence.Once {
+		o, err := fence.NewOnce(s.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "change-me" }), "", "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	tick := fence.Tick{Job: "bills", At: time.Now(), Every: time.Minute, Token: 1, By: "a"}
+	s := guarded(t, candidates, shipped(t, candidates))
+	if err := once(s, candidates).Take(t.Context(), tick); err != nil {
+		t.Error(err)
+	}
+	if all, err := once(s, operator).All(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the operator reads %v, %v", all, err)
+	}
+	for _, right := range onceRights {
+		s := guarded(t, candidates, slices.DeleteFunc(shipped(t, candidates), func(r string) bool { return r == right }))
+		if err := once(s, candidates).Take(t.Context(), tick); err == nil || !strings.Contains(err.Error(), "docs/redis.md") {
+			t.Errorf("without %s: %v", right, err)
+		}
+	}
+}
 
 // ownsAll runs a member with these rights, and reports whether it came to own all shards.
 func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, log *testcluster.Logbook) {
