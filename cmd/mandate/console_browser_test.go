@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -193,14 +192,5 @@ func browsedMember(t *testing.T, urls []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = q.Close() })
-	m, err := shard.New(q, shard.Config{Group: "tenants", Shards: 4, ID: "m", Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runUntilEnd(t, func(ctx context.Context) error {
-		return m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
-			<-ctx.Done()
-			return nil
-		})
-	})
+	runMember(t, q, shard.Config{Group: "tenants", Shards: 4, ID: "m"}, nil)
 }

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
+	"math"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const exporterHelp = `Serve metrics for Prometheus about every election of the prefix, as Redis knows
@@ -48,7 +58,7 @@ func (a *app) exporterCommand() *cobra.Command {
 			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return electorhttp.Serve(ctx, electorhttp.NewServer(a.exporterHandler(exporter.New(a.quorum), l, hosts)), l)
+			return electorhttp.Serve(ctx, electorhttp.NewServer(a.exporterHandler(newExporter(a.quorum), l, hosts)), l)
 		},
 	}
 	f := cmd.Flags()
@@ -78,4 +88,206 @@ func (a *app) exporterHandler(e http.Handler, l net.Listener, hosts []string) ht
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// These bound the load of scrapes.
+const (
+	freshFor     = 5 * time.Second // a reading serves all scrapes for this time
+	scrapeWithin = 8 * time.Second // Prometheus waits for 10 s
+)
+
+// exporter reports elections to Prometheus as Redis knows them, including elections whose candidates are all
+// gone, and programs that are not scraped.
+type exporter struct {
+	quorum *elector.Quorum
+
+	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
+	read    time.Time
+	metrics []prometheus.Metric
+	vacant  map[string]vacancy           // by election
+	unowned map[string]map[int]time.Time // by group: since when each shard without an owner has been seen so
+}
+
+// vacancy is what the readings have shown of an election without a leader.
+type vacancy struct {
+	led   time.Time // when a leader was last seen
+	term  time.Time // begin of the last term in the history
+	since time.Time // when no leader was seen first; zero: there is one
+}
+
+// newExporter makes a handler of scrapes, of all elections under the Quorum's prefix.
+func newExporter(q *elector.Quorum) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&exporter{quorum: q, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}})
+	// Two members with one id would have the same series: the others are served all the same.
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// Describe implements prometheus.Collector. It describes nothing: what there is depends on Redis.
+func (e *exporter) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector with the newest reading. Reading continues after the time-out of
+// the client: otherwise the next scrape would have to begin again.
+func (e *exporter) Collect(ch chan<- prometheus.Metric) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.read) >= freshFor {
+		e.metrics = e.readMetrics()
+		e.read = time.Now()
+	}
+	for _, m := range e.metrics {
+		ch <- m
+	}
+}
+
+func (e *exporter) readMetrics() []prometheus.Metric {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	defer cancel()
+	began := time.Now()
+	names, err := e.quorum.Elections(ctx)
+	rows := foldedRows(names)
+	rerr := readAll(ctx, e.quorum, rows)
+	took := time.Since(began)
+	s := &samples{prefix: e.quorum.Prefix()}
+	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(err == nil && rerr == nil))
+	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
+	for _, n := range readNodes(context.WithoutCancel(ctx), e.quorum, anyElection).Nodes {
+		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", oneIf(n.Reachable || n.Answered), "node", n.Node)
+	}
+	now, there := time.Now(), map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		there[r.Election] = true
+		if r.group != nil {
+			s.group(r, e.unownedFor(r, now))
+		} else {
+			s.election(r, e.leaderless(r, now))
+		}
+	}
+	if err == nil { // otherwise elections that are missing now may still exist
+		maps.DeleteFunc(e.vacant, func(name string, _ vacancy) bool { return !there[name] })
+		maps.DeleteFunc(e.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
+	}
+	return s.all
+}
+
+// leaderless returns for how many seconds an election has had no leader: since the reported end of
+// the last term, or else since that was first seen. A term whose end was never reported may have
+// lasted until a moment ago, and too short is the safe side: an election that has been vacant for a
+// day and has no candidates no longer raises an alarm. +Inf: no leader was ever seen.
+func (e *exporter) leaderless(r *report, now time.Time) float64 {
+	v := e.vacant[r.Election]
+	var last elector.TermRecord // zero: unknown, or there is none
+	if len(r.Terms) > 0 && !r.Terms[0].Current {
+		last = r.Terms[0]
+	}
+	switch {
+	case r.StatusErr != nil:
+		return 0
+	case r.Leader != nil:
+		e.vacant[r.Election] = vacancy{led: now}
+		return 0
+	case v.since.IsZero(), last.From.After(v.since) && !last.From.Equal(v.term): // in the latter case a leader was elected and vanished between two readings
+		v.since = now
+	}
+	v.term = cmp.Or(last.From, v.term)
+	e.vacant[r.Election] = v
+	switch {
+	case r.TermsErr == nil && len(r.Terms) == 0 && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
+		return math.Inf(1)
+	case last.Until.After(v.led): // otherwise it is the end of an earlier term
+		return lasting(last.Until, now)
+	default:
+		return lasting(v.since, now)
+	}
+}
+
+// lasting returns the seconds since a time, and never zero, so that an alert can test it at once.
+func lasting(since, now time.Time) float64 { return max(time.Millisecond, now.Sub(since)).Seconds() }
+
+// unownedFor returns for how many seconds the shard that is longest without an owner has been seen so.
+func (e *exporter) unownedFor(r *report, now time.Time) (longest float64) {
+	if r.StatusErr != nil {
+		return 0
+	}
+	since := map[int]time.Time{}
+	for _, v := range r.group.Unowned {
+		since[v.Shard] = cmp.Or(e.unowned[r.Election][v.Shard], now)
+		longest = max(longest, lasting(since[v.Shard], now))
+	}
+	e.unowned[r.Election] = since
+	return longest
+}
+
+// maxMembers is how many members of a group have their own series.
+const maxMembers = 200
+
+// samples collects gauges.
+type samples struct {
+	prefix string
+	all    []prometheus.Metric
+}
+
+// gauge adds a value with the prefix and pairs of further labels. Anyone who may write to Redis can
+// choose the names of elections, so their bytes may be no text.
+func (s *samples) gauge(name, help string, value float64, labels ...string) {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\uFFFD"))
+	}
+	desc := prometheus.NewDesc("mandate_"+name, help, names, prometheus.Labels{"prefix": s.prefix})
+	if m, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, values...); err == nil {
+		s.all = append(s.all, m)
+	}
+}
+
+func (s *samples) election(r *report, leaderless float64) {
+	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.Election) }
+	if r.StatusErr == nil {
+		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", oneIf(r.Leader != nil))
+		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", leaderless)
+		gauge("paused", "1 while an operator wants no new leader.", oneIf(r.Paused))
+	}
+	if r.CandidatesErr != nil {
+		return
+	}
+	able, all, observers := r.count()
+	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(all))
+	gauge("observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.", float64(observers))
+	gauge("candidates_able", "Candidates that lead or could be elected.", float64(able))
+}
+
+// group adds what is known of a group and of its members, and nothing for single shards.
+func (s *samples) group(r *report, unowned float64) {
+	if r.StatusErr != nil {
+		return
+	}
+	st := &r.group.Status
+	gauge := func(name, help string, value float64) { s.gauge("group_"+name, help, value, "group", st.Group) }
+	open := 0.0
+	for i := range st.Members {
+		open += oneIf(st.Members[i].Closed == "")
+	}
+	gauge("shards", "Shards of the group.", float64(st.Shards))
+	gauge("shards_unowned", "Shards that no member reports as its own.", float64(len(st.Unowned)))
+	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.", unowned)
+	gauge("shards_moving", "Shards that a member owns and another one is to own.", float64(len(st.Moving)))
+	gauge("members", "Living members.", float64(len(st.Members)))
+	gauge("members_open", "Living members that want shards: healthy, and not stopping.", open)
+	gauge("assigner_known", "1 if a member makes the plans, 0 if none does or that cannot be read.", oneIf(st.Assigner != ""))
+	for i := range min(len(st.Members), maxMembers) {
+		s.member(st.Group, &st.Members[i])
+	}
+}
+
+func (s *samples) member(group string, m *shard.MemberStatus) {
+	s.gauge("group_member_owned", "Shards that the member owns.", float64(len(m.Owned)), "group", group, "member", m.ID)
+	s.gauge("group_member_due", "Shards that the member should own, by its weight.", m.Due, "group", group, "member", m.ID)
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,18 +13,16 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// Each row is read once a second, and with many rows no more than 50 of them a second.
+// Each row is read once a second, and of more than rowsAtATime so many each second.
 const (
 	rowEvery    = time.Second
-	rowShare    = 20 * time.Millisecond
-	rowTimeout  = 5 * time.Second
+	rowsAtATime = 50
 	listEvery   = 10 * time.Second
 	listTimeout = 2 * time.Second
-	maxRows     = 2000 // elections
+	maxRows     = 2000
 )
 
 // feed keeps the rows of the console's page up to date, while it has viewers.
@@ -35,17 +34,9 @@ type feed struct {
 	listed atomic.Pointer[console.Site] // what the newest listing has found out
 }
 
-// feedRow is a row of the page. It belongs to the goroutine of follow.
-type feedRow struct {
-	report // as it is before it is read
-
-	reading bool
-	next    time.Time // when to read it again
-}
-
-// listing has the rows that should be shown, by their names, as they are before they are read.
+// listing has the rows that should be shown, before they are read.
 type listing struct {
-	rows     map[string]report
+	rows     []report
 	complete bool // what is missing here does not exist
 }
 
@@ -57,19 +48,17 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// follow keeps the page up to date until ctx ends or nobody looks any more. Redis is read on other
-// goroutines, whose results come on channels: what hangs delays only its own row.
+// follow keeps the page up to date until ctx ends or nobody looks any more.
 func (f *feed) follow(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	f.listed.Store(&console.Site{})
-	listings, readings := make(chan listing), make(chan report)
+	listings := make(chan listing)
 	wg.Go(func() { f.followSite(ctx) })
 	wg.Go(func() { f.followList(ctx, listings) })
-	rows := map[string]*feedRow{}
-	turns := make(chan struct{}, parallelReads)
+	var queue []report // all rows; the first ones are read next
 	tick := time.NewTicker(rowEvery)
 	defer tick.Stop()
 	for f.page.Viewed() {
@@ -77,26 +66,15 @@ func (f *feed) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case l := <-listings:
-			f.list(rows, l)
-		case r := <-readings:
-			if row := rows[r.Election]; row != nil { // else it was removed meanwhile
-				row.reading = false
-				f.show(&r)
-			}
-			continue
+			queue = f.list(queue, l)
 		case <-tick.C:
 		}
-		for _, row := range rows {
-			if now := time.Now(); !row.reading && !now.Before(row.next) {
-				row.reading, row.next = true, now.Add(max(rowEvery, time.Duration(len(rows))*rowShare))
-				wg.Go(func() {
-					turns <- struct{}{}
-					r := f.read(ctx, row.report)
-					<-turns
-					sendTo(ctx, readings, r)
-				})
-			}
+		n := min(rowsAtATime, len(queue))
+		_ = readAll(ctx, f.quorum, queue[:n]) // each row has its error
+		for i := range n {
+			f.show(&queue[i])
 		}
+		queue = slices.Concat(queue[n:], queue[:n])
 	}
 }
 
@@ -108,38 +86,22 @@ func sendTo[T any](ctx context.Context, to chan<- T, v T) {
 	}
 }
 
-// list adds rows that are new and removes those that are gone.
-func (f *feed) list(rows map[string]*feedRow, l listing) {
-	for name, r := range l.rows {
-		if rows[name] == nil {
-			rows[name] = &feedRow{report: r}
+// list removes rows that are gone from the queue, and puts those that are new in front.
+func (f *feed) list(queue []report, l listing) []report {
+	listed := map[string]bool{}
+	for i := range l.rows {
+		listed[l.rows[i].Election] = true
+	}
+	var kept []report
+	for _, r := range queue {
+		if l.complete && !listed[r.Election] {
+			f.page.Remove(r.Election)
+			continue
 		}
+		kept = append(kept, r)
+		delete(listed, r.Election)
 	}
-	for name := range rows {
-		if _, exists := l.rows[name]; !exists && l.complete {
-			delete(rows, name)
-			f.page.Remove(name)
-		}
-	}
-}
-
-// read reads a row anew.
-func (f *feed) read(ctx context.Context, r report) report {
-	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
-	defer cancel()
-	if g := r.group; g != nil {
-		r.group = &groupReport{listed: g.listed, Status: shard.Status{Group: g.Group}}
-		r.readGroup(ctx, f.quorum)
-		return r
-	}
-	name := r.Election
-	if el, err := f.quorum.Election(name); err != nil { // anyone who may write to Redis can make a key with an invalid name
-		r.StatusErr = err
-	} else {
-		r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
-	}
-	r.Election = name
-	return r
+	return append(slices.DeleteFunc(l.rows, func(r report) bool { return !listed[r.Election] }), kept...)
 }
 
 // show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
@@ -164,51 +126,34 @@ func (f *feed) followList(ctx context.Context, listings chan<- listing) {
 }
 
 func (f *feed) search(ctx context.Context, groups map[string]bool) listing {
-	l := listing{rows: map[string]report{}, complete: true}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	election := func(name string) {
-		var r report
-		r.Election = name
-		l.rows[name] = r
-	}
-	for _, name := range f.names {
-		if groups[name] = groups[name] || namesGroup(ctx, f.quorum, name); groups[name] {
-			l.rows[name+"/*"] = listedGroup{name: name}.row()
-		} else {
-			election(name)
-		}
-	}
 	if len(f.names) > 0 {
-		return l
+		rows := electionRows(f.names)
+		for i, name := range f.names {
+			if groups[name] = groups[name] || namesGroup(ctx, f.quorum, name); groups[name] {
+				rows[i] = groupRow(name, nil)
+			}
+		}
+		return listing{rows, true}
 	}
 	names, err := f.quorum.Elections(ctx)
-	others, folded, left := fold(names, maxGroups)
-	shown := others[:min(maxRows, len(others))]
-	for _, name := range shown {
-		election(name)
-	}
-	for _, g := range folded {
-		l.rows[g.name+"/*"] = g.row()
-	}
-	site := &console.Site{Hidden: len(others) - len(shown) + left}
+	rows := foldedRows(names)
+	shown := rows[:min(maxRows, len(rows))]
+	site := &console.Site{Hidden: len(rows) - len(shown)}
 	if err != nil {
 		site.Problem = err.Error()
 	}
 	f.listed.Store(site)
-	l.complete = err == nil
-	return l
+	return listing{shown, err == nil}
 }
 
-// followSite shows every second which nodes answer, by the status of an election that need not exist.
+// followSite shows every second which nodes answer.
 func (f *feed) followSite(ctx context.Context) {
-	el, err := f.quorum.Election(append(f.names[:len(f.names):len(f.names)], "mandate-console")[0])
-	if err != nil { // impossible with these names
-		return
-	}
+	election := append(slices.Clip(f.names), anyElection)[0]
 	known := time.Time{}
 	for ; ctx.Err() == nil; sleep(ctx, rowEvery) {
-		st, _ := el.Status(ctx) // it has the errors of the nodes
+		st := readNodes(ctx, f.quorum, election)
 		if ctx.Err() != nil {
 			return
 		}

@@ -83,8 +83,10 @@ func viewed(t *testing.T, r *electortest.Redis, names ...string) (v *viewer, lea
 }
 
 // runCandidate campaigns until the test ends.
-func runCandidate(t *testing.T, r *electortest.Redis, election, id string, probe *electortest.Probe) *elector.Elector {
-	e, err := elector.New(r.Quorum(id), elector.Config{Election: election, ID: id, Advertise: id + ":80", Probe: probe, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+func runCandidate(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elector {
+	t.Helper()
+	cfg.Lease, cfg.Logger = 10*time.Second, slog.New(slog.DiscardHandler)
+	e, err := elector.New(r.Quorum(cfg.ID), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +94,23 @@ func runCandidate(t *testing.T, r *electortest.Redis, election, id string, probe
 		return e.Run(ctx, new(elector.Gate).Work)
 	})
 	return e
+}
+
+// runMember runs a member of a group until the test ends; without work its shards wait for their end.
+func runMember(t *testing.T, q *elector.Quorum, cfg shard.Config, work shard.Work) {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m, err := shard.New(q, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if work == nil {
+		work = func(ctx context.Context, _ *shard.Term) error {
+			<-ctx.Done()
+			return nil
+		}
+	}
+	runUntilEnd(t, func(ctx context.Context) error { return m.Run(ctx, work) })
 }
 
 // runUntilEnd runs run until the test ends, by when its Redis may be gone.
@@ -106,9 +125,9 @@ func runUntilEnd(t *testing.T, run func(context.Context) error) {
 func TestConsoleShowsElections(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		var sick electortest.Probe
-		a := runCandidate(t, r, "e", "a", &electortest.Probe{})
+		a := runCandidate(t, r, elector.Config{Election: "e", ID: "a", Advertise: "a:80"})
 		r.Lead(a)
-		runCandidate(t, r, "e", "b", &sick)
+		runCandidate(t, r, elector.Config{Election: "e", ID: "b", Advertise: "b:80", Probe: &sick})
 		electortest.Advance(time.Second)
 		v, _ := viewed(t, r)
 		electortest.Advance(3 * time.Second)
@@ -197,16 +216,7 @@ func TestConsoleRestsWithoutViewers(t *testing.T) {
 // A group is one row, with its members; it stays one when they are gone.
 func TestConsoleShowsGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		a, err := shard.New(r.Quorum("a"), shard.Config{Group: "g", Shards: 4, ID: "a", Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		runUntilEnd(t, func(ctx context.Context) error {
-			return a.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
-				<-ctx.Done()
-				return nil
-			})
-		})
+		runMember(t, r.Quorum("a"), shard.Config{Group: "g", Shards: 4, ID: "a"}, nil)
 		electortest.Advance(30 * time.Second)
 		v, _ := viewed(t, r, "g", "never")
 		electortest.Advance(5 * time.Second)

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -15,52 +15,39 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// readFolded reads the elections in names, which lists those in use first. The shards of a group are
-// read as one report; the groups' reports come last.
-func readFolded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
-	others, groups, left := fold(names, maxGroups)
-	var all []report
-	var err error
-	var wg sync.WaitGroup
-	wg.Go(func() { all, err = reports(ctx, q, others) })
-	rows := make([]report, len(groups))
-	concurrently(parallelGroups, len(groups), func(i int) {
-		rows[i] = groups[i].row()
-		rows[i].readGroup(ctx, q)
-	})
-	wg.Wait()
-	for i := range rows {
-		err = cmp.Or(err, rows[i].StatusErr)
+// foldedRows returns a row for each election, before it is read. The shards of a group are one row; those of
+// the groups come first.
+func foldedRows(names []string) (rows []report) {
+	others, groups := shard.Split(names)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		rows = append(rows, groupRow(name, groups[name]))
 	}
-	if err == nil && left > 0 {
-		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", maxGroups, left)
-	}
-	all = append(all, rows...)
-	return all, err
+	return append(rows, electionRows(others)...)
 }
 
-// parallelGroups is how many groups are read concurrently: each is a read of all shards.
-const parallelGroups = 16
-
-// row returns the row of a group, before it is read.
-func (g listedGroup) row() (r report) {
-	r.Election = g.name + "/*"
-	r.group = &groupReport{Status: shard.Status{Group: g.name}, listed: len(g.shards)}
+// groupRow returns the row of a group, of which these shards have an election, before it is read.
+func groupRow(name string, listed shard.Set) (r report) {
+	r.Election = name + "/*"
+	r.group = &groupReport{Status: shard.Status{Group: name}, listed: listed}
 	return r
 }
 
 func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
-	name := r.group.Group
+	g, name := r.group, r.group.Group
 	st, err := shard.Read(ctx, q, name)
-	if r.group.gone = errors.Is(err, shard.ErrNoGroup); r.group.gone {
+	if g.gone, g.missed = errors.Is(err, shard.ErrNoGroup), false; g.gone {
+		st.Shards = len(g.listed)
+		for _, n := range g.listed {
+			st.Unowned = append(st.Unowned, shard.Vacancy{Shard: n})
+		}
 		var el *elector.Election
 		if el, err = q.Election(shard.ElectionOfAssigner(name)); err == nil {
 			r.Terms, r.TermsErr = el.History(ctx, 1)
-			r.group.missed = !r.longGone()
+			g.missed = !r.longGone()
 		}
 	}
 	st.Group = name
-	r.group.Status, r.StatusErr = st, err
+	g.Status, r.StatusErr = st, err
 }
 
 // groupCells returns the cells of a group's row, from the name to the condition.
@@ -81,45 +68,14 @@ func (r *report) groupCells() ([]string, output.Color) {
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
 }
 
-// maxGroups is how many groups of shards a list shows. It bounds the work, because each group is
-// read as a whole, and any two keys that someone has written can look like a group.
-const maxGroups = 500
-
-// listedGroup is a group of shards, with those of its shards that Redis lists.
-type listedGroup struct {
-	name   string
-	shards shard.Set
-}
-
-// fold separates the names of elections into groups and others. The groups are returned in the order
-// in which names has the first election of each. Of more groups than most the last ones are left out;
-// left is their number.
-func fold(names []string, most int) (others []string, groups []listedGroup, left int) {
-	others, shards := shard.Split(names)
-	first := make(map[string]int, len(shards))
-	for i, name := range names {
-		group, _, is := shard.OfElection(name)
-		if _, before := first[group]; is && !before {
-			first[group] = i
-		}
-	}
-	groups = make([]listedGroup, 0, len(shards))
-	for name, listed := range shards {
-		groups = append(groups, listedGroup{name, listed})
-	}
-	slices.SortFunc(groups, func(a, b listedGroup) int { return cmp.Compare(first[a.name], first[b.name]) })
-	left = max(0, len(groups)-most)
-	return others, groups[:len(groups)-left], left
-}
-
 // groupReport is a group of shards as one row of a list. A thousand rows of healthy shards would
 // hide the one that is not.
 type groupReport struct {
 	shard.Status
 
-	listed int  // shards that have an election
-	gone   bool // it has no members
-	missed bool // and had an assigner within the last day
+	listed shard.Set // shards that have an election
+	gone   bool      // it has no members
+	missed bool      // and had an assigner within the last day
 }
 
 // state returns the state of all shards together.
@@ -139,7 +95,7 @@ func (g *groupReport) state() string {
 // owned returns how many of the shards have an owner.
 func (g *groupReport) owned() string {
 	if g.gone {
-		return fmt.Sprintf("%s (%d shards)", g.state(), g.listed)
+		return fmt.Sprintf("%s (%d shards)", g.state(), g.Shards)
 	}
 	return fmt.Sprintf("%d/%d owned", g.Shards-len(g.Unowned), g.Shards)
 }

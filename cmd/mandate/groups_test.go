@@ -62,8 +62,8 @@ func TestGroupIsOneRow(t *testing.T) {
 	}
 }
 
-func groupRow(change func(g *groupReport)) report {
-	g := &groupReport{listed: 8, Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
+func tenants(change func(g *groupReport)) report {
+	g := &groupReport{Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
 	change(g)
 	r := reportOf(elector.Status{Election: "tenants/*"})
 	r.group = g
@@ -76,13 +76,13 @@ func TestGroupRow(t *testing.T) {
 		r            report
 		row, problem string
 	}{
-		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", ""},
-		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - 1 of 8 shards have no owner: 2 (its owner is dead)", "1 of 8 shards have no owner: 2 (its owner is dead)"},
-		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - no assigner: shards stay where they are", "no assigner: shards stay where they are"},
-		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - 8 of 8 shards have no owner: 0,0,0,0,0,0,0,0 ()", "8 of 8 shards have no owner"},
-		"missing":     {groupRow(func(g *groupReport) { g.Missing = []shard.MissingMember{{ID: "c"}} }), "tenants/* 8/8 owned - - 1/2 - 1 members are missing, such as c", "1 members are missing"},
-		"missed":      {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true, missed: true} }), "tenants/* vacant (8 shards) - - 0/0 - no member answers: none is running, or Redis refuses them", "no member answers"},
-		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", ""},
+		"well":        {tenants(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", ""},
+		"unowned":     {tenants(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 - 1 of 8 shards have no owner: 2 (its owner is dead)", "1 of 8 shards have no owner: 2 (its owner is dead)"},
+		"no assigner": {tenants(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 - no assigner: shards stay where they are", "no assigner: shards stay where they are"},
+		"all unowned": {tenants(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 - 8 of 8 shards have no owner: 0,0,0,0,0,0,0,0 ()", "8 of 8 shards have no owner"},
+		"missing":     {tenants(func(g *groupReport) { g.Missing = []shard.MissingMember{{ID: "c"}} }), "tenants/* 8/8 owned - - 1/2 - 1 members are missing, such as c", "1 members are missing"},
+		"missed":      {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true, missed: true} }), "tenants/* vacant (8 shards) - - 0/0 - no member answers: none is running, or Redis refuses them", "no member answers"},
+		"gone":        {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", ""},
 	} {
 		why, next := c.r.problem()
 		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && !strings.HasPrefix(next, "mandate ") {
@@ -114,10 +114,7 @@ func TestRunWithTheNameOfAnElection(t *testing.T) {
 func TestRunWithTheNameOfAGroup(t *testing.T) {
 	m := miniredis.RunT(t)
 	url := "redis://" + m.Addr()
-	joinGroup(t, url, "member-1", func(ctx context.Context, _ *shard.Term) error {
-		<-ctx.Done()
-		return nil
-	})
+	joinGroup(t, url, "member-1", nil)
 	servertest.Eventually(t, time.Minute, "the group is there", func() bool { return m.Exists("mandate:{invoices}:group") })
 	s := shell{t, url}
 	out, err := exec.Command("mandate", "run", "--election", "invoices", "--redis", url, "--", "true").CombinedOutput()
@@ -130,24 +127,5 @@ func TestRunWithTheNameOfAGroup(t *testing.T) {
 	s.shows(exitPermanent, "serve --election invoices/3 --no-lead --http 127.0.0.1:0", "invoices/3 is an election of the group of shards invoices: choose another name")
 	if keys := m.Keys(); slices.Contains(keys, "mandate:{invoices}:fence") || slices.Contains(keys, "mandate:{invoices}:id") {
 		t.Errorf("left behind: %q", keys)
-	}
-}
-
-// Groups that nobody uses must not push those out that somebody does, whatever they are called.
-func TestFoldKeepsWhatIsInUse(t *testing.T) {
-	names := []string{"orders", "zebra/3", "zebra/assigner"} // in use
-	for i := range 10 {
-		names = append(names, fmt.Sprintf("a%d/0", i), fmt.Sprintf("a%d/assigner", i))
-	}
-	names = append(names, "zebra/0")
-	others, groups, left := fold(names, 3)
-	if !slices.Equal(others, []string{"orders"}) || len(groups) != 3 || left != 8 {
-		t.Fatalf("%v, %v, %d left", others, groups, left)
-	}
-	if g := groups[0]; g.name != "zebra" || !slices.Equal(g.shards, []int{0, 3}) {
-		t.Errorf("first %v", g)
-	}
-	if groups[1].name != "a0" || groups[2].name != "a1" {
-		t.Errorf("then %v", groups[1:])
 	}
 }

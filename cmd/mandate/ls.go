@@ -41,7 +41,7 @@ CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
 It reads all elections and calls their rolls for at most 10 s, and writes nothing. A
 question mark is what could not be read. Those with the newest events are read
-first; of more than 10,000 the others are left out, and of groups all but 500.`,
+first; of more than 10,000 the others are left out.`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group
@@ -60,11 +60,11 @@ first; of more than 10,000 the others are left out, and of groups all but 500.`,
 			if len(names) == 0 && len(patterns) > 0 {
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}
-			read := readFolded
-			if len(patterns) > 0 || f.json {
-				read = reports
+			all := electionRows(names)
+			if len(patterns) == 0 && !f.json {
+				all = foldedRows(names)
 			}
-			all, serr := read(cmd.Context(), a.quorum, names)
+			serr := readAll(cmd.Context(), a.quorum, all)
 			sortByName(all)
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},

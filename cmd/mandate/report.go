@@ -177,12 +177,61 @@ func (r *report) writable() *int {
 	return &n
 }
 
-// parallelReads is how many elections are read concurrently: enough that candidates that do not answer
-// delay few others, and few enough not to disturb other users of the Redis nodes.
+// parallelReads is how many elections or groups are read concurrently: enough that candidates that do not
+// answer delay few others, and few enough not to disturb other users of the Redis nodes.
 const parallelReads = 128
 
 // readWithin bounds the time for reading all elections.
 const readWithin = 10 * time.Second
+
+// electionRows returns a row for each election, before it is read.
+func electionRows(names []string) []report {
+	rows := make([]report, len(names))
+	for i, name := range names {
+		rows[i].Election = name
+	}
+	return rows
+}
+
+// readAll reads all rows. The error is that of the first one for which no majority answered, or else
+// another one about what could not be read.
+func readAll(ctx context.Context, q *elector.Quorum, rows []report) error {
+	ctx, done := context.WithTimeout(ctx, readWithin)
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	concurrently(parallelReads, len(rows), func(i int) {
+		r := &rows[i]
+		r.read(ctx, q)
+		if answer := redis.Error(nil); errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, &answer) {
+			cancel(r.StatusErr) // reading the others would fail in the same way
+		}
+	})
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // see missingRolls
+	}
+	for i := range rows { // errors of single elections: an invalid name, or keys that another program wrote
+		err = cmp.Or(err, rows[i].StatusErr)
+	}
+	return cmp.Or(err, missingRolls(rows))
+}
+
+// read reads a row, also one that was read before.
+func (r *report) read(ctx context.Context, q *elector.Quorum) {
+	if r.group != nil {
+		r.readGroup(ctx, q)
+		return
+	}
+	name := r.Election
+	el, err := q.Election(name)
+	if err == nil {
+		r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
+		r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
+		err = r.StatusErr
+	}
+	r.Election, r.StatusErr = name, err
+}
 
 // concurrently calls do for each of n, for at most limit of them at the same time.
 func concurrently(limit, n int, do func(i int)) {
@@ -196,37 +245,6 @@ func concurrently(limit, n int, do func(i int)) {
 		})
 	}
 	wg.Wait()
-}
-
-// reports reads all elections. The error is that of the first election for which no majority
-// answered, or else another one about what could not be read.
-func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
-	ctx, done := context.WithTimeout(ctx, readWithin)
-	defer done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	all := make([]report, len(names))
-	concurrently(parallelReads, len(names), func(i int) {
-		r := &all[i]
-		el, err := q.Election(names[i])
-		if err == nil {
-			r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
-			r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
-			err = r.StatusErr
-		}
-		r.Election, r.StatusErr = names[i], err
-		if answer := redis.Error(nil); errors.Is(err, elector.ErrUnreachable) && !errors.As(err, &answer) {
-			cancel(err) // reading the other elections would fail in the same way
-		}
-	})
-	err := context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // see missingRolls
-	}
-	for i := range all { // errors of single elections: an invalid name, or keys that another program wrote
-		err = cmp.Or(err, all[i].StatusErr)
-	}
-	return all, cmp.Or(err, missingRolls(all))
 }
 
 // missingRolls returns an error if the candidates of some elections are unknown, usually because
@@ -273,6 +291,16 @@ func unknownElection(ctx context.Context, el *elector.Election, st elector.Statu
 	}
 	roll, _ := el.Candidates(ctx) // without a roll the nodes alone decide
 	return len(roll) == 0
+}
+
+// readNodes returns what each node answers, by the status of an election that need not exist.
+func readNodes(ctx context.Context, q *elector.Quorum, election string) elector.Status {
+	el, err := q.Election(election)
+	if err != nil { // impossible with these names
+		return elector.Status{}
+	}
+	st, _ := el.Status(ctx) // it has the errors of the nodes
+	return st
 }
 
 // namesGroup reports whether there is, or was, a group of shards of this name: its assigners were elected.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -24,22 +22,8 @@ func joinGroup(t *testing.T, url, id string, work shard.Work) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := shard.New(q, shard.Config{
-		Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx, work) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		_ = q.Close()
-	})
+	t.Cleanup(func() { _ = q.Close() })
+	runMember(t, q, shard.Config{Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour}, work)
 }
 
 func TestShards(t *testing.T) {
@@ -88,10 +72,7 @@ func TestShards(t *testing.T) {
 		}
 	}
 
-	joinGroup(t, url, "worker-b", func(ctx context.Context, _ *shard.Term) error {
-		<-ctx.Done()
-		return nil
-	})
+	joinGroup(t, url, "worker-b", nil)
 	await("all 6 shards have an owner", "worker-a  3      3 ", "worker-b  3      3 ")
 	if code, _, errs := shards(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, errs)

@@ -1,10 +1,9 @@
-package exporter_test
+package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -15,60 +14,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
-func TestMain(m *testing.M) {
-	logging.Disable()
-	goleak.VerifyTestMain(m)
-}
-
 var well = health.Func(func(context.Context) error { return nil })
-
-// start runs a candidate until the end of the test.
-func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elector {
-	t.Helper()
-	cfg.Lease, cfg.Logger = 10*time.Second, slog.New(slog.DiscardHandler)
-	e, err := elector.New(r.Quorum(cfg.ID), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	untilTheEnd(t, func(ctx context.Context) error {
-		return e.Run(ctx, new(elector.Gate).Work)
-	})
-	return e
-}
-
-// member runs a member of the group "invoices" until the end of the test.
-func member(t *testing.T, r *electortest.Redis, id string, shards int) {
-	t.Helper()
-	m, err := shard.New(r.Quorum(id), shard.Config{Group: "invoices", Shards: shards, ID: id, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	untilTheEnd(t, func(ctx context.Context) error {
-		return m.Run(ctx, func(ctx context.Context, _ *shard.Term) error { <-ctx.Done(); return nil })
-	})
-}
-
-func untilTheEnd(t *testing.T, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 // scrape is every sample by its name and, in braces, the election or node.
 func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
@@ -90,27 +43,27 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 	return all, w.Body.String()
 }
 
-// now is an election with an event a moment ago.
-func now(election string) redis.Z {
+// listedNow is an election with an event a moment ago.
+func listedNow(election string) redis.Z {
 	return redis.Z{Member: election, Score: float64(time.Now().UnixMilli())}
 }
 
 func TestExporter(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		a := start(t, r, elector.Config{Election: "orders", ID: "a"})
+		a := runCandidate(t, r, elector.Config{Election: "orders", ID: "a"})
 		r.Lead(a)
-		start(t, r, elector.Config{Election: "orders", ID: "b"})
-		start(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
+		runCandidate(t, r, elector.Config{Election: "orders", ID: "b"})
+		runCandidate(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
-		rdb.ZAdd(t.Context(), "mandate:elections", now(`ev"il\`), now("old"), now("ended"))
+		rdb.ZAdd(t.Context(), "mandate:elections", listedNow(`ev"il\`), listedNow("old"), listedNow("ended"))
 		for kind, ago := range map[string]time.Duration{"elected": 2 * time.Hour, "released": time.Hour} {
 			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{ended}:history", Values: []string{"event", fmt.Sprintf(
 				`{"v":1,"kind":%q,"election":"ended","candidate":"a","token":7,"reason":"shutdown","time":%q}`, kind, time.Now().Add(-ago).Format(time.RFC3339))}})
 		}
 		rdb.Set(t.Context(), "mandate:{ended}:fence", "7", 0)
 		broken := health.Func(func(context.Context) error { return errors.New("HTTP 503") })
-		start(t, r, elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
-		e := exporter.New(r.Quorum("exporter"))
+		runCandidate(t, r, elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
+		e := newExporter(r.Quorum("exporter"))
 		want := func(when string, values map[string]float64, absent ...string) {
 			t.Helper()
 			got, _ := scrape(t, e)
@@ -167,11 +120,11 @@ func TestExporter(t *testing.T) {
 // Regression: an election that could not be read was missing, and nothing showed that.
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(start(t, r, elector.Config{Election: "orders", ID: "a"}))
+		r.Lead(runCandidate(t, r, elector.Config{Election: "orders", ID: "a"}))
 		x := r.Client("x")
 		x.Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
-		x.ZAdd(t.Context(), "mandate:elections", now("broken"))
-		e := exporter.New(r.Quorum("exporter"))
+		x.ZAdd(t.Context(), "mandate:elections", listedNow("broken"))
+		e := newExporter(r.Quorum("exporter"))
 		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{election="broken"`) {
 			t.Errorf("%s", text)
 		}
@@ -181,7 +134,7 @@ func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 // Regression: with no election that could be read no node was there, and no alert fired.
 func TestNodesAreThereWithoutElections(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		e := exporter.New(r.Quorum("exporter"))
+		e := newExporter(r.Quorum("exporter"))
 		heal := r.CutOff("exporter")
 		for i, want := range []float64{0, 1, 0} {
 			got, text := scrape(t, e)
@@ -205,9 +158,9 @@ func TestNodesAreThereWithoutElections(t *testing.T) {
 // Many scrapes cost no more than one.
 func TestScrapesShareAReading(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		e := exporter.New(r.Quorum("exporter"))
+		e := newExporter(r.Quorum("exporter"))
 		_, first := scrape(t, e)
-		r.Client("x").ZAdd(t.Context(), "mandate:elections", now("f"))
+		r.Client("x").ZAdd(t.Context(), "mandate:elections", listedNow("f"))
 		if _, second := scrape(t, e); second != first {
 			t.Error("the second scrape within 5 s has read again")
 		}
@@ -219,13 +172,13 @@ func TestScrapesShareAReading(t *testing.T) {
 }
 
 // A group has series for itself and for its members, and none for single shards.
-func TestGroups(t *testing.T) {
+func TestExporterShowsGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(start(t, r, elector.Config{Election: "orders", ID: "x"}))
-		member(t, r, "a", 40)
-		member(t, r, "b", 40)
+		r.Lead(runCandidate(t, r, elector.Config{Election: "orders", ID: "x"}))
+		runMember(t, r.Quorum("a"), shard.Config{Group: "invoices", Shards: 40, ID: "a"}, nil)
+		runMember(t, r.Quorum("b"), shard.Config{Group: "invoices", Shards: 40, ID: "b"}, nil)
 		electortest.Advance(15 * time.Second)
-		e := exporter.New(r.Quorum("exporter"))
+		e := newExporter(r.Quorum("exporter"))
 		got, text := scrape(t, e)
 		for name, want := range map[string]float64{
 			"group_shards{invoices}": 40, "group_shards_unowned{invoices}": 0, "group_unowned_seconds{invoices}": 0, "group_shards_moving{invoices}": 0,

@@ -1,4 +1,4 @@
-package exporter_test
+package main
 
 import (
 	"context"
@@ -17,13 +17,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
-
-const root = "../../../.."
 
 // metric is what a scrape shows of one name.
 type metric struct {
@@ -41,7 +39,7 @@ func scraped(t *testing.T) map[string]*metric {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 			texts = append(texts, w.Body.String())
 		}
-		e := start(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
+		e := runCandidate(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
 		r.Lead(e)
 		c := electorprom.New(e)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -51,10 +49,10 @@ func scraped(t *testing.T) map[string]*metric {
 		get(c.Handler())
 		cancel()
 		wg.Wait()
-		get(electorprom.New(start(t, r, elector.Config{Election: "orders", ID: "b"})).Handler())
-		member(t, r, "m", 4)
+		get(electorprom.New(runCandidate(t, r, elector.Config{Election: "orders", ID: "b"})).Handler())
+		runMember(t, r.Quorum("m"), shard.Config{Group: "invoices", Shards: 4, ID: "m"}, nil)
 		electortest.Advance(10 * time.Second)
-		get(exporter.New(r.Quorum("exporter")))
+		get(newExporter(r.Quorum("exporter")))
 	})
 	all := map[string]*metric{}
 	const target = `namespace="",job="",instance=""`
