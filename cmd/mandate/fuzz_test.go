@@ -94,7 +94,7 @@ func FuzzTerminal(f *testing.F) {
 		for _, f := range []format{{}, {wide: true}} {
 			r := reportOf(st, all...)
 			r.Terms = records
-			errs = append(errs, a.printStatus(&r, f), a.printElections([]report{r, reportOf(elector.Status{Election: words})}, f), a.printHistory(past, f, true, word, nil))
+			errs = append(errs, a.printStatus(&r, f), a.printElections([]report{r, reportOf(elector.Status{Election: words})}, f), a.printHistory(past, f, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {

@@ -19,13 +19,6 @@ import (
 // maxTerms is how many terms of an election Redis keeps.
 const maxTerms = 500
 
-// historyFlags are the flags of mandate history.
-type historyFlags struct {
-	format format
-	count  int
-	since  time.Time
-}
-
 // history is what mandate history prints; newest first.
 type history struct {
 	Terms  []elector.TermRecord  `json:"terms"`
@@ -33,8 +26,8 @@ type history struct {
 }
 
 func (a *app) historyCommand() *cobra.Command {
-	var h historyFlags
-	var since string
+	var f format
+	var count int
 	cmd := &cobra.Command{
 		Use:   "history NAME",
 		Short: "Show the latest terms: leader, duration, reason of the end",
@@ -49,27 +42,22 @@ negative NEXT AFTER means that the old leader was suspended and reported its end
 only after waking up. "?": it may still lead; no majority of the nodes answered.
 It writes nothing, and answers within 6 s.`,
 		Example: `  mandate history poller
-  mandate history poller --since 168h
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if h.count < 1 || h.count > maxTerms {
-				a.problem("--count is %d: give 1 to %d, Redis keeps no more", h.count, maxTerms)
-			}
-			if h.since = a.checkSince(since); since != "" && !cmd.Flags().Changed("count") {
-				h.count = maxTerms
+			if count < 1 || count > maxTerms {
+				a.problem("--count is %d: give 1 to %d, Redis keeps no more", count, maxTerms)
 			}
 			return a.openElection(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.historyOf(cmd.Context(), a.election, h) },
+		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error { return a.historyOf(ctx, el, count, f) }),
 	}
-	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
-	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h) or RFC 3339")
-	formatFlags(cmd, &h.format, "print one JSON object")
+	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
+	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {
+func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f format) error {
 	var shown history
 	var roll []elector.CandidateStatus
 	var err, pausesErr error
@@ -80,59 +68,46 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlag
 		defer cancel()
 		roll, _ = el.Candidates(calling) // without a roll nothing is known of the leaders that seem to have vanished
 	})
-	shown.Terms, err = el.History(ctx, h.count)
+	shown.Terms, err = el.History(ctx, count)
 	reading.Wait()
 	err = cmp.Or(err, pausesErr)
-	known := len(shown.Terms) > 0
 	shown.Terms = doctor.Unreported(shown.Terms, roll, time.Now())
 	name := output.Printable(el.Name())
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, a.given.command("ls"))
-	switch {
-	case known:
-		none = fmt.Sprintf("nothing happened in %s since %s", name, h.since.Local().Format(dateTimeZone))
-	case len(roll) > 0:
+	if len(roll) > 0 {
 		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, a.given.command("status", el.Name()))
 	}
-	return a.printHistory(shown.within(h), h.format, known, none, err)
+	if len(shown.Terms) == count {
+		shown.since(begin(shown.Terms[count-1]))
+	}
+	return a.printHistory(shown, f, none, err)
 }
 
 // rollOfHistory bounds the roll call of a history.
 const rollOfHistory = 1500 * time.Millisecond
 
-// within returns the terms and pauses that had not ended before --since; without it, the pauses since
-// the begin of the oldest term.
-func (all history) within(h historyFlags) history {
-	from := h.since
-	if n := len(all.Terms); from.IsZero() && n == h.count {
-		from = begin(all.Terms[n-1])
-	}
-	ended := func(at time.Time) bool { return !at.IsZero() && at.Before(from) }
-	return history{
-		Terms: slices.DeleteFunc(append([]elector.TermRecord{}, all.Terms...), func(r elector.TermRecord) bool {
-			return !r.Current && r.Reason != "" && ended(cmp.Or(r.Until, r.From.Add(r.MaxLasted)))
-		}),
-		Pauses: slices.DeleteFunc(append([]elector.PauseRecord{}, all.Pauses...), func(p elector.PauseRecord) bool { return ended(p.Until) }),
-	}
+// since leaves out pauses that had ended before.
+func (all *history) since(from time.Time) {
+	all.Pauses = slices.DeleteFunc(all.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.Until.Before(from) })
 }
 
 // begin returns when a term began, or when it ended if the begin was trimmed.
 func begin(r elector.TermRecord) time.Time { return cmp.Or(r.From, r.Until) }
 
-// printHistory prints what is known, and returns err, or an error if there is no history: known
-// reports whether there was a term before --since. none says that nothing is shown.
-func (a *app) printHistory(shown history, f format, known bool, none string, err error) error {
+// printHistory prints what is known, and returns err, or the error none if nothing is.
+func (a *app) printHistory(shown history, f format, none string, err error) error {
 	p := a.printer(f)
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
 	var perr error
 	switch {
 	case f.json:
+		shown.Terms = append([]elector.TermRecord{}, shown.Terms...) // never null
+		shown.Pauses = append([]elector.PauseRecord{}, shown.Pauses...)
 		perr = output.JSON(a.stdout, shown)
 	case !empty:
 		perr = p.Lines(p.Table(historyTable(shown, f.wide)))
-	case err == nil && known:
-		perr = p.Lines(p.Prose(none))
 	}
-	if err == nil && empty && !known {
+	if err == nil && empty {
 		err = &exitError{code: exitNoLeader, err: errors.New(none)}
 	}
 	return cmp.Or(perr, err)
@@ -237,32 +212,4 @@ func pauseRow(p elector.PauseRecord) historyRow {
 		r.lasted = output.Brief(p.Until.Sub(p.From))
 	}
 	return r
-}
-
-// checkSince returns the time of --since.
-func (a *app) checkSince(s string) (at time.Time) {
-	if s == "" {
-		return at
-	}
-	at, ok := parseSince(s, time.Now())
-	switch {
-	case !ok:
-		a.problem("--since is %q: give a duration such as 90m or 12h, or a time such as 2026-11-21T17:00:00Z", s)
-	case at.After(time.Now()):
-		a.problem("--since is %q: that is not in the past", s)
-	}
-	return at
-}
-
-// parseSince parses a duration, or a time in RFC 3339 or in the format and zone of the tables.
-func parseSince(s string, now time.Time) (time.Time, bool) {
-	if d, err := time.ParseDuration(s); err == nil && d > 0 {
-		return now.Add(-d), true
-	}
-	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }

@@ -35,14 +35,13 @@ func TestHistoryFitsATerminal(t *testing.T) {
 // The last terms are shown with the pauses since the first of them, and one that lasts whenever it began.
 func TestHistoryKeepsAPauseThatLasts(t *testing.T) {
 	at := time.Unix(1e9, 0)
-	got := history{
-		Terms: []elector.TermRecord{{From: at}},
+	all := history{
 		Pauses: []elector.PauseRecord{
 			{By: "a", From: at.Add(time.Minute), Until: at.Add(2 * time.Minute)}, {By: "b", From: at.Add(-time.Minute), Until: at.Add(-time.Second)}, {By: "c", From: at.Add(-time.Hour)},
 		},
-	}.within(historyFlags{count: 1})
-	if len(got.Terms) != 1 || len(got.Pauses) != 2 || got.Pauses[0].By != "a" || got.Pauses[1].By != "c" {
-		t.Errorf("%+v", got)
+	}
+	if all.since(at); len(all.Pauses) != 2 || all.Pauses[0].By != "a" || all.Pauses[1].By != "c" {
+		t.Errorf("%+v", all)
 	}
 }
 
@@ -107,26 +106,6 @@ func TestHistoryNamesUnreportedEnds(t *testing.T) {
 	}
 }
 
-func TestSince(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
-	for s, want := range map[string]time.Time{
-		"90m": now.Add(-90 * time.Minute), "12h": now.Add(-12 * time.Hour),
-		"2026-11-21T17:00:00Z":      time.Date(2026, 11, 21, 17, 0, 0, 0, time.UTC),
-		"2026-11-21T17:00:00+01:00": time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC),
-		"2026-11-21 17:00:00":       time.Date(2026, 11, 21, 17, 0, 0, 0, time.Local),
-		"2026-11-21":                time.Date(2026, 11, 21, 0, 0, 0, 0, time.Local),
-	} {
-		if got, ok := parseSince(s, now); !ok || !got.Equal(want) {
-			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
-		}
-	}
-	for _, s := range []string{"", "12", "0s", "-1h", "d", "-1d", "yesterday", "2026-13-01"} {
-		if got, ok := parseSince(s, now); ok {
-			t.Errorf("%q is %v", s, got)
-		}
-	}
-}
-
 // Regression: the first deploy of a service whose probe fails was in no list, because only a
 // leader or a pause left a key.
 func TestElectionThatNeverHadALeaderIsListed(t *testing.T) {
@@ -159,7 +138,6 @@ func TestHistoryOfAnElectionThatNeverHadALeader(t *testing.T) {
 	})
 	const never = "no term of first-deploy is recorded: it has never had a leader"
 	s.shows(exitNoLeader, "history first-deploy", never, "mandate status first-deploy")
-	s.shows(exitNoLeader, "history first-deploy --since 1h", never)
 	s.shows(exitNoLeader, "history nosuch", "no history of nosuch: is the name right?")
 	gone.Close()
 	s.shows(exitNoLeader, "history first-deploy", never)

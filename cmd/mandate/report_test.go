@@ -282,7 +282,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printStatus(&r, format{json: true})
 		},
 		"history": func(a *app) error {
-			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, true, "", nil)
+			return a.printHistory(history{Terms: []elector.TermRecord{{Candidate: hostile}}}, format{json: true}, "", nil)
 		},
 		"ls":     func(a *app) error { return a.printElections([]report{reportOf(st)}, format{json: true}) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
