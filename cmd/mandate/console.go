@@ -45,7 +45,6 @@ func (a *app) consoleCommand() *cobra.Command {
 	token := ""
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		a.checkAddress(cmd.Context(), "--http", addr)
-		a.checkNames("--host", hosts)
 		if tokenFile != "" {
 			token = a.secret("--token-file", tokenFile)
 		}

@@ -47,7 +47,6 @@ func (a *app) exporterCommand() *cobra.Command {
 		Args: noNames(": it covers all elections of the prefix"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkAddress(cmd.Context(), "--http", addr)
-			a.checkNames("--host", hosts)
 			return a.openQuorum(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {

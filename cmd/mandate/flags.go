@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
 // noNames is the Args of a command that takes no names.
@@ -128,15 +127,6 @@ type httpFlags struct {
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign, with the token that this `FILE` holds")
-}
-
-// checkNames records host names that cannot occur in a request.
-func (a *app) checkNames(flag string, names []string) {
-	for _, name := range names {
-		if err := webguard.CheckName(name); err != nil {
-			a.problem("%s: %q is %v", flag, name, err)
-		}
-	}
 }
 
 // checkAddress records an address on which no machine can listen. Whether this machine can is known

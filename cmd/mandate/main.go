@@ -18,12 +18,10 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
 func main() {
-	if supervise.Dispatch() {
+	if dispatch() {
 		return
 	}
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

@@ -167,6 +167,9 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
+// dispatch runs the helper if this process was started as one, and reports whether it did.
+func dispatch() (was bool) { return supervise.Dispatch() }
+
 // helper makes the pipe to the helper, before the electors are made: they report their terms on it. If
 // this process is supervised itself, they report to its supervisor, which knows when all of its
 // processes are gone.

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+func dispatch() (was bool) { return false }
+
 func (a *app) runCommand() *cobra.Command       { return unixOnly("run") }
 func (a *app) superviseCommand() *cobra.Command { return unixOnly("supervise") }
 

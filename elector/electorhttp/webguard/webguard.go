@@ -6,7 +6,6 @@ package webguard
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,20 +13,6 @@ import (
 	"sync"
 	"time"
 )
-
-// CheckName returns an error for a name that no Host header can match. So a mistake is
-// reported at the start, and not by each request that is refused because of it.
-func CheckName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("empty: give a host name")
-	case net.ParseIP(strings.Trim(name, "[]")) != nil: // IP addresses are accepted anyway
-		return nil
-	case strings.ContainsAny(name, ":/*?#@\\, \t\r\n"):
-		return errors.New("no host name: give it alone, without scheme, port, path or wildcard")
-	}
-	return nil
-}
 
 // Expected reports whether host is a name of this server: localhost, an IP address, or
 // one of names. With any other name, a web site may have pointed its own name at this

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path"
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector/electorhttp"
@@ -58,20 +57,13 @@ func New(cfg Config) *Page {
 	if cfg.Token != "" {
 		p.reader = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
-	p.mux.HandleFunc("GET /{$}", file("page/console.html"))
-	files, err := fs.Glob(page, "page/*.*")
-	if err != nil { // only for an invalid pattern
+	files, err := fs.Sub(page, "page")
+	if err != nil { // only for an invalid path
 		panic("console: " + err.Error())
 	}
-	for _, name := range files {
-		p.mux.HandleFunc("GET /"+path.Base(name), file(name))
-	}
+	p.mux.Handle("GET /", http.FileServerFS(files))
 	p.mux.HandleFunc("GET /api/live", p.live)
 	return p
-}
-
-func file(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, name) }
 }
 
 // policy allows the page its own script and style, and nothing else: even if text from Redis was

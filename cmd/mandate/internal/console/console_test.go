@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: %v", path, w.Header())
 		}
 	}
-	for _, path := range []string{"/page/console.html", "/nosuch", "/api/", "/../console.go"} {
+	for _, path := range []string{"/page/index.html", "/nosuch", "/api/", "/../console.go"} {
 		if w := request(p, path); w.Code == http.StatusOK {
 			t.Errorf("%s: %d", path, w.Code)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -22,19 +21,18 @@ const (
 type rows struct {
 	mu      sync.Mutex
 	last    uint64              // number of the newest change; the first one is 1
-	current map[string]numbered // by election; "": the site
-	gone    map[string]numbered // the elections that were removed
+	newest  map[string]numbered // the last event of each election; "": of the site
 	changed chan struct{}       // closed at the next change
 }
 
 type numbered struct {
 	number uint64
-	event  string
+	event  string // row, gone or site
 	data   []byte
 }
 
 func newRows() *rows {
-	return &rows{current: map[string]numbered{}, gone: map[string]numbered{}, changed: make(chan struct{})}
+	return &rows{newest: map[string]numbered{}, changed: make(chan struct{})}
 }
 
 // Show shows a row, in place of the former one of the same election. It is sent to viewers only if it
@@ -56,18 +54,13 @@ func (p *Page) ShowSite(s Site) {
 func (p *Page) Shows(election string) bool {
 	p.rows.mu.Lock()
 	defer p.rows.mu.Unlock()
-	_, shown := p.rows.current[election]
-	return shown
+	return p.rows.newest[election].event == "row"
 }
 
 // Remove removes the row of an election.
 func (p *Page) Remove(election string) {
-	s := p.rows
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, shown := s.current[election]; shown {
-		delete(s.current, election)
-		s.add(s.gone, election, "gone", encode(map[string]string{"election": election}))
+	if p.Shows(election) {
+		p.rows.set(election, "gone", map[string]string{"election": election})
 	}
 }
 
@@ -75,25 +68,18 @@ func (p *Page) Remove(election string) {
 func (p *Page) Clear() {
 	p.rows.mu.Lock()
 	defer p.rows.mu.Unlock()
-	clear(p.rows.current)
-	clear(p.rows.gone)
+	clear(p.rows.newest)
 }
 
 func (s *rows) set(name, event string, v any) {
 	data := encode(v)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes.Equal(s.current[name].data, data) {
+	if bytes.Equal(s.newest[name].data, data) {
 		return
 	}
-	delete(s.gone, name)
-	s.add(s.current, name, event, data)
-}
-
-// The caller holds mu.
-func (s *rows) add(to map[string]numbered, name, event string, data []byte) {
 	s.last++
-	to[name] = numbered{s.last, event, data}
+	s.newest[name] = numbered{s.last, event, data}
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -112,11 +98,9 @@ func (s *rows) after(n uint64) ([]byte, uint64, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []numbered
-	for _, all := range []map[string]numbered{s.current, s.gone} {
-		for one := range maps.Values(all) {
-			if one.number > n {
-				found = append(found, one)
-			}
+	for _, one := range s.newest {
+		if one.number > n {
+			found = append(found, one)
 		}
 	}
 	slices.SortFunc(found, func(a, b numbered) int { return int(a.number) - int(b.number) })
