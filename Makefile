@@ -12,6 +12,7 @@ export GO # the scripts in .ci run it, too
 # The go.work of the checkout, from which the command gets the library.
 export GOWORK :=
 FUZZTIME  ?= 1m
+FUZZ      ?=
 MUTANT    ?=
 MUTANTS_NEAR ?=
 SERVERS   ?=
@@ -121,8 +122,8 @@ bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server wher
 	.ci/matching ^Benchmark $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1
 
 .PHONY: fuzz
-fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each)
-	@.ci/fuzz $(FUZZTIME)
+fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each; FUZZ=./elector only those of packages there)
+	@.ci/fuzz $(FUZZTIME) $(FUZZ)
 
 .PHONY: model
 model: ## check the model of the fencing tokens with spin, and that its mutants are caught
