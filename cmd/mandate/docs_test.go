@@ -206,14 +206,3 @@ func flagOf(cmd *cobra.Command, word, name string) *pflag.Flag {
 	}
 	return cmd.InheritedFlags().Lookup(name)
 }
-
-// Whoever tests with miniredis learns that its clock stands still, after the kit that makes it run.
-func TestReadmeNamesTheTestKitBeforeMiniredis(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !regexp.MustCompile("(?s)elector/electortest.{0,200}miniredis a dead leader's lease never ends without `FastForward` or `ClockTTL`").Match(text) {
-		t.Error("README.md does not say so")
-	}
-}

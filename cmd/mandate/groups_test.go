@@ -5,17 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -92,40 +88,5 @@ func TestGroupRow(t *testing.T) {
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {
 			t.Errorf("%s: %q, want %q", name, got, c.row)
 		}
-	}
-}
-
-// A group that has the name of an election is refused.
-func TestRunWithTheNameOfAnElection(t *testing.T) {
-	m := miniredis.RunT(t)
-	url := "redis://" + m.Addr()
-	if err := m.Set("mandate:{orders}:fence", "1700000000000"); err != nil {
-		t.Fatal(err)
-	}
-	const want = "group orders: permanent misconfiguration: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more"
-	out, err := exec.Command("mandate", "run", "--group", "orders", "--shards", "4", "--redis", url, "--", "true").CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent || !strings.Contains(string(out), want) {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// An election that has the name of a group is refused at the start, with what to do.
-func TestRunWithTheNameOfAGroup(t *testing.T) {
-	m := miniredis.RunT(t)
-	url := "redis://" + m.Addr()
-	joinGroup(t, url, "member-1", nil)
-	servertest.Eventually(t, time.Minute, "the group is there", func() bool { return m.Exists("mandate:{invoices}:group") })
-	s := shell{t, url}
-	out, err := exec.Command("mandate", "run", "--election", "invoices", "--redis", url, "--", "true").CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent ||
-		!strings.Contains(string(out), "a group of shards has the name invoices: choose another name for the election (mandate shards invoices shows the group") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	s.shows(exitPermanent, "serve --election invoices --no-lead --http 127.0.0.1:0", "a group of shards has the name invoices: choose another name")
-	s.shows(exitPermanent, "serve --election invoices/3 --no-lead --http 127.0.0.1:0", "invoices/3 is an election of the group of shards invoices: choose another name")
-	if keys := m.Keys(); slices.Contains(keys, "mandate:{invoices}:fence") || slices.Contains(keys, "mandate:{invoices}:id") {
-		t.Errorf("left behind: %q", keys)
 	}
 }

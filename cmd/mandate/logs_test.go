@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -210,20 +208,4 @@ func TestHungReader(t *testing.T) {
 		}
 		close(r.hangs)
 	})
-}
-
-// A port without a host is not reachable from other machines, which nothing else would tell.
-func TestPortWithoutAHostIsLoopback(t *testing.T) {
-	for addr, want := range map[string]bool{":0": true, "127.0.0.1:0": false} {
-		var log strings.Builder
-		a := &app{log: slog.New(slog.NewTextHandler(&log, nil))}
-		l, err := a.listenOn(t.Context(), addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() || strings.Contains(log.String(), "listening on the loopback interface only") != want {
-			t.Errorf("%s: %v, logged %q", addr, ip, log.String())
-		}
-	}
 }

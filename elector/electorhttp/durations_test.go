@@ -2,7 +2,6 @@ package electorhttp_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,40 +10,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
-
-// A leader that is cut off answers 503 from its deadline on; then it is StopMargin,
-// and the allowance for clocks that differ, until anybody else can lead.
-func TestNoLeaderSoonAfterTheDeadline(t *testing.T) {
-	for _, margin := range []time.Duration{lease / 4, lease/5 + lease/10} { // the library's, and mandate serve's
-		bubble(t, func(t *testing.T, s *stage) {
-			e, err := elector.New(s.redis.Quorum("a"), elector.Config{
-				Election: "e", ID: "a", Lease: lease, StopMargin: margin, Logger: slog.New(slog.DiscardHandler),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := electorhttp.New(e, electorhttp.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			term, err := e.Campaign(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, _ := s.start("b", electorhttp.Config{})
-			time.Sleep(lease + lease/12)
-			s.redis.CutOff("a")
-			until(t, "503", lease, func() bool { return ask(h, http.MethodHead, "/leader").Code == http.StatusServiceUnavailable })
-			last := time.Now()
-			until(t, "b leads", 2*lease, b.IsLeader)
-			least := margin + lease/100 + 2*time.Millisecond
-			if gap := b.Term().Since().Sub(last); gap < least-2*time.Millisecond { // asked every millisecond
-				t.Errorf("b leads %v after the last 200, want at least %v", gap, least)
-			}
-			_ = term.Close(t.Context())
-		})
-	}
-}
 
 // lateAnswer notes until when a server would let an answer be written.
 type lateAnswer struct {

@@ -1,10 +1,13 @@
 package output
 
 import (
+	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 )
 
 // A script needs names that exist; a person, a table that fits the screen.
@@ -116,6 +119,24 @@ func TestRestOfNumbersIsBrokenBetweenThem(t *testing.T) {
 	for i, line := range (&Printer{Width: 40}).Table(table) {
 		if len(line) > 40 || i > 1 && !strings.HasPrefix(line, "    1") {
 			t.Errorf("%q", line)
+		}
+	}
+}
+
+// What is printed as JSON is what was meant, and holds nothing that a terminal obeys.
+func TestJSONIsFitForTerminals(t *testing.T) {
+	const hostile, harmless = "a\u009b2J\u202eb\u2066c\u200bd\x7fe\x1bfg\U000e0001h\u0085i\u2028j", "<é 漢 🙂>"
+	for name, print := range map[string]func(io.Writer, any) error{"JSON": JSON, "JSONLine": JSONLine} {
+		var b strings.Builder
+		if err := print(&b, []string{hostile, harmless}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsFunc(b.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || !strings.Contains(b.String(), harmless) {
+			t.Errorf("%s: %q", name, b.String())
+		}
+		var back []string
+		if err := json.Unmarshal([]byte(b.String()), &back); err != nil || !slices.Equal(back, []string{hostile, harmless}) {
+			t.Errorf("%s: %q, %v", name, back, err)
 		}
 	}
 }
