@@ -35,7 +35,6 @@ func (a *app) consoleCommand() *cobra.Command {
 		Example: `  mandate console
   mandate console --token-file /run/secrets/console poller reports
   ssh -L 7481:127.0.0.1:7481 HOST      then open http://127.0.0.1:7481`,
-		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false

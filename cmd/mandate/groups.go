@@ -130,10 +130,11 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	}
 }
 
-// aGroup tells the user that name is a group and not an election, and which command to type
+// aGroup tells the user that the name is that of a group and not of an election, and which command to type
 // instead.
-func aGroup(name string, given nextFlags) string {
-	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
+func (a *app) aGroup() error {
+	name := a.election.Name()
+	return &exitError{code: exitNoLeader, err: fmt.Errorf("%s is a group of shards, not an election: %s", output.Printable(name), a.given.command("shards", name))}
 }
 
 // explainGroups replaces the error about an unknown election if its name is that of a group. In an
@@ -151,9 +152,8 @@ func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) erro
 func (a *app) refuseGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	name := a.election.Name()
-	if st, err := a.election.Status(ctx); err != nil || !traceless(st) || !namesGroup(ctx, a.quorum, name) {
+	if st, err := a.election.Status(ctx); err != nil || !traceless(st) || !namesGroup(ctx, a.quorum, a.election.Name()) {
 		return nil
 	}
-	return &exitError{code: exitNoLeader, err: errors.New(aGroup(name, a.given))}
+	return a.aGroup()
 }

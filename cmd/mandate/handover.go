@@ -156,7 +156,6 @@ It calls the roll and tries whether the Redis nodes take writes, and is refused
 if no other candidate could lead now: the work would stop. --force does it
 nevertheless.`,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
@@ -185,7 +184,6 @@ until that candidate leads. If ID leads already, that is a success. If ID is
 not a candidate or could not lead now, it is refused and nothing happens; if ID
 fails meanwhile, any candidate may lead after a quarter of the lease.`,
 		Example: `  mandate transfer poller --to worker-2`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate status NAME --wide lists them")

@@ -43,7 +43,6 @@ only after waking up. "?": it may still lead; no majority of the nodes answered.
 It writes nothing, and answers within 6 s.`,
 		Example: `  mandate history poller
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
-		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if count < 1 || count > maxTerms {
 				a.problem("--count is %d: give 1 to %d, Redis keeps no more", count, maxTerms)

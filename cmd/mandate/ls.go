@@ -46,7 +46,6 @@ first; of more than 10,000 the others are left out.`,
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
-		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, patterns []string) error {
 			a.checkPatterns(patterns)
 			return a.openQuorum(cmd, nil)

@@ -25,7 +25,6 @@ its term ends there is no leader. The pause is kept in Redis and survives
 restarts. A pause of your own is replaced; one by another operator only with
 --force. With --force an election can be paused before its first start.`,
 		Example: `  mandate pause poller --for 1h --reason "schema migration"`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
@@ -127,7 +126,6 @@ func (a *app) resumeCommand() *cobra.Command {
 		Short:   "End a pause",
 		Long:    `End the pause of the election NAME. If there is none, that is not an error.`,
 		Example: `  mandate resume poller`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: o.open(a),
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {

@@ -21,9 +21,8 @@ import (
 type report struct {
 	doctor.Report
 
-	flags   nextFlags
-	group   *groupReport // not nil: this report is one row for all shards of a group
-	ofGroup bool         // the name is that of a group of shards, and not of an election
+	flags nextFlags
+	group *groupReport // not nil: this report is one row for all shards of a group
 }
 
 // These are the states of an election in ls and status.
@@ -100,28 +99,18 @@ func (r *report) lastEnd() *elector.TermRecord {
 	return &r.Terms[i]
 }
 
-// problems returns what is wrong, with the command to type next, the most serious first.
-func (r *report) problems() []doctor.Finding {
-	one := func(why, next string) []doctor.Finding {
-		return []doctor.Finding{{Level: doctor.LevelFail, Found: why, Advice: next}}
-	}
-	switch {
-	case r.group != nil && r.StatusErr != nil:
-		return one(r.StatusErr.Error(), r.flags.command("doctor"))
-	case r.group != nil:
-		if why, next := r.group.problem(r.flags); why != "" {
-			return one(why, next)
-		}
-		return nil
-	case r.ofGroup:
-		return one("this is a group of shards, not an election", r.flags.command("shards", r.Election))
-	}
-	return doctor.Problems(r.Findings(r.flags.command))
-}
+// problems returns what is wrong with an election, with the command to type next, the most serious first.
+func (r *report) problems() []doctor.Finding { return doctor.Problems(r.Findings(r.flags.command)) }
 
 // problem returns the most serious problem, and the command to type next; both are empty if nothing
 // is wrong.
 func (r *report) problem() (why, next string) {
+	switch {
+	case r.group != nil && r.StatusErr != nil:
+		return r.StatusErr.Error(), r.flags.command("doctor")
+	case r.group != nil:
+		return r.group.problem(r.flags)
+	}
 	first := append(r.problems(), doctor.Finding{})[0]
 	return first.Found, first.Advice
 }

@@ -122,8 +122,6 @@ func (a *app) runCommand() *cobra.Command {
 		Short:   "Run a command only while leading",
 		Long:    runHelp,
 		Example: runExample,
-		// The PreRunE of run checks the arguments together with everything else.
-		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows COMMAND belongs to COMMAND

@@ -29,7 +29,6 @@ The election of a shard shows who owns it, and since when:
 mandate status GROUP/7.`,
 		Example: `  mandate shards invoices
   mandate shards invoices --json | jq '.unowned[].shard'`,
-		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				a.problem("%d arguments given: give the name of one group", len(args))

@@ -43,7 +43,6 @@ is reported.`,
 		Example: `  mandate status poller
   mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE:    a.onElection(func(ctx context.Context, el *elector.Election) error { return a.status(ctx, el, f) }),
 	}
@@ -61,7 +60,9 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
-	r.ofGroup = r.StatusErr == nil && r.unknown() && namesGroup(ctx, a.quorum, el.Name())
+	if r.StatusErr == nil && r.unknown() && namesGroup(ctx, a.quorum, el.Name()) {
+		return a.aGroup()
+	}
 	if err := a.printStatus(&r, f); err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
 		add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
 	case !majorityAnswered(r.Status):
 		add("leader", "unknown", output.Red)
-	case r.unknown() && !r.ofGroup:
+	case r.unknown():
 		add("leader", "none; "+noTrace, output.Red)
 	default:
 		add("leader", "none", output.Red)

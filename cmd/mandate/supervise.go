@@ -50,7 +50,6 @@ func (a *app) superviseCommand() *cobra.Command {
 
   # the entry point of a container
   ENTRYPOINT ["mandate", "supervise", "--", "/worker"]`,
-		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {

@@ -31,7 +31,6 @@ that of the election; of several, each is read. It writes nothing, and answers
 within 2 s. Ticks in a database are not shown: read the table mandate_tick.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.ticks(cmd.Context(), a.election.Name(), f) },
 	}

@@ -30,7 +30,6 @@ of --leader, that has led for --for by its own clock. If there is one already,
 it returns at once. While Redis is unreachable, it continues to wait.`,
 		Example: `  mandate wait poller && ./smoke-test
   mandate wait poller --leader worker-2 --for 10s --timeout 2m`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			l, err := awaitLeader(ctx, el, o)

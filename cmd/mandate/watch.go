@@ -31,7 +31,6 @@ SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
 is unreachable, this is logged on stderr, and watch continues.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
-		Args:    cobra.ArbitraryArgs,
 		PreRunE: a.openElection,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
@@ -171,9 +170,7 @@ func eventText(ev elector.Event) (who, what string) {
 		return "", "no leader: the leader vanished"
 	case elector.EventSkipped:
 		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
-	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
-		return ev.Candidate, ev.Detail
-	default: // a kind of a later version
+	default: // also a kind of a later version
 		return ev.Candidate, ev.Detail
 	}
 }
