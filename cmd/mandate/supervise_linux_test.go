@@ -16,19 +16,29 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
+// superviseShell is a mandate supervise whose worker is a shell script. It needs no Redis.
+func superviseShell(t *testing.T, script string) *exec.Cmd {
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", script)
+	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr // a file: what is left would hold up the reader of a pipe
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	return cmd
+}
+
+// endsWith fails the test unless a supervisor has ended with this exit code.
+func endsWith(t *testing.T, err error, code int) {
+	t.Helper()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Errorf("the supervisor ended with %v, want exit code %d", err, code)
+	}
+}
+
 // A worker's supervisor exits with the worker's code once nothing is left that it has started: also a
 // process that has left its session, and is deaf to SIGTERM.
 func TestSuperviseLeavesNothingBehind(t *testing.T) {
-	dir := t.TempDir()
-	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c",
-		`setsid sh -c 'trap "" TERM; echo $$ >pid.new; mv pid.new pid; sleep 60; sleep 60' & while ! [ -e pid ]; do sleep 0.01; done; exit 7`)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
-	cmd.Stderr = os.Stderr // a file: what is left would hold up the reader of a pipe
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("the supervisor ended with %v, want exit code 7", err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	cmd := superviseShell(t, `setsid sh -c 'trap "" TERM; echo $$ >pid.new; mv pid.new pid; sleep 60; sleep 60' & while ! [ -e pid ]; do sleep 0.01; done; exit 7`)
+	endsWith(t, cmd.Run(), 7)
+	text, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +55,7 @@ func TestSuperviseLeavesNothingBehind(t *testing.T) {
 // Regression: Ctrl-Z stopped the worker and not its supervisor, so that the terminal was lost: the shell waited, and the
 // stopped worker took no Ctrl-C.
 func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
-	dir := t.TempDir()
-	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", `echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.01; done`)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
+	cmd := superviseShell(t, `echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.01; done`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +63,7 @@ func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	worker := 0
 	servertest.Eventually(t, time.Minute, "the worker runs", func() bool {
-		text, err := os.ReadFile(filepath.Join(dir, "pid"))
+		text, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
 		worker, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		return err == nil
 	})
@@ -77,10 +85,7 @@ func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-ended:
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
-			t.Errorf("the supervisor ended with %v, want exit code 143", err)
-		}
+		endsWith(t, err, 128+int(syscall.SIGTERM))
 	case <-time.After(time.Minute):
 		t.Fatal("a worker that was stopped does not end on SIGTERM")
 	}
@@ -89,12 +94,7 @@ func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 // Regression: a signal that came right after the worker's start ended, or stopped, its supervisor alone.
 func TestSuperviseTakesSignalsFromTheStartOfItsWorker(t *testing.T) {
 	for range 10 {
-		cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "kill -TERM $PPID; exec sleep 60")
-		cmd.Env, cmd.Stderr = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
-		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
-			t.Fatalf("the supervisor ended with %v, want exit code 143", err)
-		}
+		endsWith(t, superviseShell(t, "kill -TERM $PPID; exec sleep 60").Run(), 128+int(syscall.SIGTERM))
 	}
 }
 
@@ -102,19 +102,14 @@ func TestSuperviseTakesSignalsFromTheStartOfItsWorker(t *testing.T) {
 func TestSuperviseLeavesIgnoredWhatNohupHasIgnored(t *testing.T) {
 	cmd := exec.Command("nohup", "mandate", "supervise", "--", "sh", "-c", "kill -HUP $$; exit 7")
 	cmd.Env, cmd.Stderr = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("the supervisor ended with %v, want exit code 7", err)
-	}
+	endsWith(t, cmd.Run(), 7)
 }
 
 // Regression: in a new namespace of processes with the old /proc, as of unshare(1) without --mount-proc, the
 // supervisor took the children of the machine's process 1 for its own, and killed processes by their numbers.
 func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
 	// The process must have left the group, which is all that is known without /proc, when the worker ends.
-	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "setsid sh -c '>left; exec sleep 60' & until [ -e left ]; do sleep 0.01; done; exit 7")
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	cmd := superviseShell(t, "setsid sh -c '>left; exec sleep 60' & until [ -e left ]; do sleep 0.01; done; exit 7")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -126,10 +121,7 @@ func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("the supervisor ended with %v, want exit code 7", err)
-	}
+	endsWith(t, err, 7)
 	if text, err := os.ReadFile(file.Name()); err != nil || !strings.Contains(string(text), `its lease lapses" processes=""`) {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -138,8 +130,8 @@ func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
 // A worker that reads from the terminal, to ask for a password for example, is stopped by that, and leads without
 // doing anything: the log says why.
 func TestSuperviseLogsAWorkerThatTheTerminalHasStopped(t *testing.T) {
-	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "kill -TTIN $$; exit 5")
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	cmd := superviseShell(t, "kill -TTIN $$; exit 5")
+	cmd.Stderr = nil
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +146,5 @@ func TestSuperviseLogsAWorkerThatTheTerminalHasStopped(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	_ = cmd.Process.Signal(syscall.SIGCONT)
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
-		t.Errorf("the supervisor ended with %v, want exit code 5", err)
-	}
+	endsWith(t, cmd.Wait(), 5)
 }
