@@ -92,18 +92,17 @@ func TestConsoleInABrowser(t *testing.T) {
 				nodes = append(nodes, m)
 				urls = append(urls, "redis://"+m.Addr())
 			}
-			all := strings.Join(urls, ",")
-			address := func(cfg *elector.Config) {
-				cfg.Lease, cfg.Cooldown, cfg.Advertise = 30*time.Second, time.Minute, cfg.ID+".example:80"
+			campaign := func(election, id string, probe health.Probe) *elector.Elector {
+				return runCandidate(t, openQuorum(t, urls...), elector.Config{
+					Election: election, ID: id, Advertise: id + ".example:80", Lease: 30 * time.Second, Cooldown: time.Minute, Probe: probe,
+				})
 			}
-			a, _ := campaign(t, all, "orders", "a", address)
+			a := campaign("orders", "a", nil)
 			for end := time.Now().Add(time.Minute); !a.IsLeader() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			}
-			campaign(t, all, "orders", "b", address)
-			campaign(t, all, "vacant", "x", address, func(cfg *elector.Config) {
-				cfg.Probe = health.Func(func(context.Context) error { return errors.New(hostile) })
-			})
-			browsedMember(t, urls)
+			campaign("orders", "b", nil)
+			campaign("vacant", "x", health.Func(func(context.Context) error { return errors.New(hostile) }))
+			runMember(t, openQuorum(t, urls...), shard.Config{Group: "tenants", Shards: 4, ID: "m"}, nil)
 			missing := make(chan []byte, 1)
 			page := browsedPage(t, urls, map[string]func(body []byte){
 				"/resign":   func([]byte) { go func() { _ = a.Resign(context.Background()) }() },
@@ -146,12 +145,8 @@ func TestConsoleInABrowser(t *testing.T) {
 // browsedPage serves the console's page on the real clock, with the script that visits it, and with
 // what that script can have happen. It returns the URL.
 func browsedPage(t *testing.T, urls []string, happens map[string]func([]byte)) string {
-	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	page := console.New(console.Config{})
-	f := &feed{quorum: q, page: page}
+	f := &feed{quorum: openQuorum(t, urls...), page: page}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { f.run(ctx) })
@@ -181,16 +176,6 @@ func browsedPage(t *testing.T, urls []string, happens map[string]func([]byte)) s
 		server.CloseClientConnections()
 		server.Close()
 		wg.Wait()
-		_ = q.Close()
 	})
 	return server.URL + "/"
-}
-
-func browsedMember(t *testing.T, urls []string) {
-	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	runMember(t, q, shard.Config{Group: "tenants", Shards: 4, ID: "m"}, nil)
 }

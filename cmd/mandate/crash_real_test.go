@@ -54,12 +54,8 @@ func newCrashOn(t testing.TB, nodes int) *crash {
 		urls = append(urls, servertest.Redis(t).URL())
 	}
 	c.urls = strings.Join(urls, ",")
-	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	if c.election, err = q.Election("e"); err != nil {
+	var err error
+	if c.election, err = openQuorum(t, urls...).Election("e"); err != nil {
 		t.Fatal(err)
 	}
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -50,10 +50,10 @@ func listedNow(election string) redis.Z {
 
 func TestExporter(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		a := runCandidate(t, r, elector.Config{Election: "orders", ID: "a"})
+		a := runCandidate(t, r.Quorum("a"), elector.Config{Election: "orders", ID: "a"})
 		r.Lead(a)
-		runCandidate(t, r, elector.Config{Election: "orders", ID: "b"})
-		runCandidate(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
+		runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})
+		runCandidate(t, r.Quorum("watcher"), elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
 		rdb.ZAdd(t.Context(), "mandate:elections", listedNow(`ev"il\`), listedNow("old"), listedNow("ended"))
 		for kind, ago := range map[string]time.Duration{"elected": 2 * time.Hour, "released": time.Hour} {
@@ -62,7 +62,7 @@ func TestExporter(t *testing.T) {
 		}
 		rdb.Set(t.Context(), "mandate:{ended}:fence", "7", 0)
 		broken := health.Func(func(context.Context) error { return errors.New("HTTP 503") })
-		runCandidate(t, r, elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
+		runCandidate(t, r.Quorum("c"), elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
 		e := newExporter(r.Quorum("exporter"))
 		want := func(when string, values map[string]float64, absent ...string) {
 			t.Helper()
@@ -120,7 +120,7 @@ func TestExporter(t *testing.T) {
 // Regression: an election that could not be read was missing, and nothing showed that.
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(runCandidate(t, r, elector.Config{Election: "orders", ID: "a"}))
+		r.Lead(runCandidate(t, r.Quorum("a"), elector.Config{Election: "orders", ID: "a"}))
 		x := r.Client("x")
 		x.Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
 		x.ZAdd(t.Context(), "mandate:elections", listedNow("broken"))
@@ -174,7 +174,7 @@ func TestScrapesShareAReading(t *testing.T) {
 // A group has series for itself and for its members, and none for single shards.
 func TestExporterShowsGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		r.Lead(runCandidate(t, r, elector.Config{Election: "orders", ID: "x"}))
+		r.Lead(runCandidate(t, r.Quorum("x"), elector.Config{Election: "orders", ID: "x"}))
 		runMember(t, r.Quorum("a"), shard.Config{Group: "invoices", Shards: 40, ID: "a"}, nil)
 		runMember(t, r.Quorum("b"), shard.Config{Group: "invoices", Shards: 40, ID: "b"}, nil)
 		electortest.Advance(15 * time.Second)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,10 +84,10 @@ func viewed(t *testing.T, r *electortest.Redis, names ...string) (v *viewer, lea
 }
 
 // runCandidate campaigns until the test ends.
-func runCandidate(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elector {
+func runCandidate(t *testing.T, q *elector.Quorum, cfg elector.Config) *elector.Elector {
 	t.Helper()
-	cfg.Lease, cfg.Logger = 10*time.Second, slog.New(slog.DiscardHandler)
-	e, err := elector.New(r.Quorum(cfg.ID), cfg)
+	cfg.Lease, cfg.Logger = cmp.Or(cfg.Lease, 10*time.Second), slog.New(slog.DiscardHandler)
+	e, err := elector.New(q, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +126,9 @@ func runUntilEnd(t *testing.T, run func(context.Context) error) {
 func TestConsoleShowsElections(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		var sick electortest.Probe
-		a := runCandidate(t, r, elector.Config{Election: "e", ID: "a", Advertise: "a:80"})
+		a := runCandidate(t, r.Quorum("a"), elector.Config{Election: "e", ID: "a", Advertise: "a:80"})
 		r.Lead(a)
-		runCandidate(t, r, elector.Config{Election: "e", ID: "b", Advertise: "b:80", Probe: &sick})
+		runCandidate(t, r.Quorum("b"), elector.Config{Election: "e", ID: "b", Advertise: "b:80", Probe: &sick})
 		electortest.Advance(time.Second)
 		v, _ := viewed(t, r)
 		electortest.Advance(3 * time.Second)

@@ -46,12 +46,8 @@ type members struct {
 func newMembers(t *testing.T) *members {
 	t.Helper()
 	redis := servertest.Redis(t)
-	q, err := elector.Open(redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := &members{
-		t: t, dir: t.TempDir(), group: fmt.Sprintf("group-%d-%d", os.Getpid(), time.Now().UnixNano()), q: q, url: redis.URL(),
+		t: t, dir: t.TempDir(), group: fmt.Sprintf("group-%d-%d", os.Getpid(), time.Now().UnixNano()), q: openQuorum(t, redis.URL()), url: redis.URL(),
 		procs: map[string]*exec.Cmd{}, done: map[string]chan struct{}{},
 	}
 	if err := os.WriteFile(filepath.Join(m.dir, "journal"), nil, 0o600); err != nil {
@@ -68,7 +64,6 @@ func newMembers(t *testing.T) *members {
 		for _, pid := range marked("MANDATE_GROUP=" + m.group) { // of a test that has failed
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		_ = q.Close()
 	})
 	return m
 }

@@ -39,7 +39,7 @@ func scraped(t *testing.T) map[string]*metric {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 			texts = append(texts, w.Body.String())
 		}
-		e := runCandidate(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
+		e := runCandidate(t, r.Quorum("a"), elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
 		r.Lead(e)
 		c := electorprom.New(e)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -49,7 +49,7 @@ func scraped(t *testing.T) map[string]*metric {
 		get(c.Handler())
 		cancel()
 		wg.Wait()
-		get(electorprom.New(runCandidate(t, r, elector.Config{Election: "orders", ID: "b"})).Handler())
+		get(electorprom.New(runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})).Handler())
 		runMember(t, r.Quorum("m"), shard.Config{Group: "invoices", Shards: 4, ID: "m"}, nil)
 		electortest.Advance(10 * time.Second)
 		get(newExporter(r.Quorum("exporter")))

@@ -12,19 +12,29 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// joinGroup runs a member until the end of the test.
-func joinGroup(t *testing.T, url, id string, work shard.Work) {
+// openQuorum opens a quorum until the end of the test.
+func openQuorum(t testing.TB, urls ...string) *elector.Quorum {
 	t.Helper()
-	q, err := elector.Open(url)
+	q, err := elector.Open(urls...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = q.Close() })
-	runMember(t, q, shard.Config{Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour}, work)
+	return q
 }
+
+// joinGroup runs a member until the end of the test.
+func joinGroup(t *testing.T, url, id string, work shard.Work) {
+	t.Helper()
+	runMember(t, openQuorum(t, url), shard.Config{Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour}, work)
+}
+
+// captured is what a command has written, maybe from a goroutine that outlives it.
+type captured = servertest.Logbook
 
 func TestShards(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
