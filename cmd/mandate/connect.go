@@ -111,7 +111,7 @@ func (a *app) warnOfDefault() {
 // unless it is a pipe, which can be read only once.
 func (a *app) readURLs(name string) (urls []string, file string) {
 	a.urlsFrom = "MANDATE_REDIS_FILE"
-	text, err := os.ReadFile(name)
+	text, err := readFile(name)
 	if err != nil {
 		a.problem("%s: the file with the URLs can't be read: %v", a.urlsFrom, err)
 		return []string{defaultRedis}, ""

@@ -21,7 +21,7 @@ cut off, and a late write of a former leader. All times are measured while it
 runs. It takes about ten seconds; --log-level debug also shows the candidates'
 log.`,
 		Example: "  mandate demo",
-		Args:    cobra.NoArgs,
+		Args:    noNames(": it has its own election"),
 		PreRunE: func(*cobra.Command, []string) error { return a.usage() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.DiscardHandler)

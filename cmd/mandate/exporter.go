@@ -44,7 +44,7 @@ func (a *app) exporterCommand() *cobra.Command {
 		Long:  exporterHelp,
 		Example: `  mandate exporter
   mandate exporter --http 0.0.0.0:7483`,
-		Args: cobra.NoArgs,
+		Args: noNames(": it covers all elections of the prefix"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkAddress(cmd.Context(), "--http", addr)
 			return a.openQuorum(cmd, args)

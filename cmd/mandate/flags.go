@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -15,6 +17,16 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 )
+
+// noNames is the Args of a command that takes no names.
+func noNames(instead string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%q given, but %s takes no names%s", args[0], cmd.Name(), instead)
+	}
+}
 
 // checkCommand records what is wrong with the command that run or supervise is to start. A word before
 // the -- would be taken for it, and the -- for its first argument.
@@ -130,7 +142,7 @@ func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 
 // secret reads a token from a file. A token given as a flag would be visible in every process list.
 func (a *app) secret(flag, file string) string {
-	b, err := os.ReadFile(file)
+	b, err := readFile(file)
 	a.warnReadable(file)
 	token := strings.TrimSpace(string(b))
 	switch {
@@ -142,6 +154,23 @@ func (a *app) secret(flag, file string) string {
 		a.problem("%s: %s holds several lines, or control characters, which no client can send: put one line there (openssl rand -hex 16)", flag, file)
 	}
 	return token
+}
+
+// maxFile is the size limit of a file that a flag names, in bytes: a wrong name may be that of any file.
+const maxFile = 1 << 20
+
+// readFile reads a file of at most maxFile bytes.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than 1 MiB", name)
+	}
+	return b, err
 }
 
 // warnReadable logs that every user of this machine can read these files, which hold secrets.

@@ -40,7 +40,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
   curl -i http://127.0.0.1:7480/leader`,
-		Args: cobra.NoArgs,
+		Args: noNames(": the election is given with --election"),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
