@@ -1,3 +1,5 @@
+//go:build unix
+
 package elector_test
 
 import (

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -88,5 +89,23 @@ func TestGroupRow(t *testing.T) {
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {
 			t.Errorf("%s: %q, want %q", name, got, c.row)
 		}
+	}
+}
+
+// scriptTimeout is how long the scripts wait for what should happen: far more than
+// it takes, because these machines are small and busy.
+const scriptTimeout = time.Minute
+
+// pollEvery is how often poll looks.
+const pollEvery = 5 * time.Millisecond
+
+func poll(ok func() error) error {
+	deadline := time.Now().Add(scriptTimeout)
+	for {
+		err := ok()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(pollEvery)
 	}
 }

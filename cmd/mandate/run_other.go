@@ -10,11 +10,14 @@ import (
 
 func dispatch() (was bool) { return false }
 
-func (a *app) runCommand() *cobra.Command       { return unixOnly("run") }
-func (a *app) superviseCommand() *cobra.Command { return unixOnly("supervise") }
+func (a *app) runCommand() *cobra.Command {
+	return missing("run", "Unix only, for want of signals and process groups: use mandate serve here, or embed the library")
+}
 
-func unixOnly(name string) *cobra.Command {
+func (a *app) superviseCommand() *cobra.Command { return missing("supervise", "Linux only") }
+
+func missing(name, where string) *cobra.Command {
 	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-		return errors.New("mandate " + name + " works on Unix only, for want of signals and process groups: use mandate serve here, or embed the library")
+		return errors.New("mandate " + name + " works on " + where)
 	}}
 }

@@ -23,10 +23,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// scriptTimeout is how long the scripts wait for what should happen: far more than
-// it takes, because these machines are small and busy.
-const scriptTimeout = time.Minute
-
 // noExitPause has a program that is built with -race end at once, and not a second later:
 // the guard of a command, too.
 const noExitPause = "atexit_sleep_ms=0"
@@ -301,19 +297,5 @@ func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 		if len([]rune(strings.TrimRight(line, "\n"))) > n {
 			ts.Fatalf("longer than %d: %s", n, line)
 		}
-	}
-}
-
-// pollEvery is how often poll looks.
-const pollEvery = 5 * time.Millisecond
-
-func poll(ok func() error) error {
-	deadline := time.Now().Add(scriptTimeout)
-	for {
-		err := ok()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(pollEvery)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package servertest
 
 import (
@@ -75,7 +73,7 @@ func asPostgres(t testing.TB) (string, *syscall.SysProcAttr) {
 	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
 		t.Fatal(err)
 	}
-	return dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	return dir, as(uint32(uid), uint32(gid))
 }
 
 // MariaDB creates a new, empty MariaDB, starts it, and returns its DSN in the format of

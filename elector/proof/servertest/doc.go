@@ -16,5 +16,5 @@
 // refuses a command for a missing right. The server programs must be installed. If one is
 // missing, the test is skipped, which is logged; with MANDATE_TEST_REQUIRE_REDIS=1 (_POSTGRES,
 // _MARIADB) it fails instead, as it should in CI. MANDATE_TEST_REDIS_SERVER=/path/to/valkey-server
-// selects another Redis. Unix only.
+// selects another Redis. On Windows all is skipped, for want of servers.
 package servertest

@@ -1,5 +1,3 @@
-//go:build unix
-
 package servertest
 
 import (
@@ -157,10 +155,10 @@ func (s *Server) Forget(t testing.TB) {
 func (s *Server) Up() bool { return s.proc != nil }
 
 // Hang stops the process (SIGSTOP): it accepts connections and never answers.
-func (s *Server) Hang(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }
+func (s *Server) Hang(t testing.TB) { t.Helper(); s.signal(t, stop) }
 
 // Wake resumes a hung server.
-func (s *Server) Wake(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGCONT) }
+func (s *Server) Wake(t testing.TB) { t.Helper(); s.signal(t, resume) }
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
