@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // the roots of TLS where the machine has none, as in the image from scratch
 )
 
 func main() {

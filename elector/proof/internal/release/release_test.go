@@ -143,7 +143,7 @@ func checkBill(t *testing.T, c checkout) {
 	for _, component := range bill.Components {
 		names = append(names, component.Name)
 	}
-	for _, name := range []string{"stdlib", "github.com/redis/go-redis/v9", "github.com/spf13/cobra"} {
+	for _, name := range []string{"stdlib", "github.com/redis/go-redis/v9", "github.com/spf13/cobra", "golang.org/x/crypto/x509roots/fallback"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not in the bill of materials: %q", name, names)
 		}
