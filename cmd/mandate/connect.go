@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"os"
@@ -159,14 +158,6 @@ func (a *app) connect() error {
 	}
 	a.quorum, a.opened = q.Namespace(a.prefix), urls
 	return nil
-}
-
-// choosePrefix takes the prefix from the flag or from the environment.
-func (a *app) choosePrefix() {
-	a.prefixFrom = "--prefix"
-	if a.prefix == "" {
-		a.prefix, a.prefixFrom = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix), "MANDATE_PREFIX"
-	}
 }
 
 // candidate makes the quorum and an elector on it; neither does I/O. Problems with the URLs or the

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -51,12 +49,6 @@ func refused(format string, args ...any) error {
 type usageError struct{ problems []string }
 
 func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
-
-// coded gives each error of a command its exit code. Errors without one are then cobra's own, which
-// are usage errors.
-func coded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error { return withCode(run(cmd, args)) }
-}
 
 // withCode adds the exit code to err. Only this file maps errors of the library to exit codes.
 func withCode(err error) error {

@@ -40,6 +40,9 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	a.args = args
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if a.log != nil { // the command was prepared; an error before that is cobra's own
+		err = withCode(err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -50,7 +53,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 		}
 		return exit.code
 	}
-	// All other errors come from parsing the command line.
+	// All other errors are about the command line.
 	a.printError(cmd.CommandPath() + ": " + a.formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
 }

@@ -56,7 +56,7 @@ Exit codes, besides those of mandate run --help
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")
-	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
+	f.StringVar(&a.prefix, "prefix", defaultPrefix, "first part of all keys (env MANDATE_PREFIX)")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
 	complete(root, "log-level", logLevels)
@@ -77,8 +77,7 @@ Exit codes, besides those of mandate run --help
 			if runsLong(cmd) {
 				cmd.RunE = a.outliveReaders(cmd.RunE)
 			}
-			cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
-			cmd.RunE = coded(cmd.RunE)
+			cmd.PreRunE = a.prepare(cmd.PreRunE)
 			root.AddCommand(cmd)
 		}
 	}
@@ -91,7 +90,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
 		from := map[string]string{} // the flag or variable that set each value
-		for _, name := range []string{"log-level", "log-format"} {
+		for _, name := range []string{"prefix", "log-level", "log-format"} {
 			from[name] = a.fromEnvironment(cmd.Flag(name))
 		}
 		if !slices.Contains(logLevels, a.logLevel) {
@@ -106,7 +105,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		// same errors once, with advice.
 		logOfRedis().Store(a.log)
 		a.given = a.givenFlags(cmd.Flags())
-		a.choosePrefix()
+		a.prefixFrom = from["prefix"]
 		return next(cmd, args)
 	}
 }
