@@ -80,15 +80,8 @@ func (c *crash) mark() string { return "CRASH_TEST=" + c.dir }
 // start starts a mandate with these arguments.
 func (c *crash) start(args ...string) *exec.Cmd {
 	c.t.Helper()
-	cmd := exec.Command("mandate", args...)
-	cmd.Dir, cmd.Stderr = c.dir, os.Stderr
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+c.urls, "GORACE="+noExitPause, c.mark())
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	done := make(chan struct{})
+	cmd, done := startMandate(c.t, c.dir, c.urls, os.Stderr, []string{c.mark()}, args...)
 	c.ended[cmd] = done
-	go func() { _ = cmd.Wait(); close(done) }()
 	return cmd
 }
 

@@ -76,15 +76,7 @@ func (m *members) start(id string, args ...string) {
 	}
 	defer log.Close()
 	args = append([]string{"run", "--group", m.group, "--id", id, "--lease", groupLease.String(), "--grace", "300ms"}, args...)
-	cmd := exec.Command("mandate", append(args, "--", "sh", "-c", shardBeats)...)
-	cmd.Dir, cmd.Stderr = m.dir, log
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+m.url, "GORACE="+noExitPause)
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	m.procs[id], m.done[id] = cmd, done
-	go func() { _ = cmd.Wait(); close(done) }()
+	m.procs[id], m.done[id] = startMandate(m.t, m.dir, m.url, log, nil, append(args, "--", "sh", "-c", shardBeats)...)
 }
 
 // beats are the newest token and owner of each shard that have worked since a number of bytes

@@ -21,9 +21,8 @@ import (
 func TestGroupIsOneRow(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
 	ls := func(args ...string) (out, errs string) {
-		var o, e captured
-		execute(t.Context(), append([]string{"ls", "--redis", url}, args...), &o, &e)
-		return o.String(), e.String()
+		_, out, errs = run(t, url, append([]string{"ls"}, args...)...)
+		return out, errs
 	}
 	joinGroup(t, url, "worker-a", func(ctx context.Context, term *shard.Term) error {
 		if term.Shard == 4 {
@@ -47,9 +46,8 @@ func TestGroupIsOneRow(t *testing.T) {
 		t.Errorf("its pattern:\n%s%s", out, errs)
 	}
 	for _, line := range []string{"status invoices", "history invoices", "resign invoices", "transfer invoices --to a", "pause invoices", "resume invoices", "wait invoices --timeout 1s", "watch invoices", "doctor invoices"} {
-		var o, e captured
-		code := execute(t.Context(), append(strings.Fields(line), "--redis", url), &o, &e)
-		if out := o.String() + e.String(); code != exitNoLeader || !strings.Contains(out, "a group of shards, not an election") || !strings.Contains(out, "mandate shards invoices") || strings.Contains(out, noTrace) {
+		code, out, errs := run(t, url, strings.Fields(line)...)
+		if out += errs; code != exitNoLeader || !strings.Contains(out, "a group of shards, not an election") || !strings.Contains(out, "mandate shards invoices") || strings.Contains(out, noTrace) {
 			t.Errorf("%s: exit code %d\n%s", line, code, out)
 		}
 	}

@@ -1,28 +1,11 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
-
-func TestHistoryFitsATerminal(t *testing.T) {
-	lines := (&output.Printer{Width: 80}).Table(historyTable(history{Terms: []elector.TermRecord{
-		{Token: 1795264213744, Candidate: strings.Repeat("x", 40), Reason: elector.ReasonUnhealthy, From: time.Unix(1e9, 0), Lasted: time.Hour, Gap: time.Hour},
-	}}, false))
-	if !strings.Contains(lines[1], "x..x") {
-		t.Errorf("the name is not cut:\n%s", lines)
-	}
-	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-}
 
 // The last terms are shown with the pauses since the first of them, and one that lasts whenever it began.
 func TestHistoryKeepsAPauseThatLasts(t *testing.T) {

@@ -44,7 +44,7 @@ func startUnread(t *testing.T, full bool, lease, grace string) *unread {
 	t.Helper()
 	port := servertest.FreePort(t)
 	servertest.RedisOn(t, port)
-	u := &unread{t: t, dir: t.TempDir(), done: make(chan struct{}), redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port)})}
+	u := &unread{t: t, dir: t.TempDir(), redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port)})}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,14 +59,9 @@ func startUnread(t *testing.T, full bool, lease, grace string) *unread {
 			return true
 		})
 	}
-	u.cmd = exec.Command("mandate", "run", "--election", "e", "--id", "a", "--lease", lease, "--grace", grace, "--", "sh", "-c", politeScript)
-	u.cmd.Dir, u.cmd.Stderr = u.dir, w // exec makes the pipe a blocking one
-	u.cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:"+strconv.Itoa(port), "GORACE="+noExitPause)
-	if err := u.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	u.cmd, u.done = startMandate(t, u.dir, "redis://127.0.0.1:"+strconv.Itoa(port), w, nil, // exec makes the pipe a blocking one
+		"run", "--election", "e", "--id", "a", "--lease", lease, "--grace", grace, "--", "sh", "-c", politeScript)
 	w.Close()
-	go func() { _ = u.cmd.Wait(); close(u.done) }()
 	t.Cleanup(func() { _ = u.cmd.Process.Kill(); <-u.done })
 	u.await("start ", 1)
 	return u
@@ -106,12 +101,6 @@ func (u *unread) ends() {
 // SIGTERM of a command whose lock is lost.
 func TestRealLogWithoutReader(t *testing.T) {
 	servertest.NeedRedis(t)
-	t.Run("signal", func(t *testing.T) {
-		u := startUnread(t, true, "20s", "5s")
-		u.cmd.Process.Signal(syscall.SIGTERM)
-		u.await("stop", 1)
-		u.ends()
-	})
 	t.Run("second signal", func(t *testing.T) {
 		u := startUnread(t, true, "80s", "20s")
 		if err := os.WriteFile(filepath.Join(u.dir, "stubborn"), nil, 0o600); err != nil {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"os"
 	"os/exec"
@@ -83,12 +82,11 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 		"redis://user:secret@127.0.0.1:1", "redis://user:secret@127.0.0.1:1:2", "redis://:secret@%zz/", "http://user:secret@host",
 		"redis://user:secret@127.0.0.1:1/notadb", "redis+sentinel://user:secret@127.0.0.1:1", "rediss://u:secret@127.0.0.1:1?bogus=1",
 	} {
-		var out, logs captured
-		code := execute(context.Background(), []string{"--redis", url, "--log-level", "debug", "status", "x"}, &out, &logs)
+		code, out, logs := run(t, url, "--log-level", "debug", "status", "x")
 		if code == 0 || code == exitNoLeader {
 			t.Errorf("%s: exit code %d", url, code)
 		}
-		if all := out.String() + logs.String(); strings.Contains(all, "secret") {
+		if all := out + logs; strings.Contains(all, "secret") {
 			t.Errorf("%s: the password is printed: %s", url, all)
 		}
 	}

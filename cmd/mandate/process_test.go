@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,20 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
+
+// startMandate starts a mandate in a folder, on these nodes. done is closed when it has ended.
+func startMandate(t testing.TB, dir, urls string, stderr *os.File, env []string, args ...string) (cmd *exec.Cmd, done chan struct{}) {
+	t.Helper()
+	cmd = exec.Command("mandate", args...)
+	cmd.Dir, cmd.Stderr = dir, stderr
+	cmd.Env = append(append(os.Environ(), "MANDATE_REDIS="+urls, "GORACE="+noExitPause), env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done = make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	return cmd, done
+}
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
 // most D after Redis, or a candidate, was stopped. A zombie is dead; that mandate

@@ -33,15 +33,18 @@ func joinGroup(t *testing.T, url, id string, work shard.Work) {
 	runMember(t, openQuorum(t, url), shard.Config{Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour}, work)
 }
 
-// captured is what a command has written, maybe from a goroutine that outlives it.
-type captured = servertest.Logbook
+// run runs a command on one Redis, and returns what it has printed.
+func run(t *testing.T, url string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e servertest.Logbook // maybe from a goroutine that outlives the command
+	code = execute(t.Context(), append(args, "--redis", url), &o, &e)
+	return code, o.String(), e.String()
+}
 
 func TestShards(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
 	shards := func(args ...string) (code int, out, errs string) {
-		var o, e captured
-		code = execute(t.Context(), append([]string{"shards", "invoices", "--redis", url}, args...), &o, &e)
-		return code, o.String(), e.String()
+		return run(t, url, append([]string{"shards", "invoices"}, args...)...)
 	}
 	if code, _, errs := shards(); code != exitNoLeader || !strings.Contains(errs, "no members of a group invoices: none is running, or Redis refuses them") {
 		t.Errorf("without members: exit code %d\n%s", code, errs)

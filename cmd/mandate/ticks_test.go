@@ -29,12 +29,12 @@ func TestTicks(t *testing.T) {
 	}
 	ticks := func(code int, args ...string) (string, string) {
 		t.Helper()
-		var o, e captured
-		if got := execute(t.Context(), append([]string{"ticks", "reports", "--redis", url}, args...), &o, &e); got != code {
-			t.Fatalf("%q: exit code %d, want %d: %s", args, got, code, e.String())
+		got, o, e := run(t, url, append([]string{"ticks", "reports"}, args...)...)
+		if got != code {
+			t.Fatalf("%q: exit code %d, want %d: %s", args, got, code, e)
 		}
-		still(t, o.String()+e.String())
-		return o.String(), e.String()
+		still(t, o+e)
+		return o, e
 	}
 	if _, e := ticks(exitNoLeader); !strings.Contains(e, "no ticks of reports here") {
 		t.Error(e)
