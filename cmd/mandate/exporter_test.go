@@ -131,30 +131,6 @@ func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	})
 }
 
-// Regression: with no election that could be read no node was there, and no alert fired.
-func TestNodesAreThereWithoutElections(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		e := newExporter(r.Quorum("exporter"))
-		heal := r.CutOff("exporter")
-		for i, want := range []float64{0, 1, 0} {
-			got, text := scrape(t, e)
-			for n := 0; n < 2 && want == 1 && got["exporter_list_complete"] != want; n++ { // a request may meet a connection that broke in the cut
-				electortest.Advance(time.Minute)
-				got, text = scrape(t, e)
-			}
-			if up, ok := got["redis_node_up{redis.test:6379}"]; !ok || up != want || got["exporter_list_complete"] != want {
-				t.Errorf("reading %d: want %v:\n%s", i, want, text)
-			}
-			if i == 0 {
-				heal()
-			} else {
-				r.CutOff("exporter")
-			}
-			electortest.Advance(time.Minute)
-		}
-	})
-}
-
 // Many scrapes cost no more than one.
 func TestScrapesShareAReading(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
