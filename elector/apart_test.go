@@ -104,7 +104,7 @@ func TestOtherProtocol(t *testing.T) {
 					}
 				}
 				st, err := electionOf(c.Quorum("operator"), "orders").Status(t.Context())
-				if err != nil || st.Nodes[0].Foreign != "the lock of another version: it has protocol 2, and this program protocol 1" {
+				if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version: it has protocol 2, and this program protocol 1" {
 					t.Errorf("%+v, %v", st.Nodes[0], err)
 				}
 				if got, err := srv.Get(lockKey); got != lock {

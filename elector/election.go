@@ -93,7 +93,7 @@ func (el *Election) Status(ctx context.Context) (Status, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Status{Election: el.name}, err
 	}
-	st := summarize(el.name, el.keys.Lock, readNodes(ctx, el.nodes, &el.keys, statusTimeout), el.nodes.Majority())
+	st := summarize(el.name, readNodes(ctx, el.nodes, &el.keys, statusTimeout), el.nodes.Majority())
 	if errs := errorsOf(st.Nodes); len(st.Nodes)-len(errs) < el.nodes.Majority() {
 		return st, noMajority(el.nodes.Len(), errs)
 	}

@@ -3,6 +3,8 @@ package elector
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -37,13 +39,37 @@ func nodeErrors(errs []error) []*NodeError {
 	return all
 }
 
-// joinNodes joins the errors of several nodes, a line each; nil for none.
+// joinNodes joins the errors of several nodes; nil for none.
 func joinNodes(errs []error) error {
-	var all []error
-	for _, n := range nodeErrors(errs) {
+	if all := nodeErrors(errs); len(all) > 0 {
+		return nodesError(all)
+	}
+	return nil
+}
+
+// nodesError are the errors of several nodes. Its text has a line for each problem, with all its nodes.
+type nodesError []*NodeError
+
+func (e nodesError) Error() string {
+	var problems, lines []string
+	for _, n := range e {
+		if i := slices.Index(problems, n.Problem); i >= 0 {
+			lines[i] += ", " + n.Node
+			continue
+		}
+		problems, lines = append(problems, n.Problem), append(lines, n.Node)
+	}
+	for i, problem := range problems {
+		lines[i] += ": " + problem
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e nodesError) Unwrap() (all []error) {
+	for _, n := range e {
 		all = append(all, n)
 	}
-	return errors.Join(all...)
+	return all
 }
 
 // onNodes adds to an error the nodes that caused it.

@@ -95,7 +95,7 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys) (NodeStatus
 			LeaseLeft: positive(lockLeft), Abstains: positive(newLeft), Identity: protocol.ParseIdentity(id.Val()),
 			pause: pause.Val(), pauseLeft: positive(pauseLeft),
 		}
-		st.setLock(lock)
+		st.setLock(k.Lock, lock)
 		if rediserr.Missing(fence.Err()) {
 			return st, nil
 		}
@@ -110,16 +110,16 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys) (NodeStatus
 
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as
 // another program's or one set by hand, which must never be mistaken for a candidate's.
-func (n *NodeStatus) setLock(lock *redis.StringCmd) {
+func (n *NodeStatus) setLock(key string, lock *redis.StringCmd) {
 	other := protocol.OtherVersion(0)
 	switch b, err := protocol.ParseLockValue(lock.Val()); {
 	case rediserr.Missing(lock.Err()):
 	case lock.Err() != nil: // any other error is that of the pipeline
-		n.Foreign = "a value of another type than a string, which no candidate wrote"
+		n.Foreign = key + " holds a value of another type than a string, which no candidate wrote"
 	case errors.As(err, &other):
-		n.Foreign = "the lock of another version: " + other.Error()
+		n.Foreign = key + " holds the lock of another version: " + other.Error()
 	case err != nil:
-		n.Foreign = "the value " + protocol.Quoted(lock.Val()) + ", which no candidate wrote"
+		n.Foreign = key + " holds the value " + protocol.Quoted(lock.Val()) + ", which no candidate wrote"
 	default:
 		n.Lock, n.Holder = lock.Val(), b.Candidate
 	}

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -66,7 +65,7 @@ type NodeStatus struct {
 	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is its answer
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"`  // what the lock key holds, where no candidate of this protocol wrote it; the node can't vote
+	Foreign   string        `json:"foreign,omitempty"`  // the lock key and what it holds, where no candidate of this protocol wrote it; the node can't vote
 	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"`
 	Fence     uint64        `json:"fence"`                        // the highest token that this node knows
 	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"` // the node is new or lost its data: it grants nothing for so long
@@ -83,7 +82,7 @@ type NodeStatus struct {
 const statusTimeout = 1500 * time.Millisecond
 
 // summarize merges what the nodes know of an election.
-func summarize(election, lockKey string, nodes []NodeStatus, majority int) Status {
+func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st := Status{Election: election, Nodes: nodes}
 	var locks []protocol.Lock
 	paused, foreign := 0, 0
@@ -93,7 +92,7 @@ func summarize(election, lockKey string, nodes []NodeStatus, majority int) Statu
 		}
 		if n.Foreign != "" {
 			foreign++
-			st.Blocked = cmp.Or(st.Blocked, fmt.Sprintf("%s holds %s", lockKey, n.Foreign))
+			st.Blocked = cmp.Or(st.Blocked, n.Foreign)
 		}
 		if n.pause != "" {
 			paused++

@@ -84,9 +84,11 @@ const maxLine = 1000
 // typed, and some libraries quote it unchanged: formatError makes it safe to print on a terminal.
 func (a *app) formatError(err error) string {
 	what, lines := "", problemsOf(err)
-	if nodes := nodesIn(err); len(nodes) > 0 { // one problem, with what each node answered
-		what, _, _ = strings.Cut(err.Error(), ": "+nodes[0])
-		lines = nodes
+	var node *elector.NodeError
+	if errors.As(err, &node) { // one problem, with what each node answered
+		text := err.Error()
+		i := max(0, strings.Index(text, node.Node))
+		what, lines = strings.TrimSuffix(text[:i], ": "), strings.Split(text[i:], "\n")
 	}
 	for i, line := range lines {
 		lines[i] = output.CutMiddle(a.withoutPasswords(strings.TrimSpace(line)), maxLine)
@@ -116,21 +118,6 @@ func problemsOf(err error) []string {
 		}
 		return []string{text}
 	}
-}
-
-// nodesIn returns the texts of all errors of nodes in err, in their order.
-func nodesIn(err error) (all []string) {
-	switch e := err.(type) { //nolint:errorlint // goes through the whole tree, where errors.As stops at the first
-	case *elector.NodeError:
-		return []string{e.Error()}
-	case interface{ Unwrap() error }:
-		return nodesIn(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			all = append(all, nodesIn(one)...)
-		}
-	}
-	return all
 }
 
 // userinfo matches the part of a URL that may hold a password. A password may contain anything,

@@ -143,7 +143,7 @@ func TestConsoleShowsElections(t *testing.T) {
 		sick.Fail(context.DeadlineExceeded)
 		electortest.Advance(12 * time.Second)
 		rows, _ = v.page(t)
-		if e := rows["e"]; e.Rank != console.RankProblem || !strings.Contains(e.Problem, "b: unhealthy") || !strings.HasSuffix(e.Next, "mandate status e --wide") || e.Candidates[1].OK || e.Candidates[1].Health != "unhealthy" {
+		if e := rows["e"]; e.Rank != console.RankProblem || !strings.Contains(e.Problem, "b: unhealthy") || e.Next != "fix the work or its probe" || e.Candidates[1].OK || e.Candidates[1].Health != "unhealthy" {
 			t.Errorf("%+v", e)
 		}
 		// A change of the leader shows within a second, and soon why the last term ended.

@@ -159,6 +159,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	if cfg.Election != "" {
 		e.held(&seen)
 		e.election(&seen)
+		e.weighLogins()
 	}
 	return sortFindings(e.findings), nil
 }

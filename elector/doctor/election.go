@@ -19,8 +19,12 @@ func (e *examination) held(r *Report) {
 		if b, err := protocol.ParseLockValue(n.Lock); err == nil && b.Nodes != len(r.Nodes) {
 			e.add(n.Node, "nodes", LevelFail, sameHere, "%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(r.Nodes))
 		}
-		if err := n.Err; e.facts[i].Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
-			e.add(n.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
+		switch err := n.Err; {
+		case err == nil || e.facts[i].Ping != nil:
+		case rediserr.TimedOut(err):
+			e.add(n.Node, "reach", LevelWarn, nearer, "a round trip takes %v: what it holds for the election could not be read in time", short(e.facts[i].RTT))
+		case rediserr.Advice(err) != "" && !rediserr.Denied(err): // a key of another type, for example
+			e.add(n.Node, "lock", LevelFail, rediserr.Advice(err), "%s", problemOf(err))
 		}
 	}
 	if r.CandidatesErr == nil {
@@ -34,7 +38,7 @@ func (e *examination) election(r *Report) {
 		e.add("", "locks", LevelFail, sameList, "%s", r.Conflict)
 	}
 	for _, n := range r.Nodes {
-		e.vote(n, r.Blocked)
+		e.vote(n)
 	}
 	e.leader(r)
 	if r.Paused {
@@ -86,20 +90,20 @@ func (e *examination) reachable(r *Report) {
 	}
 }
 
-// vote reports a node that can't vote. blocked names the lock key.
-func (e *examination) vote(n elector.NodeStatus, blocked string) {
+// vote reports a node that can't vote.
+func (e *examination) vote(n elector.NodeStatus) {
 	if n.Abstains > 0 {
 		e.add(n.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
-			"it is new, or lost its data: no vote for another %v", short(n.Abstains))
+			"it is new, or lost its data: no vote for another %v", n.Abstains.Truncate(time.Second)+time.Second)
 	}
 	if n.Foreign != "" {
-		key, _, _ := strings.Cut(cmp.Or(blocked, "the lock key"), " holds ")
+		key, _, _ := strings.Cut(n.Foreign, " holds ")
 		end := "it has no end"
 		if n.LeaseLeft > 0 {
 			end = fmt.Sprintf("it lasts for another %v", short(n.LeaseLeft))
 		}
 		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+key+"'; or choose another prefix",
-			"%s holds %s: this node can't vote; %s", key, n.Foreign, end)
+			"%s: this node can't vote; %s", n.Foreign, end)
 	}
 }
 
@@ -120,12 +124,7 @@ func (e *examination) leader(r *Report) {
 	case r.StatusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
 	case r.Unresponsive:
-		end := "its lease has just ended"
-		if left := r.LeaseLeft(); left > 0 {
-			end = fmt.Sprintf("its lease ends in %v unless it renews", short(left))
-		}
-		e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
-			"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
+		e.unresponsive(r)
 	case l != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed(r))
 	case r.Blocked != "":
@@ -137,11 +136,6 @@ func (e *examination) leader(r *Report) {
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
-		for i := range e.findings { // those who may have been refused are missed
-			if e.findings[i].Check == "logins" {
-				e.findings[i].Level = LevelFail
-			}
-		}
 		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("history", name),
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
 	case other != nil:
@@ -149,6 +143,37 @@ func (e *examination) leader(r *Report) {
 	case !slices.ContainsFunc(r.Candidates, elector.CandidateStatus.Able): // ready reports why
 	default:
 		e.add("", "leader", LevelWarn, "wait; "+e.command("history", name), "no leader: an election may be under way")
+	}
+}
+
+// unresponsive reports a leader that does not answer. While it renews on time, it neither hangs nor is dead.
+func (e *examination) unresponsive(r *Report) {
+	l, left, end := r.Leader, r.LeaseLeft(), "its lease has just ended"
+	if lease := leaseOf(r.Nodes); lease-left < lease*5/16 {
+		e.add("", "leader", LevelWarn, "grant its Redis user the right to subscribe, see docs/redis.md; if it stops renewing, look for the process on its host",
+			"%s leads with token %d, renewed its lease %v ago, and does not answer: it may not receive requests", l.Candidate, l.Token, short(lease-left))
+		return
+	}
+	if left > 0 {
+		end = fmt.Sprintf("its lease ends in %v unless it renews", short(left))
+	}
+	e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
+		"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
+}
+
+// weighLogins weighs refused logins by what they may explain. Where all candidates answer, somebody else has
+// mistyped a password.
+func (e *examination) weighLogins() {
+	explain := LevelOK
+	for _, f := range e.findings {
+		if slices.Contains([]string{"leader", "standby", "able"}, f.Check) && f.Level.Worse(explain) {
+			explain = f.Level
+		}
+	}
+	for i := range e.findings {
+		if e.findings[i].Check == "logins" {
+			e.findings[i].Level = explain
+		}
 	}
 }
 
@@ -333,12 +358,14 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 	observers := len(roll) - len(all)
 	able, resting := 0, 0
 	var why []string
+	ended := "" // why one of those that rest has ended its term
 	for _, c := range all {
 		switch {
 		case c.Able() || c.Healthy && c.Role == "stopping":
 			able++
-		case c.RestFor > 0: // normal after each step-down
+		case c.RestFor > 0 && c.Healthy: // normal after each step-down
 			resting++
+			ended, _, _ = strings.Cut(c.RestReason, ":")
 			why = append(why, strings.TrimSuffix(fmt.Sprintf("%s rests for another %v after %s", c.ID, short(c.RestFor), c.RestReason), " after "))
 		case c.Detail != "":
 			why = append(why, c.ID+": "+c.Detail)
@@ -347,13 +374,22 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 		}
 	}
 	_, ofGroup := protocol.GroupOf(name) // the members of a group campaign for a shard only when it is theirs
-	level, advice := LevelWarn, "see all of them: "+e.command("status", name, "--wide")
+	level, advice := LevelWarn, "fix the work or its probe"
+	switch {
+	case resting == len(why):
+		advice = cmp.Or(unwanted[elector.Reason(ended)], "wait") + ": " + e.command("history", name)
+	case slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Unable }):
+		advice = "fix Redis, or the configuration, as the message says"
+	}
+	if len(why) > reasons {
+		advice += "; see all of them: " + e.command("status", name, "--wide")
+	}
 	switch {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
 		return
 	case len(all) == 1 && all[0].Leads() && all[0].Accompanied && !ofGroup:
-		e.add("", "standby", LevelWarn, "start another candidate, or see why it ended: the log of its host", "no standby is left: if %s fails, no other candidate can lead", all[0].ID)
+		e.add("", "standby", LevelWarn, "start another candidate, or see why it ended, or hangs: the log of its host", "no standby is left: if %s fails, no other candidate can lead", all[0].ID)
 		return
 	case able == len(all):
 		return
@@ -362,8 +398,11 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
 	}
-	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
+	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(reasons, len(why))], "; "))
 }
+
+// reasons is how many candidates are named that could not lead, each with its reason.
+const reasons = 3
 
 // byList groups candidates that vote with the same nodes.
 func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {

@@ -24,6 +24,8 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	leased.Lease = 2 * time.Second
 	unhealthy.Healthy, unhealthy.Detail = false, "probe-exec: disk full"
 	rests.Role, rests.RestFor = "resting", time.Second
+	still := unhealthy
+	still.Role, still.RestFor = rests.Role, rests.RestFor
 	elsewhere.Nodes = []elector.VotingNode{{Name: "other", Identity: "y"}}
 	priority.Succession = "priority"
 	accompanied, silent := led, led
@@ -73,6 +75,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"paused, and was lost often": {Report{Status: with(leader, func(st *elector.Status) { st.Paused = true }), Candidates: roll(led, follows), Terms: flapping}, "pause"},
 		"lost often":                 {Report{Status: leader, Candidates: roll(led, follows), Terms: flapping}, "flapping"},
 		"none can follow":            {Report{Status: leader, Candidates: roll(led, unhealthy)}, "able"},
+		"rests, and is unhealthy":    {Report{Status: leader, Candidates: roll(led, still)}, "able"},
 		"other nodes":                {Report{Status: leader, Candidates: roll(led, elsewhere)}, "candidates"},
 		"another lease":              {Report{Status: leader, Candidates: roll(led, leased)}, "lease"},
 		"only a leader, observed":    {Report{Status: leader, Candidates: roll(accompanied, candidate("o", "observing"))}, "standby"},
@@ -99,6 +102,10 @@ func TestFindingsInWords(t *testing.T) {
 	node := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1}
 	down, failed := elector.NodeStatus{Node: "n"}, elector.TermRecord{Candidate: "a", Reason: elector.ReasonFailed, Detail: "exit status 3", Until: now, Streak: 500, StreakSince: now.Add(-time.Hour), StreakFirst: "failed: no such table"}
 	led := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7}, Nodes: []elector.NodeStatus{node}}
+	renews, foreign := led, node
+	renews.Leader = &elector.Leader{Candidate: "a", Token: 7, LeaseLeft: 8 * time.Second}
+	renews.Nodes = []elector.NodeStatus{{Node: "n", Lock: protocol.LockValue{Candidate: "a", Incarnation: "1", Nodes: 1, Lease: 10 * time.Second}.String()}}
+	foreign.Foreign, foreign.Abstains = `mandate:{e}:lock holds the value "x", which no candidate wrote`, 1600*time.Millisecond
 	at := now.Add(-20 * time.Minute)
 	for want, c := range map[string]struct {
 		r     Report
@@ -110,6 +117,9 @@ func TestFindingsInWords(t *testing.T) {
 		"":                                                                           {Report{Status: led, Candidates: []elector.CandidateStatus{fresh}}, "unreached", ""},
 		" ":                                                                          {Report{Status: elector.Status{Nodes: []elector.NodeStatus{down}}, Candidates: []elector.CandidateStatus{a}}, "unreached", ""},
 		"0 of 1 candidates could lead: a rests for another 8s":                              {Report{Status: elector.Status{Nodes: []elector.NodeStatus{node}}, Candidates: []elector.CandidateStatus{rests}}, "able", LevelFail},
+		"a leads with token 7, renewed its lease 2":                                         {Report{Status: renews, Unresponsive: true, At: now}, "leader", LevelWarn},
+		"it is new, or lost its data: no vote for another 2s":                               {Report{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}, "vote", LevelWarn},
+		`mandate:{e}:lock holds the value "x", which no candidate wrote: this node can't`:   {Report{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}, "lock", LevelFail},
 		"all nodes lost all their data, at " + at.Local().Format("15:04:05 MST") + ": paus": {Report{Terms: []elector.TermRecord{{Reason: elector.ReasonLost, Until: at, Detail: "all nodes lost all their data"}}}, "data", LevelWarn},
 		"3 terms of the last 10 min ended unwanted: 3 failed (exit status 3); a: 500 in a row since " + failed.StreakSince.Local().Format("2006-01-02 15:04:05 MST") + ", the first failed: no such table": {
 			Report{Terms: []elector.TermRecord{failed, failed, failed}}, "flapping", LevelWarn,

@@ -102,6 +102,9 @@ func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 			f.Refused = []string{"SET: " + full.Error()}
 		}
 		f.LooksOnly = (read == nil || rediserr.Missing(read)) && rediserr.Denied(write) // TryWrite of another may have set it
+		if rediserr.Denied(read) {
+			f.EvalErr = read // this user is neither a candidate nor an operator
+		}
 	}
 	f.Logins = refusedLogins(ctx, one)
 	f.checkReceiving(ctx, rdb, check)
@@ -132,14 +135,19 @@ func (f *facts) measure(ctx context.Context, c redis.UniversalClient) {
 	var took []time.Duration
 	for range pings {
 		sent := time.Now()
-		if err := c.Ping(ctx).Err(); err != nil && !rediserr.Denied(err) { // a refusal comes as fast as a pong
+		err := c.Ping(ctx).Err()
+		took = append(took, time.Since(sent))
+		if err == nil || rediserr.Denied(err) { // a refusal comes as fast as a pong
+			continue
+		}
+		if len(took) == 1 || !rediserr.TimedOut(err) {
 			f.Ping = err
 			return
 		}
-		took = append(took, time.Since(sent))
+		break // it is slow, and not down
 	}
 	slices.Sort(took)
-	f.RTT = took[pings/2]
+	f.RTT = took[len(took)/2]
 	best := time.Hour
 	for range pings {
 		sent := time.Now()

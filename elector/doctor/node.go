@@ -45,10 +45,11 @@ func (e *examination) node(f *facts) {
 	e.clock(f)
 }
 
+const nearer = "use a longer lease, or a Redis nearby"
+
 // reach compares the round trip with two limits: the time-out of a request, and the round trip with
 // which a term still survives the loss of all connections.
 func (e *examination) reach(f *facts) {
-	const nearer = "use a longer lease, or a Redis nearby"
 	limit := e.timing.MaxRoundTrip()
 	switch end := e.timing.CallTimeout(); {
 	case f.RTT >= end:
@@ -238,13 +239,13 @@ func serverOf(info map[string]string) (name, version string) {
 
 // together checks the nodes against each other.
 func (e *examination) together() {
-	var unfit []string
+	var unfit []Finding
 	advice := ""
 	runs := map[string]string{}
 	for i := range e.facts {
 		f := &e.facts[i]
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
-			unfit = append(unfit, f.Node+": "+why)
+			unfit = append(unfit, Finding{Node: f.Node, Found: why})
 			advice = cmp.Or(advice, cure(f))
 		}
 		id := f.Info["run_id"]
@@ -257,7 +258,11 @@ func (e *examination) together() {
 		}
 	}
 	n, up := len(e.facts), len(e.facts)-len(unfit)
-	why := fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, strings.Join(unfit, "; "))
+	var causes []string
+	for _, f := range Merge(unfit) {
+		causes = append(causes, f.Node+": "+f.Found)
+	}
+	why := fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, strings.Join(causes, "; "))
 	switch {
 	case up < e.majority:
 		e.add("", "majority", LevelFail, advice, "%s: no candidate that sees the same can be elected", why) // others may have another login
@@ -319,7 +324,7 @@ func cure(f *facts) string {
 // remedy returns the advice for a refusal, of which only the text is left; empty: there is none.
 func remedy(refusal string) string {
 	if rediserr.Denied(errors.New(refusal)) {
-		return "grant the rights that docs/redis.md lists"
+		return rediserr.Grant("", errors.New(refusal))
 	}
 	return rediserr.AdviceFor(refusal)
 }

@@ -136,7 +136,7 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	}
 	for refusal, want := range map[string]string{
 		"SET: READONLY You can't write": "promote it", "MOVED 1 a:1": "redis+cluster", "BUSY Redis is busy": "SCRIPT KILL", "ERR max number of clients reached": "maxclients", "SET: OOM command not allowed": "memory",
-		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "rights",
+		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "lists what each user needs",
 	} {
 		f := goodFacts("a")
 		f.Refused = []string{refusal}
@@ -208,6 +208,43 @@ func TestSlowNodeIsNotWithoutRights(t *testing.T) {
 	}
 }
 
+// What a slow node holds is not to be deleted, nor what this user may not read.
+func TestWhatCannotBeReadIsNoForeignKey(t *testing.T) {
+	for _, c := range []struct {
+		err         error
+		check, says string
+	}{
+		{context.DeadlineExceeded, "reach", "306ms"},
+		{answer("NOPERM this user has no permissions to access one of the keys used as arguments"), "", ""},
+		{answer("WRONGTYPE Operation"), "lock", "WRONGTYPE"},
+	} {
+		got := append(examined(func(e *examination) {
+			e.facts = []facts{{Node: "a", RTT: 306 * time.Millisecond}}
+			e.held(&Report{Status: elector.Status{Nodes: []elector.NodeStatus{{Node: "a", Err: &rediserr.NodeError{Node: "a", Err: c.err}}}}, CandidatesErr: c.err})
+		}), Finding{})[0]
+		if got.Check != c.check || !strings.Contains(got.Found, c.says) || strings.Contains(got.Advice, "DEL") {
+			t.Errorf("%v: %+v", c.err, got)
+		}
+	}
+}
+
+// A refused login explains candidates that are missing, and is otherwise somebody's typing error.
+func TestRefusedLoginsExplainMissingCandidates(t *testing.T) {
+	for check, level := range map[string]Level{"standby": LevelWarn, "leader": LevelFail, "pause": LevelFail} {
+		got := examined(func(e *examination) {
+			e.logins(&facts{Node: "a", Logins: []string{`user "mandate" from 10.0.0.3`}})
+			e.add("", check, level, "", "")
+			e.weighLogins()
+		})
+		if check == "pause" {
+			level = LevelOK
+		}
+		if find(got, "logins").Level != level {
+			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
+
 // Nodes that do not answer, and those that refuse what is written, count alike: the first line names
 // them, and what their absence costs.
 func TestNodesThatCannotBeUsed(t *testing.T) {
@@ -232,7 +269,7 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		"two are off":          {[]facts{up, n2, hung}, LevelFail, "2 of 3 nodes can't be used (n2: connect: connection refused; n3: no answer in time): no candidate that sees the same can be elected", start},
 		"password":             {[]facts{up, up, wrong}, LevelWarn, "1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair): when another one fails, no leader can be elected", "check user and password"},
 		"one of five":          {[]facts{up, up, up, up, odd}, LevelWarn, "1 of 5 nodes can't be used (n3: connection reset by peer); 1 more may fail", ""},
-		"two are full":         {[]facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: OOM command not allowed): no candidate that sees the same can be elected", room},
+		"two are full":         {[]facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes can't be used (n1, n3: OOM command not allowed): no candidate that sees the same can be elected", room},
 		"one, and one is off":  {[]facts{full("n1"), up, odd}, LevelFail, "2 of 3 nodes can't be used (n1: OOM command not allowed; n3: connection reset by peer): no candidate that sees the same can be elected", room},
 		"the only one is full": {[]facts{full("n1")}, LevelOK, "one node, and it answers; while it is down there is no leader", ""},
 		"only messages":        {[]facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer; 1 may fail", ""},

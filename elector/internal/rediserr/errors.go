@@ -47,7 +47,7 @@ func (e *NodeError) Advice() string {
 	if advice == lacksRight {
 		return Grant(e.User, e.Err)
 	}
-	return cmp.Or(e.wrongPort(), strings.ReplaceAll(advice, "NODE", e.Node))
+	return cmp.Or(e.wrongPort(), strings.ReplaceAll(advice, "{node}", e.Node))
 }
 
 // wrongPort returns what to do about a server of which the port may speak TLS, or not speak it; else "".
@@ -157,7 +157,7 @@ func inspect(msg string) string {
 	return fmt.Sprintf("see what it holds with redis-cli TYPE %s, and GET %s if that is a string; ", key, key)
 }
 
-// remedies are what to do about the errors of servers and of the network: the only such list. NODE is
+// remedies are what to do about the errors of servers and of the network: the only such list. {node} is
 // the node's name. The first sign that is found counts. Waiting will not fix the permanent ones, whose sign begins the error.
 var remedies = []struct {
 	sign, advice string
@@ -194,8 +194,9 @@ var remedies = []struct {
 	{"tls: certificate required", "name the files of the client's certificate: ?cert_file=&key_file=", false},
 	{"tls: bad certificate", "name the files of a client's certificate that this Redis accepts: ?cert_file=&key_file=", false},
 	{"tls: unknown certificate authority", "name the files of a client's certificate that this Redis accepts: ?cert_file=&key_file=", false},
+	{"redis: invalid reply", "what answers is no Redis: correct host and port", false},
 	{"redis: can't parse", "what answers is no Redis: correct host and port", false},
-	{"connection refused", "start Redis at NODE, or correct host and port", false},
+	{"connection refused", "start Redis at {node}, or correct host and port", false},
 	{"no such host", "correct the host name, or DNS on this machine", false},
 	{"server misbehaving", "correct the host name, or DNS on this machine", false},
 	{"no route to host", "look at the network to that host, and at firewalls", false},
@@ -254,7 +255,7 @@ func look(err error) (advice string, permanent bool) {
 		}
 	}
 	if TimedOut(err) {
-		return "look for a process that hangs at NODE, a slow network, or a firewall that drops what is sent there", false
+		return "look for a process that hangs at {node}, a slow network, or a firewall that drops what is sent there", false
 	}
 	return "", false
 }

@@ -37,9 +37,12 @@ func (e *missing) Error() string { return "needs " + e.rights + ": " + e.err.Err
 func (e *missing) Unwrap() error { return e.err }
 
 // Needs adds to err the rights that the request needs, if it was refused for want of one. The server
-// names at most the command.
+// names at most the command: another one, such as that of a login, needs another right.
 func Needs(err error, rights string) error {
 	if !Denied(err) {
+		return err
+	}
+	if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil && strings.HasPrefix(rights, "+") && !strings.HasPrefix(rights, "+"+command[1]) {
 		return err
 	}
 	return &missing{rights, err}
@@ -60,7 +63,13 @@ var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
 // Grant returns how to give a user the right that a request lacked: the ACL command for the server, as
 // far as user and right are known.
 func Grant(user string, err error) string {
-	const all = "docs/redis.md lists what each user needs"
+	all := "docs/redis.md lists what each user needs"
+	switch text := err.Error(); {
+	case strings.Contains(text, "'select'"):
+		all = "or correct the number of the database in the URL; " + all
+	case strings.Contains(text, "access") && strings.Contains(text, " key"):
+		all = "or correct the prefix; " + all
+	}
 	var e *missing
 	rights := ""
 	if errors.As(err, &e) {

@@ -2,6 +2,8 @@ package rediserr
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +24,21 @@ func TestGrantAll(t *testing.T) {
 	} {
 		if got := GrantAll(tc.user, tc.refused); got != tc.line {
 			t.Errorf("%q for %q, want %q", got, tc.refused, tc.line)
+		}
+	}
+}
+
+// What lacks may also be too much: a number of a database, or another prefix.
+func TestGrantNamesWhatMayBeWrong(t *testing.T) {
+	for msg, want := range map[string]string{
+		"NOPERM this user has no permissions to run the 'select' command":                                            "+select; or correct the number of the database in the URL; docs",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                            "(+get %R~p:lock); or correct the prefix; docs",
+		"NOPERM No permissions to access a key":                                                                      "(+get %R~p:lock); or correct the prefix; docs",
+		"NOPERM this user has no permissions to run the 'get' command":                                               "(+get %R~p:lock); docs",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": "or correct the prefix; docs",
+	} {
+		if got := Grant("w", Needs(errors.New(msg), "+get %R~p:lock")); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", msg, got, want)
 		}
 	}
 }
