@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -126,8 +127,25 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	case len(g.Missing) > 0:
 		return fmt.Sprintf("%d members are missing, such as %s", len(g.Missing), g.Missing[0].ID), next
 	default:
+		return failing(g.Status, flags)
+	}
+}
+
+// failing returns the shard that most members have failed at lately, if there are several, and the command that
+// shows why: its work fails, and moves from one to the next.
+func failing(st shard.Status, flags nextFlags) (why, next string) {
+	who, worst := map[int][]string{}, 0
+	for _, m := range st.Members {
+		for _, s := range m.Unable {
+			if who[s] = append(who[s], m.ID); len(who[s]) > len(who[worst]) {
+				worst = s
+			}
+		}
+	}
+	if len(who[worst]) < 2 {
 		return "", ""
 	}
+	return fmt.Sprintf("shard %d has failed lately at %s", worst, strings.Join(who[worst], ", ")), flags.command("status", shard.ElectionOf(st.Group, worst))
 }
 
 // aGroup tells the user that the name is that of a group and not of an election, and which command to type

@@ -2,17 +2,20 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 func (a *app) lsCommand() *cobra.Command {
@@ -39,9 +42,10 @@ whichever program made them.
 
 CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
-It reads all elections and calls their rolls for at most 10 s, and writes nothing. A
-question mark is what could not be read. Those with the newest events are read
-first; of more than 10,000 the others are left out.`,
+It reads all elections and calls their rolls for at most 10 s, and like status
+sets a key for 100 ms, to see whether the nodes accept writes. A question mark is
+what could not be read. Those with the newest events are read first; of more than
+10,000 the others are left out.`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
   mandate ls 'invoices/*'                    the shards of a group
@@ -63,13 +67,28 @@ first; of more than 10,000 the others are left out.`,
 			if len(patterns) == 0 && !f.json {
 				all = foldedRows(names)
 			}
-			serr := readAll(cmd.Context(), a.quorum, all)
+			serr := a.readWithWrites(cmd.Context(), names, all)
 			sortByName(all)
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
 	formatFlags(cmd, &f, "print one JSON array of what status prints")
 	return cmd
+}
+
+// readWithWrites reads the rows of elections, and whether the nodes accept writes: full ones answer every read.
+func (a *app) readWithWrites(ctx context.Context, names []string, all []report) error {
+	var writes []doctor.Finding
+	var trying sync.WaitGroup
+	if len(names) > 0 {
+		trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, names[0]) }) // an error is that of a name that no candidate can have
+	}
+	err := readAll(ctx, a.quorum, all)
+	trying.Wait()
+	for i := range all {
+		all[i].Writes = writes
+	}
+	return err
 }
 
 func (a *app) printElections(all []report, f format) error {

@@ -69,9 +69,14 @@ func (a *app) groupFields(st shard.Status) (all []output.Field) {
 	add := func(name, text string, color output.Color) {
 		all = append(all, output.Field{Name: name, Text: text, Color: color})
 	}
-	if len(st.Unowned) == 0 {
+	why, next := failing(st, a.given)
+	switch {
+	case len(st.Unowned) == 0 && why != "":
+		add("problem", why, output.Yellow)
+		add("next", next, output.Plain)
+	case len(st.Unowned) == 0:
 		add("ok", fmt.Sprintf("all %d shards have an owner", st.Shards), output.Green)
-	} else {
+	default:
 		first := st.Unowned[0]
 		add("problem", fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), output.Red)
 		add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
