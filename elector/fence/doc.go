@@ -10,7 +10,7 @@
 //
 // # Redis
 //
-// [Redis] runs a script, or a set of commands, under such a guard:
+// [Redis] runs a script under such a guard:
 //
 //	orders, err := fence.NewRedis(client, "{orders}:mark")
 //	err = orders.Run(ctx, term.Token(), script, []string{"{orders}:queue"}, payload).Err()

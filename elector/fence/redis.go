@@ -122,10 +122,6 @@ func (r *Redis) explain(err error, token uint64) error {
 	if strings.HasPrefix(text, "CROSSSLOT") {
 		return fmt.Errorf("fence: the mark %s and the data are in different hash slots: give them one hash tag: %w", r.mark, err)
 	}
-	if strings.HasPrefix(text, "EXECABORT") {
-		return fmt.Errorf("fence: the server refused one of the commands before anything was done: a mistake in it, "+
-			"or on Cluster a key without the hash tag of the mark %s: %w", r.mark, err)
-	}
 	return err
 }
 

@@ -51,25 +51,17 @@ func pauseAt(t *testing.T, addr, at string) (*redis.Client, *gate) {
 	return c, g
 }
 
-func testRedisHalfScript(t *testing.T, addr string) { testRedisResumes(t, addr, "script", "evalsha") }
-
-// The old leader has read the mark, found nothing newer, and stops with half of
-// its transaction sent.
-func testRedisPausedTransaction(t *testing.T, addr string) {
-	testRedisResumes(t, addr, "transaction", "multi")
-}
-
-func testRedisResumes(t *testing.T, addr, way, at string) {
+func testRedisHalfScript(t *testing.T, addr string) {
 	c := client(t, addr)
 	next := newRedis(t, c)
-	if err := write(next, "script", 5, "first"); err != nil { // the server knows the script
+	if err := write(next, 5, "first"); err != nil { // the server knows the script
 		t.Fatal(err)
 	}
-	paused, g := pauseAt(t, addr, at)
+	paused, g := pauseAt(t, addr, "evalsha")
 	result := make(chan error, 1)
-	go func() { result <- write(newRedis(t, paused), way, 5, "late") }()
+	go func() { result <- write(newRedis(t, paused), 5, "late") }()
 	<-g.stopped
-	if err := write(next, way, 7, "second"); err != nil {
+	if err := write(next, 7, "second"); err != nil {
 		t.Fatalf("the successor: %v", err)
 	}
 	close(g.resume)

@@ -43,7 +43,6 @@ func redisSuite(t *testing.T, server func(t *testing.T) string) {
 		"a server that forgot the script":          testRedisNoScript,
 		"bad marks":                                testRedisBadMarks,
 		"a script cut off in the middle":           testRedisHalfScript,
-		"a transaction paused after its check":     testRedisPausedTransaction,
 		"the election's own counter":               testRedisOnElection,
 		"a command's failure is not a stale token": testRedisOtherErrors,
 	} {
@@ -66,19 +65,9 @@ func newRedis(t *testing.T, c redis.UniversalClient) *fence.Redis {
 	return r
 }
 
-// write writes by the script or by the transaction.
-func write(r *fence.Redis, way string, token uint64, value string) error {
-	ctx := context.Background()
-	if way == "script" {
-		return r.Run(ctx, token, push, []string{list}, value).Err()
-	}
-	_, err := r.Pipelined(ctx, token, func(p redis.Pipeliner) error {
-		return p.RPush(ctx, list, value).Err()
-	})
-	return err
+func write(r *fence.Redis, token uint64, value string) error {
+	return r.Run(context.Background(), token, push, []string{list}, value).Err()
 }
-
-var ways = []string{"script", "transaction"}
 
 func wantList(t *testing.T, c redis.UniversalClient, want ...string) {
 	t.Helper()
@@ -91,36 +80,33 @@ func wantList(t *testing.T, c redis.UniversalClient, want ...string) {
 func testRedisRefuses(t *testing.T, addr string) {
 	c := client(t, addr)
 	r := newRedis(t, c)
-	for _, way := range ways {
-		c.FlushAll(t.Context())
-		// 2^53-2 and 2^53-1 differ by less than a careless conversion keeps.
-		for _, step := range []struct {
-			token, newest uint64
-			stale         bool
-		}{{5, 5, false}, {5, 5, false}, {4, 5, true}, {1794204187000, 1794204187000, false}, {1794204186999, 1794204187000, true},
-			{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
-			err := write(r, way, step.token, "x")
-			if step.stale {
-				testfence.WantStale(t, err, step.token, step.newest)
-			} else if err != nil {
-				t.Fatalf("%s, token %d: %v", way, step.token, err)
-			}
-			if got, _ := c.Get(t.Context(), mark).Uint64(); got != step.newest {
-				t.Fatalf("%s: the mark is %d after token %d, want %d", way, got, step.token, step.newest)
-			}
+	// 2^53-2 and 2^53-1 differ by less than a careless conversion keeps.
+	for _, step := range []struct {
+		token, newest uint64
+		stale         bool
+	}{{5, 5, false}, {5, 5, false}, {4, 5, true}, {1794204187000, 1794204187000, false}, {1794204186999, 1794204187000, true},
+		{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
+		err := write(r, step.token, "x")
+		if step.stale {
+			testfence.WantStale(t, err, step.token, step.newest)
+		} else if err != nil {
+			t.Fatalf("token %d: %v", step.token, err)
 		}
-		wantList(t, c, "x", "x", "x", "x")
-		for _, token := range []uint64{0, 1 << 53} {
-			if err := write(r, way, token, "x"); err == nil || errors.Is(err, fence.ErrStale) {
-				t.Errorf("%s, token %d: %v, want another error", way, token, err)
-			}
+		if got, _ := c.Get(t.Context(), mark).Uint64(); got != step.newest {
+			t.Fatalf("the mark is %d after token %d, want %d", got, step.token, step.newest)
+		}
+	}
+	wantList(t, c, "x", "x", "x", "x")
+	for _, token := range []uint64{0, 1 << 53} {
+		if err := write(r, token, "x"); err == nil || errors.Is(err, fence.ErrStale) {
+			t.Errorf("token %d: %v, want another error", token, err)
 		}
 	}
 	c.FlushAll(t.Context())
 	if err := r.Raise(t.Context(), 6); err != nil {
 		t.Fatal(err)
 	}
-	testfence.WantStale(t, write(r, "script", 5, "x"), 5, 6)
+	testfence.WantStale(t, write(r, 5, "x"), 5, 6)
 	testfence.WantStale(t, r.Raise(t.Context(), 5), 5, 6)
 }
 
@@ -139,31 +125,20 @@ func testRedisScript(t *testing.T, addr string) {
 	if err != nil || n != len(many) {
 		t.Fatalf("%d arguments arrived, %v; want %d", n, err, len(many))
 	}
-	cmds, err := r.Pipelined(t.Context(), 2, func(p redis.Pipeliner) error {
-		p.HSet(t.Context(), "h", "f", "v")
-		p.HGetAll(t.Context(), "h")
-		return nil
-	})
-	if err != nil || len(cmds) != 2 {
-		t.Fatalf("%d commands, %v", len(cmds), err)
-	}
-	if h := cmds[1].(*redis.MapStringStringCmd).Val(); h["f"] != "v" {
-		t.Fatalf("the result of the second command is %v", h)
-	}
 }
 
 func testRedisNoScript(t *testing.T, addr string) {
 	c := client(t, addr)
 	r := newRedis(t, c)
 	for range 2 {
-		if err := write(r, "script", 5, "x"); err != nil {
+		if err := write(r, 5, "x"); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	testfence.WantStale(t, write(r, "script", 4, "x"), 4, 5)
+	testfence.WantStale(t, write(r, 4, "x"), 4, 5)
 	wantList(t, c, "x", "x")
 }
 
@@ -186,17 +161,15 @@ func testRedisBadMarks(t *testing.T, addr string) {
 		`"a?b?????????", which is no token`:                    set("a\nb\x1b\u202e\u009b\xff\xfe\xfd"),
 		`"` + strings.Repeat("7", 40) + `", which is no token`: set(strings.Repeat("7", 1000)),
 	} {
-		for _, way := range ways {
-			c.FlushAll(t.Context())
-			spoil()
-			before := c.Dump(t.Context(), mark).Val()
-			for _, token := range []uint64{5, 1<<53 - 1} {
-				testfence.WantForeign(t, write(r, way, token, "x"), token, mark, what)
-			}
-			wantList(t, c)
-			if after := c.Dump(t.Context(), mark).Val(); after != before {
-				t.Errorf("%s, %s: the mark was written", way, what)
-			}
+		c.FlushAll(t.Context())
+		spoil()
+		before := c.Dump(t.Context(), mark).Val()
+		for _, token := range []uint64{5, 1<<53 - 1} {
+			testfence.WantForeign(t, write(r, token, "x"), token, mark, what)
+		}
+		wantList(t, c)
+		if after := c.Dump(t.Context(), mark).Val(); after != before {
+			t.Errorf("%s: the mark was written", what)
 		}
 	}
 	for _, bad := range []func() (*fence.Redis, error){
@@ -218,14 +191,8 @@ func testRedisOtherErrors(t *testing.T, addr string) {
 	c := client(t, addr)
 	r := newRedis(t, c)
 	c.Set(t.Context(), list, "not a list", 0)
-	for _, way := range ways {
-		if err := write(r, way, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "WRONGTYPE") {
-			t.Errorf("%s: %v, want WRONGTYPE", way, err)
-		}
-	}
-	boom := errors.New("boom")
-	if _, err := r.Pipelined(t.Context(), 5, func(redis.Pipeliner) error { return boom }); !errors.Is(err, boom) {
-		t.Errorf("the error of fn came back as %v", err)
+	if err := write(r, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("%v, want WRONGTYPE", err)
 	}
 }
 
@@ -235,16 +202,12 @@ func testRedisOnElection(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range ways {
-		if err := write(r, way, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "missing") {
-			t.Fatalf("%s, before any election: %v", way, err)
-		}
+	if err := write(r, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "missing") {
+		t.Fatalf("before any election: %v", err)
 	}
 	first := lead(t, addr, "a")
-	for _, way := range ways {
-		if err := write(r, way, first.Token(), "a"); err != nil {
-			t.Fatalf("%s of the leader: %v", way, err)
-		}
+	if err := write(r, first.Token(), "a"); err != nil {
+		t.Fatalf("the leader's: %v", err)
 	}
 	if got, _ := c.Get(t.Context(), r.Mark()).Uint64(); got != first.Token() {
 		t.Fatalf("the election's counter is %d, was %d: nobody but the election may write it", got, first.Token())
@@ -253,16 +216,15 @@ func testRedisOnElection(t *testing.T, addr string) {
 		t.Fatal(err)
 	}
 	second := lead(t, addr, "b")
-	for _, way := range ways { // the successor has written nothing yet
-		testfence.WantStale(t, write(r, way, first.Token(), "late"), first.Token(), second.Token())
-	}
+	// The successor has written nothing yet.
+	testfence.WantStale(t, write(r, first.Token(), "late"), first.Token(), second.Token())
 	if err := r.Raise(t.Context(), second.Token()); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(r, "script", second.Token(), "b"); err != nil {
+	if err := write(r, second.Token(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	wantList(t, c, "a", "a", "b")
+	wantList(t, c, "a", "b")
 }
 
 // lead wins a real election.

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -44,32 +43,4 @@ func slot(key string) uint16 {
 		}
 	}
 	return crc % 16384
-}
-
-// keysOf returns the first key of each command. That is enough to find data in another slot: if
-// a later key of a command is in another slot, the server refuses to queue the command, and with it
-// the whole transaction.
-func keysOf(cmds []redis.Cmder) []string {
-	var keys []string
-	for _, cmd := range cmds {
-		args := cmd.Args()
-		if i := firstKey(strings.ToLower(cmd.Name())); i < len(args) {
-			keys = append(keys, fmt.Sprint(args[i]))
-		}
-	}
-	return keys
-}
-
-// firstKey returns the index of a command's first key; for a command without keys, an index that
-// is out of range.
-func firstKey(name string) int {
-	switch {
-	case slices.Contains([]string{"eval", "evalsha", "fcall"}, name):
-		return 3
-	case slices.Contains([]string{"xgroup", "bitop", "object", "memory"}, name):
-		return 2
-	case slices.Contains([]string{"publish", "ping", "echo", "time", "script", "function", "xread", "xreadgroup"}, name):
-		return 1 << 20
-	}
-	return 1
 }

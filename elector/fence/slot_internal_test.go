@@ -2,13 +2,10 @@ package fence
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // The slots are those that CLUSTER KEYSLOT of Redis 7.0 answers.
@@ -20,31 +17,6 @@ func TestSlotsAreThoseOfTheServer(t *testing.T) {
 		if got := slot(key); got != want {
 			t.Errorf("slot(%q) is %d, want %d", key, got, want)
 		}
-	}
-}
-
-// A channel or a script is no key: taken for one, it would be refused on Cluster, and a
-// key that is overlooked would be refused late.
-func TestWhereCommandsHaveTheirKey(t *testing.T) {
-	ctx := t.Context()
-	c := redis.NewClient(&redis.Options{})
-	defer c.Close()
-	p := c.TxPipeline()
-	p.Get(ctx, "get")
-	p.Eval(ctx, "return 1", []string{"eval"}, "x")
-	p.EvalSha(ctx, "sha", []string{"evalsha"})
-	p.Eval(ctx, "return 1", nil)
-	p.XGroupCreate(ctx, "xgroup", "g", "0")
-	p.ObjectIdleTime(ctx, "object")
-	p.FCall(ctx, "f", []string{"fcall"}, "x")
-	p.BitOpNot(ctx, "bitop", "bitop-2")
-	p.MemoryUsage(ctx, "memory")
-	p.Publish(ctx, "channel", "x")
-	p.Echo(ctx, "words")
-	p.Ping(ctx)
-	p.XRead(ctx, &redis.XReadArgs{Streams: []string{"stream", "0"}})
-	if got, want := keysOf(p.Cmds()), []string{"get", "eval", "evalsha", "xgroup", "object", "fcall", "bitop", "memory"}; !slices.Equal(got, want) {
-		t.Errorf("keys %q, want %q", got, want)
 	}
 }
 
