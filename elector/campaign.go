@@ -56,37 +56,6 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
-// tryCampaign claims once, as soon as the candidate's probe has answered.
-func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
-	m.become(roleFollowing, nil)
-	if err := m.probes.await(ctx); err != nil {
-		return nil, err
-	}
-	if err := m.meet(ctx); err != nil {
-		return nil, err
-	}
-	term, tally, err := m.claimAndJudge(ctx)
-	switch {
-	case term != nil:
-		return term, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, err
-	}
-	if err := m.check(); err != nil { // unreachable nodes, for example, or another list of nodes
-		return nil, err
-	}
-	switch {
-	case tally.Count(protocol.Paused) > 0:
-		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
-	case tally.Count(protocol.Abstains) > 0:
-		return nil, failed(ErrNotLeader, "not the leader: nodes that are new or lost their data abstain for a lease")
-	default:
-		return nil, failed(ErrNotLeader, "not the leader: another candidate leads, or is about to")
-	}
-}
-
 // awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
 // campaign. It returns false when ctx ended first.
 func (m *machine) awaitHealth(ctx context.Context) bool {

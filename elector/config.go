@@ -71,7 +71,7 @@ type Config struct {
 	Priority int
 	// Observer makes this replica an observer: it follows the election, answers roll calls and is
 	// counted among the candidates as observing, but never campaigns. No leader hands over to it, and
-	// Run never calls the work. Campaign and TryCampaign return ErrNotLeader at once.
+	// Run never calls the work, and Campaign returns ErrNotLeader at once.
 	Observer bool
 	// MaxTerm ends a term after this time, in favour of the candidate that the
 	// Succession names. If there is no other candidate, this one leads again after

@@ -164,20 +164,6 @@ func (e *Elector) begin() error {
 // The error is ctx's error when ctx ends first, an ErrPermanent, ErrClosed, ErrRunning, or
 // for an observer ErrNotLeader.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
-	return e.win(ctx, (*machine).campaign)
-}
-
-// TryCampaign is Campaign without the wait for another leader: it claims once, and
-// returns ErrNotLeader when another candidate leads, and when the election is paused or can't
-// have a leader yet. It blocks for two round trips, each
-// for the time of a request at most; for up to three more at the first election and when nodes granted different tokens; and before that until Config.Probe has
-// its first result. An unhealthy candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
-func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
-	return e.win(ctx, (*machine).tryCampaign)
-}
-
-// win campaigns, and serves the term that it has won on a goroutine of its own.
-func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Context) (*Term, error)) (*Term, error) {
 	if e.cfg.Observer {
 		return nil, failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
 	}
@@ -187,7 +173,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 	e.enter(ctx)
 	waiting, waited := untilClosed(ctx, e.nodes)
 	defer waited()
-	term, err := campaign(&e.machine, waiting)
+	term, err := e.campaign(waiting)
 	if err != nil {
 		e.leave()
 		if errors.Is(context.Cause(waiting), ErrClosed) {

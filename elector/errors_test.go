@@ -148,7 +148,6 @@ func TestClosedQuorumIsDistinguished(t *testing.T) {
 	calls := queries(q, el)
 	calls["Run"] = func(ctx context.Context) error { return e.Run(ctx, nothing) }
 	calls["Campaign"] = func(ctx context.Context) error { _, err := e.Campaign(ctx); return err }
-	calls["TryCampaign"] = func(ctx context.Context) error { _, err := e.TryCampaign(ctx); return err }
 	for name, do := range calls {
 		if err := do(t.Context()); !strings.Contains(fmt.Sprint(err), "the quorum is closed") {
 			t.Errorf("%s on a closed quorum: %v", name, err)

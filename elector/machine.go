@@ -39,7 +39,7 @@ type candidate struct {
 	published    published // what other goroutines may know of this candidate
 	subscribers  subscribers
 	counters     *counters
-	probes       probes                         // failing, fit and await; the rest belongs to the state machine
+	probes       probes                         // failing and fit; the rest belongs to the state machine
 	voter        *quorum.Voter                  // Identities and Go; the rest belongs to the state machine
 	running      atomic.Bool                    // Run, Campaign or a term of Campaign is; its goroutine owns the machine
 	claimWanted  chan struct{}                  // signaled by ClaimNow

@@ -2,10 +2,8 @@ package elector
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/mandate-dev/mandate/health"
 )
@@ -63,34 +61,6 @@ func changed(r *health.Runner) <-chan struct{} {
 	}
 	return r.Changed()
 }
-
-// await blocks until the candidate's probe has its first result. The error is that the probe failed,
-// or that ctx ended.
-func (p *probes) await(ctx context.Context) error {
-	if p.candidate == nil {
-		return nil
-	}
-	again := time.NewTicker(awaitProbe) // a first failure does not change Healthy
-	defer again.Stop()
-	for {
-		changed := p.candidate.Changed()
-		switch st := p.candidate.Status(); {
-		case st.Healthy:
-			return nil
-		case st.LastErr != nil:
-			return fmt.Errorf("unhealthy: %w", st.Err)
-		}
-		select {
-		case <-changed:
-		case <-again.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// awaitProbe is how often await checks for the first result of the probe.
-const awaitProbe = 10 * time.Millisecond
 
 // run runs the candidate's probe until ctx ends.
 func (p *probes) run(ctx context.Context) { p.report(p.candidate.Run(ctx)) }

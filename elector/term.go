@@ -178,7 +178,7 @@ func (t *Term) HandOver(incarnation string, why error) {
 	}
 }
 
-// Close ends a term of Campaign or TryCampaign: it reports that the work has stopped, and
+// Close ends a term of Campaign: it reports that the work has stopped, and
 // returns when the lock is released or when ctx ends, which does not stop the release. Even if ctx has ended
 // it waits for the time of two requests, so that a program that ends next leaves no lock behind. An
 // ErrNotReleased means that the lock was not released, and has lapsed. Call it
