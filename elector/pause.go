@@ -18,23 +18,13 @@ import (
 
 // Pause prevents the election of a new leader, for d, or until Resume when d is 0. The current
 // leader remains leader, and steps down only on request. A pause survives restarts of all
-// candidates. Pause blocks for at most 2.5 s, or 4 s if it is refused while a node hangs. reason is shown to operators; with the operator's name
-// (As) it has at most 500 bytes. The history records the pause if the Redis user may write there.
+// candidates. It replaces the pause before it, also another operator's, which Status shows. reason is
+// shown to operators; with the operator's name (As) it has at most 500 bytes. The history records the
+// pause if the Redis user may write there. Pause blocks for at most 2.5 s.
 //
-// The error is ErrRefused when another operator (As) has already paused the election; an
-// operator's own pause is replaced. If nodes did not take the pause, the error holds the NodeError
-// of each. It then matches ErrUnreachable when no majority took the pause; otherwise the election
-// is paused.
+// If nodes did not take the pause, the error holds the NodeError of each. It then matches
+// ErrUnreachable when no majority took the pause; otherwise the election is paused.
 func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
-	return el.pause(ctx, d, reason, false)
-}
-
-// ReplacePause is like Pause, but also replaces the pause of another operator.
-func (el *Election) ReplacePause(ctx context.Context, d time.Duration, reason string) error {
-	return el.pause(ctx, d, reason, true)
-}
-
-func (el *Election) pause(ctx context.Context, d time.Duration, reason string, replace bool) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
 		return fmt.Errorf("a pause of %v: give at least a millisecond, or 0 for no end", d)
 	}
@@ -45,31 +35,14 @@ func (el *Election) pause(ctx context.Context, d time.Duration, reason string, r
 		return err
 	}
 	note := protocol.PauseNote{By: el.operator, Reason: strings.ToValidUTF8(reason, "?"), Since: time.Now().UTC().Truncate(time.Millisecond)}
-	errs := el.pauseNodes(ctx, note, d, replace)
-	if err := pausedByAnother(errs, el.nodes.Majority()); err != nil {
-		return err
-	}
-	err := partialFailure(el.nodes, errs)
+	key := el.keys.Pause
+	err := partialFailure(el.nodes, el.nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
+		return rediserr.Needs(c.Set(ctx, key, note.Encode(), d).Err(), "+set ~"+key)
+	}))
 	el.record(ctx, Event{Kind: eventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
 		el.channel().Paused(ctx, note.String())
 	})
 	return err
-}
-
-// pausedByAnother returns ErrRefused when a majority of the nodes refused a pause because another
-// operator's is in force.
-func pausedByAnother(errs []error, majority int) error {
-	refusals := 0
-	var other *protocol.PausedError
-	for _, err := range errs {
-		if errors.As(err, &other) {
-			refusals++
-		}
-	}
-	if refusals < majority {
-		return nil
-	}
-	return newRefusal("%s", other.Error())
 }
 
 // record writes an operator's action to the history of all nodes and at the same time calls notify,
@@ -103,9 +76,14 @@ func (el *Election) Resume(ctx context.Context) error {
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
-	ended, errs := el.resumeNodes(ctx)
-	err := partialFailure(el.nodes, errs)
-	if !ended {
+	var removed atomic.Int64
+	key := el.keys.Pause
+	err := partialFailure(el.nodes, el.nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
+		n, err := c.Del(ctx, key).Result()
+		removed.Add(n)
+		return rediserr.Needs(err, "+del ~"+key)
+	}))
+	if removed.Load() == 0 {
 		el.channel().Resumed(ctx)
 		return err
 	}
@@ -116,97 +94,14 @@ func (el *Election) Resume(ctx context.Context) error {
 // partialFailure returns nil when all nodes carried out a request. When only a majority did, the error names
 // the nodes that failed, and does not match ErrUnreachable.
 func partialFailure(nodes *quorum.Nodes, errs []error) error {
-	failed := 0
-	for _, err := range errs {
-		if err != nil {
-			failed++
-		}
-	}
-	switch {
-	case failed == 0:
+	switch done := answersOf(errs); {
+	case done == len(errs):
 		return nil
-	case len(errs)-failed < nodes.Majority():
+	case done < nodes.Majority():
 		return noMajority(nodes.Len(), errs)
 	default:
 		return onNodes(errors.New("not on all nodes, but on a majority"), errs)
 	}
-}
-
-// pauseNodes makes every node refuse claims, for d, or until Resume if d is 0. Unless replace is set,
-// a pause by another operator stays, and that node's error is a protocol.PausedError. If a node
-// refuses like this and no majority takes the new pause, the new pause is removed again: otherwise
-// two operators could pause the election together while both get the answer that they did not. On nodes
-// where it has replaced the same operator's earlier pause it stays: an attempt to change a pause
-// must not end it.
-func (el *Election) pauseNodes(ctx context.Context, note protocol.PauseNote, d time.Duration, replace bool) []error {
-	ns, k, value := el.nodes, el.keys, note.Encode()
-	var mine sync.Map // the nodes where it has replaced this operator's own pause
-	errs := ns.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
-		return pauseNode(ctx, c, k, note.By, value, d, replace, func() { mine.Store(c, true) })
-	})
-	var other *protocol.PausedError
-	refused, taken := 0, 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			taken++
-		case errors.As(err, &other):
-			refused++
-		}
-	}
-	if refused == 0 || taken >= ns.Majority() {
-		return errs
-	}
-	var wg sync.WaitGroup
-	for i, err := range errs {
-		if _, own := mine.Load(ns.All()[i].Client()); err == nil && !own {
-			wg.Go(func() { _ = takeBack(ctx, ns.All()[i].Client(), k, value) }) // if that fails: a minority pauses nothing
-		}
-	}
-	wg.Wait()
-	return errs
-}
-
-func pauseNode(ctx context.Context, c redis.UniversalClient, k protocol.Keys, by, value string, d time.Duration, replace bool, replacesOwn func()) error {
-	if !replace {
-		// One step: two operators at the same time must not replace each other's pause.
-		err := c.SetArgs(ctx, k.Pause, value, redis.SetArgs{Mode: "NX", TTL: d}).Err()
-		if !rediserr.Missing(err) {
-			return rediserr.Needs(err, "+set ~"+k.Pause)
-		}
-		old, err := c.Get(ctx, k.Pause).Result()
-		if err != nil && !rediserr.Missing(err) {
-			return rediserr.Needs(err, "+get ~"+k.Pause)
-		}
-		if was := protocol.ParsePauseNote(old); old != "" && was.By != by {
-			return &protocol.PausedError{Note: was}
-		}
-		if old != "" && old != value { // else it is this pause, whose first reply was lost
-			replacesOwn()
-		}
-	}
-	return rediserr.Needs(c.Set(ctx, k.Pause, value, d).Err(), "+set ~"+k.Pause)
-}
-
-func takeBack(ctx context.Context, c redis.UniversalClient, k protocol.Keys, value string) error {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	if now, err := c.Get(ctx, k.Pause).Result(); err != nil || now != value {
-		return err
-	}
-	return c.Del(ctx, k.Pause).Err()
-}
-
-// resumeNodes ends a pause on every node; ended reports whether a node had one.
-func (el *Election) resumeNodes(ctx context.Context) (ended bool, errs []error) {
-	var removed atomic.Int64
-	k := el.keys
-	errs = el.nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
-		n, err := c.Del(ctx, k.Pause).Result()
-		removed.Add(n)
-		return rediserr.Needs(err, "+del ~"+k.Pause)
-	})
-	return removed.Load() > 0, errs
 }
 
 // append appends an operator's action to the history of every node. It uses no script, since an

@@ -36,18 +36,10 @@ restarts. A pause of your own is replaced; one by another operator only with
 		if st.Leader != nil {
 			done.leader = st.Leader.Candidate
 		}
-		pause := el.Pause
-		if o.force {
-			pause = el.ReplacePause
+		if st.Paused && !o.force && st.PauseBy != o.by {
+			return refused("paused already %s; to replace that pause, use --force", pausedBy(st))
 		}
-		err = pause(ctx, d, o.reason)
-		if errors.Is(err, elector.ErrRefused) {
-			why := err.Error()
-			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time formatted as in all commands
-				why = "paused already " + pausedBy(now)
-			}
-			return refused("%s; to replace that pause, use --force", why)
-		}
+		err = el.Pause(ctx, d, o.reason)
 		if st.Paused {
 			done.Replaced = pausedBy(st)
 		}

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -46,18 +45,3 @@ func (n PauseNote) String() string {
 		return "by " + n.By + ": " + n.Reason
 	}
 }
-
-// PausedError is the error of a node on which another operator has paused the election; that pause
-// is left unchanged.
-type PausedError struct{ Note PauseNote }
-
-func (e *PausedError) Error() string {
-	since := ""
-	if !e.Note.Since.IsZero() {
-		since = " since " + e.Note.Since.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("paused already%s (%s)", since, e.Note)
-}
-
-// RedisError makes it a redis.Error: the node has answered.
-func (*PausedError) RedisError() {}
