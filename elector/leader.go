@@ -41,7 +41,7 @@ func (m *machine) start(t *Term, work Work) {
 		go m.limit(t)
 	}
 	elected.Vacant = m.memory.vacant(m.clock)
-	m.announce(0, quorum.Report{Event: elected.encode(), Head: elected.message().Head()})
+	m.voter.Announce(quorum.Report{Event: elected.encode(), Head: elected.message().Head()})
 }
 
 // work runs the work of a term, on a goroutine of its own. A panic still ends the process, but first the
@@ -94,7 +94,7 @@ func (m *machine) lead(ctx context.Context) *Ended {
 	}
 	m.release(ctx, ended)
 	if m.outcome.panicked {
-		m.awaitRecorded(m.timing.CallTimeout())
+		m.voter.AwaitRecorded(m.timing.CallTimeout())
 	}
 	return ended
 }
@@ -232,7 +232,7 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	if m.badEnds.count > 1 {
 		ev.Streak, ev.StreakSince, ev.StreakFirst = m.badEnds.count, m.badEnds.since, m.badEnds.first
 	}
-	m.announce(recordDelay, quorum.Report{Event: ev.encode()})
+	m.voter.Announce(quorum.Report{Event: ev.encode(), Delay: recordDelay})
 	m.probes.awaitDisarmed()
 }
 

@@ -69,15 +69,14 @@ type machine struct {
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
 	badEnds  streak         // of its newest terms
 
-	memory     memory          // of the election
-	troubled   lasting         // what was logged of why this candidate cannot campaign or renew
-	serving    *Term           // the term that it serves, or served last
-	renewal    renewal         // of that term
-	outcome    *outcome        // of its work, set when that has returned
-	advertised string          // the address in its lock
-	dataLost   bool            // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
-	owed       <-chan error    // gets the outcome of a release that is retried in the background; nil: there is none
-	announced  <-chan struct{} // closed when the newest change of a term has been announced; nil: there was none
+	memory     memory       // of the election
+	troubled   lasting      // what was logged of why this candidate cannot campaign or renew
+	serving    *Term        // the term that it serves, or served last
+	renewal    renewal      // of that term
+	outcome    *outcome     // of its work, set when that has returned
+	advertised string       // the address in its lock
+	dataLost   bool         // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
+	owed       <-chan error // gets the outcome of a release that is retried in the background; nil: there is none
 }
 
 // enter begins a Run or Campaign, and starts the goroutines that accompany it: the candidate's probe and
@@ -107,30 +106,14 @@ func (m *machine) leave() {
 	m.probing.Wait()
 	// A hung node must not hold up the caller; the requests to it are
 	// bounded by the call time-out, and harmless.
-	m.voter.WaitIdle(recordDelay + m.timing.RetryEvery())
+	m.voter.WaitIdle(m.timing.RetryEvery())
 	if t := m.serving; t == nil || t.unreleased == nil {
-		m.awaitRecorded(m.cfg.Lease / 4)
+		m.voter.AwaitRecorded(m.cfg.Lease / 4) // the process may exit after Run, and the history would report the term as vanished
 	}
 	m.become(roleIdle, nil)
 	m.logged.flush(m.timing.CallTimeout())
 	m.done()
 	m.running.Store(false)
-}
-
-// awaitRecorded blocks until a majority of the nodes has recorded the end of the last term, for at most
-// that long: the process may exit after Run, and the history would report the term as vanished.
-func (m *machine) awaitRecorded(limit time.Duration) {
-	if m.announced == nil {
-		return
-	}
-	began := time.Now()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-m.announced: // the requests have been started
-		m.voter.AwaitRecorded(limit - time.Since(began))
-	case <-timer.C:
-	}
 }
 
 // introduce logs the configuration, which explains much of what is logged later. The names of
@@ -375,21 +358,6 @@ func (m *machine) event(kind string, t *Term, ended *Ended) Event {
 		ev.Reason, ev.Detail = ended.Reason, ended.detail()
 	}
 	return ev
-}
-
-// announce makes the nodes publish and record a change of a term, after that time and after the
-// announcement before. It does not block.
-func (m *machine) announce(after time.Duration, r quorum.Report) {
-	before, done := m.announced, make(chan struct{})
-	m.announced = done
-	m.voter.Go(func() {
-		defer close(done)
-		time.Sleep(after)
-		if before != nil {
-			<-before
-		}
-		m.voter.Announce(r)
-	})
 }
 
 // supervised describes a term to the supervisor of this process.

@@ -14,8 +14,9 @@ import (
 
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
-	Event []byte // goes to the history, and to the events channel unless Head is empty; empty: see Voter.Keep
-	Head  string // precedes Event in the message (protocol.Message); empty: the release has published it
+	Event []byte        // goes to the history, and to the events channel unless Head is empty; empty: see Voter.Keep
+	Head  string        // precedes Event in the message (protocol.Message); empty: the release has published it
+	Delay time.Duration // before it is sent; the reports after it wait as well
 }
 
 // maxUnrecorded is how many reports are kept for a node that does not record them: the
@@ -84,6 +85,9 @@ func (rec *recorder) start() {
 // run sends one report after the other.
 func (rec *recorder) run() {
 	for r, again, ok := rec.take(); ok; r, again, ok = rec.take() {
+		if !again {
+			time.Sleep(r.Delay)
+		}
 		rec.ended(r, again, rec.send(r, again))
 	}
 }
