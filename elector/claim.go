@@ -40,7 +40,6 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 	}
 	m.setTrouble(campaigning, nil)
 	m.notePause(tally)
-	m.advertised = m.voter.Advertised()
 	return newTerm(ctx, m.clock, token, grant), tally, nil
 }
 

@@ -33,7 +33,6 @@ type Config struct {
 	ID string
 	// Advertise is where this candidate can be reached when it leads, in any form (an
 	// address, a URL) without spaces, at most 256 bytes. Followers and operators see it.
-	// Elector.SetAdvertise changes it later.
 	Advertise string
 	// Version is the version of the program. Operators see it, and SuccessionPriority and
 	// SuccessionSeniority use it: of equal candidates the one with the newer version, by Semantic
@@ -151,7 +150,9 @@ func (c Config) validate() error {
 	problems := []error{
 		protocol.CheckWord("Election", c.Election, protocol.MaxName, "{}"),
 		protocol.CheckWord("ID", c.ID, protocol.MaxName, ""),
-		checkAdvertise(c.Advertise),
+	}
+	if c.Advertise != "" {
+		problems = append(problems, protocol.CheckWord("Advertise", c.Advertise, protocol.MaxAdvertise, ""))
 	}
 	if c.Version != "" {
 		problems = append(problems, protocol.CheckWord("Version", c.Version, protocol.MaxAdvertise, ""))
@@ -175,13 +176,6 @@ func (c Config) validate() error {
 		problems = append(problems, setting.Errorf("WorkProbeSettings", ": %w", err))
 	}
 	return NewConfigError("config: ", problems...)
-}
-
-func checkAdvertise(address string) error {
-	if address == "" {
-		return nil
-	}
-	return protocol.CheckWord("Advertise", address, protocol.MaxAdvertise, "")
 }
 
 // Succession is the rule that names the next leader. The lock alone decides who leads; a

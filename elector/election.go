@@ -2,9 +2,7 @@ package elector
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -25,28 +23,9 @@ type Election struct {
 
 	operator string // the operator for whom this handle acts; may be empty
 
-	own     *ownCandidate // the candidate in this process; nil: there is none
-	unknown atomic.Bool   // the leader that Observe reported may be gone: Stats.LeaderUnknown
+	own     *candidate  // in this process, whose own events Observe reports; nil: there is none
+	unknown atomic.Bool // the leader that Observe reported may be gone: Stats.LeaderUnknown
 }
-
-// ownCandidate is what Observe needs of the candidate in this process.
-type ownCandidate struct {
-	incarnation string
-	lease       time.Duration
-	events      *subscribers
-	term        func() *Term // the valid one
-}
-
-// validTerm returns the term that this candidate serves, or nil when it does not lead.
-func (c *ownCandidate) validTerm() *Term {
-	if c == nil {
-		return nil
-	}
-	return c.term()
-}
-
-// is reports whether incarnation is that of this candidate.
-func (c *ownCandidate) is(incarnation string) bool { return c != nil && c.incarnation == incarnation }
 
 // channel returns the channel on which the candidates of the election receive requests.
 func (el *Election) channel() peers.Channel {
@@ -73,10 +52,7 @@ func (el *Election) signed(reason string) string {
 }
 
 // Prefix returns the first part of the election's keys: the prefix of the Quorum that made it.
-func (el *Election) Prefix() string {
-	prefix, _, _ := strings.Cut(el.keys.Lock, ":{")
-	return prefix
-}
+func (el *Election) Prefix() string { return el.keys.Prefix() }
 
 // Name returns the name of the election.
 func (el *Election) Name() string { return el.name }

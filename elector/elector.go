@@ -44,10 +44,9 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	if err := supervised.Problem(); err != nil {
 		log.Warn("no supervisor; after a crash the lease lapses", "error", err)
 	}
-	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
-	e.advertise.Store(&e.cfg.Advertise) // a pointer into cfg would keep all of that allocated
+	election.own = &e.candidate
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
-		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
+		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 		Echo: func() string { return q.bus.Echo(cfg.Lease / 2) },
 	})
@@ -71,32 +70,8 @@ func (e *Elector) ID() string { return e.cfg.ID }
 // this process knows.
 func (e *Elector) Election() *Election { return e.election }
 
-// Advertise returns where this candidate can be reached when it leads: Config.Advertise, or
-// what SetAdvertise set last. No I/O.
-func (e *Elector) Advertise() string {
-	if e.election == nil {
-		return ""
-	}
-	return e.address()
-}
-
-// SetAdvertise changes where this candidate can be reached, for example if its server gets
-// its port (":0") only after New; "" advertises nothing. It does no I/O. Candidates
-// shows the new address at once. While this candidate leads, its next renewal, which is
-// at most a quarter of the lease away, writes the address into the lock, where
-// Election.Leader, Status, and the observers (EventAddress) find it. The error is a
-// ConfigError if the address is not valid for Config.Advertise. Safe for concurrent
-// use, before Run and during it.
-func (e *Elector) SetAdvertise(address string) error {
-	if e.election == nil {
-		return errNotMade
-	}
-	if err := NewConfigError("SetAdvertise: ", checkAdvertise(address)); err != nil {
-		return err
-	}
-	e.advertise.Store(&address)
-	return nil
-}
+// Advertise returns Config.Advertise.
+func (e *Elector) Advertise() string { return e.cfg.Advertise }
 
 // Lease returns the lease that this candidate uses.
 func (e *Elector) Lease() time.Duration { return e.cfg.Lease }

@@ -11,11 +11,10 @@ import (
 )
 
 // The kinds of events. EventElected and EventReleased go to the channel and the history
-// of the election as JSON, EventAddress to the channel alone; the others are for local observers.
+// of the election as JSON; the others are for local observers.
 const (
 	EventElected   = protocol.KindElected  // a leader's term has begun
 	EventReleased  = protocol.KindReleased // a term ended and its work has stopped
-	EventAddress   = "address"             // the leader has another address (Elector.SetAdvertise), in the same term
 	EventVacant    = "vacant"              // no candidate leads (a leader disappeared without a report)
 	EventUnhealthy = "unhealthy"           // this candidate's probe fails: it does not campaign
 	EventHealthy   = "healthy"             // this candidate's probe passes again

@@ -188,7 +188,6 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		case EventReleased:
 			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
 			t.Streak, t.StreakSince, t.StreakFirst = ev.Streak, ev.StreakSince, ev.StreakFirst
-			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the leader's last address
 		}
 	}
 	records := make([]TermRecord, 0, len(terms))

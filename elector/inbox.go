@@ -11,14 +11,14 @@ import (
 // compared them with what Redis shows. Safe for concurrent use.
 type inbox struct {
 	election string
-	own      *ownCandidate // the candidate in this process; nil: none
+	own      *candidate    // in this process; nil: none
 	arrived  chan struct{} // signaled: the election may have changed
 
 	mu       sync.Mutex // guards messages
 	messages []Event    // that arrived since the last reading, or that it could not use yet
 }
 
-func newInbox(election string, own *ownCandidate) *inbox {
+func newInbox(election string, own *candidate) *inbox {
 	return &inbox{election: election, own: own, arrived: make(chan struct{}, 1)}
 }
 
@@ -31,13 +31,10 @@ func (b *inbox) receive(s pubsub.Signal) (keep bool) {
 		if err != nil || ev.Election != b.election || b.own.is(ev.Incarnation) {
 			return false
 		}
-		switch ev.Kind {
-		case EventElected, EventReleased:
-			b.keep(nil, ev)
-		case EventAddress: // only a reason to query
-		default:
+		if ev.Kind != EventElected && ev.Kind != EventReleased {
 			return false
 		}
+		b.keep(nil, ev)
 	}
 	b.signal()
 	return false

@@ -43,7 +43,6 @@ type candidate struct {
 	voter        *quorum.Voter                  // Identities and Go; the rest belongs to the state machine
 	running      atomic.Bool                    // Run, Campaign or a term of Campaign is; its goroutine owns the machine
 	claimWanted  chan struct{}                  // signaled by ClaimNow
-	advertise    atomic.Pointer[string]         // Config.Advertise, until SetAdvertise
 	term         atomic.Pointer[Term]           // the newest term, also an ended one
 	standsBy     atomic.Pointer[standby.Waiter] // while it campaigns
 	paused       lasting                        // what was logged of a pause
@@ -69,14 +68,13 @@ type machine struct {
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
 	badEnds  streak         // of its newest terms
 
-	memory     memory       // of the election
-	troubled   lasting      // what was logged of why this candidate cannot campaign or renew
-	serving    *Term        // the term that it serves, or served last
-	renewal    renewal      // of that term
-	outcome    *outcome     // of its work, set when that has returned
-	advertised string       // the address in its lock
-	dataLost   bool         // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
-	owed       <-chan error // gets the outcome of a release that is retried in the background; nil: there is none
+	memory   memory       // of the election
+	troubled lasting      // what was logged of why this candidate cannot campaign or renew
+	serving  *Term        // the term that it serves, or served last
+	renewal  renewal      // of that term
+	outcome  *outcome     // of its work, set when that has returned
+	dataLost bool         // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
+	owed     <-chan error // gets the outcome of a release that is retried in the background; nil: there is none
 }
 
 // enter begins a Run or Campaign, and starts the goroutines that accompany it: the candidate's probe and
@@ -349,10 +347,10 @@ func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
 func (m *machine) event(kind string, t *Term, ended *Ended) Event {
 	ev := Event{
 		Version: eventVersion, Kind: kind, Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation,
-		Advertise: m.address(), Time: time.Now().Round(0),
+		Advertise: m.cfg.Advertise, Time: time.Now().Round(0),
 	}
 	if t != nil {
-		ev.Token, ev.Advertise = t.token, m.advertised
+		ev.Token = t.token
 	}
 	if ended != nil {
 		ev.Reason, ev.Detail = ended.Reason, ended.detail()
@@ -363,7 +361,7 @@ func (m *machine) event(kind string, t *Term, ended *Ended) Event {
 // supervised describes a term to the supervisor of this process.
 func (m *machine) supervised(t *Term) supervised.Term {
 	return supervised.Term{
-		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.advertised,
+		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise,
 		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
 	}
 }

@@ -57,7 +57,7 @@ type reading struct {
 // a report is probably still under way: read again after it, with the same messages.
 //
 // The reading decides, even if its token is lower than the one before (a node whose clock
-// was ahead lost its data). Leaders, their tokens and addresses come from the lock, and for
+// was ahead lost its data). Leaders and their tokens come from the lock, and for
 // terms that began and ended since the last reading, from the history. A message adds a
 // time and a reason to one of those, and nothing else. Waits are measured by now's
 // monotonic clock.
@@ -71,17 +71,9 @@ func (s reported) merge(r reading, now time.Time) (events []Event, next reported
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
 		s.missed = time.Time{}
-		moved := leader.holder.AddressAgreed && leader.Advertise != s.term.Advertise
-		if moved {
-			s.term.Advertise = leader.Advertise
-		}
 		if s.ending == endedVacant || s.ending == endedReported && r.stays { // the leader still leads
 			s.ending = notEnded
 			events = append(events, s.term)
-		} else if moved && s.ending == notEnded {
-			ev := s.term
-			ev.Kind, ev.Time = EventAddress, now.Round(0)
-			events = append(events, ev)
 		}
 		return events, s, 0 // after a reported end, the lock may remain for up to a lease
 	}

@@ -46,10 +46,6 @@ func TestMerge(t *testing.T) {
 		return l
 	}
 	missed := func(ago time.Duration, was reported) reported { was.missed = at.Add(-ago); return was }
-	at81 := func(l *Leader, placed bool) *Leader {
-		l.Advertise, l.holder.AddressAgreed = l.Candidate+":81", placed
-		return l
-	}
 	in := func(d time.Duration, ev Event) Event { ev.Time = at.Add(d); return ev }
 	undated := func(ev Event) Event { ev.Time = time.Time{}; return ev }
 	of := func(incarnation string, ev Event) Event { ev.Incarnation = incarnation; return ev }
@@ -74,19 +70,6 @@ func TestMerge(t *testing.T) {
 		"messages about the sitting leader change nothing": {
 			was: since(reported{}, 7, "a", notEnded), leader: leads(7, "a"), newest: 7,
 			messages: []Event{evil(EventElected, 7, "a"), evil(EventElected, 7, "evil"), evil(EventReleased, 7, "a"), evil(EventElected, 8, "a"), evil(EventReleased, 8, "a")},
-		},
-		"the leader has another address": {
-			was: since(reported{}, 7, "a", notEnded), leader: at81(leads(7, "a"), true), want: "address 7 a@a:81", newest: 7,
-		},
-		"no majority of the nodes has it yet": {was: since(reported{}, 7, "a", notEnded), leader: at81(leads(7, "a"), false), newest: 7},
-		"a message names no other address": {
-			was: since(reported{}, 7, "a", notEnded), leader: leads(7, "a"), messages: []Event{evil(EventAddress, 7, "a")}, newest: 7,
-		},
-		"it was not gone, and has another address": {
-			was: since(reported{}, 7, "a", endedVacant), leader: at81(leads(7, "a"), true), want: "elected 7 a@a:81", newest: 7,
-		},
-		"the address in the rest of a lock after its end is no news": {
-			was: since(reported{}, 7, "a", endedReported), leader: at81(leads(7, "a"), true), newest: 7,
 		},
 		"a new leader and the old one's end": {
 			was: since(reported{}, 7, "a", notEnded), leader: leads(9, "b"), messages: []Event{released(7, "a", "shutdown"), elected(9, "b")},

@@ -26,14 +26,13 @@ import (
 // last event always shows the current state.
 //
 // Observe notices within a lease that a leader vanished without a report. While the leader
-// stays the same, it sends one request to each node per lease. It reports a new address of
-// the leader (EventAddress) when a renewal has brought it to a majority of the nodes.
+// stays the same, it sends one request to each node per lease.
 //
 // On the Election that Elector.Election returns, Observe also reports what only this
 // process knows of its candidate: EventStopping, EventOverrun, EventUnhealthy and
 // EventHealthy. It reports the terms of this candidate the moment they begin and end.
 //
-// Leaders, tokens and addresses are those that Redis has: those in the lock, or, for
+// Leaders and tokens are those that Redis has: those in the lock, or, for
 // terms that began and ended between two queries, in the history. A message on the
 // channels makes an observer query earlier, and adds the time and the reason to a change
 // that Redis confirmed. So a client that can only publish can fake neither a leader nor
@@ -51,8 +50,8 @@ func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 		ctx, cancel := untilClosed(ctx, el.nodes)
 		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name, el.own), lease: lease.DefaultLease}
 		if el.own != nil {
-			o.lease, o.local = el.own.lease, el.own.events.subscribe()
-			defer el.own.events.unsubscribe(o.local)
+			o.lease, o.local = el.own.cfg.Lease, el.own.subscribers.subscribe()
+			defer el.own.subscribers.unsubscribe(o.local)
 		}
 		defer el.bus.Subscribe(el.keys.Events, 0, o.inbox.receive).Close()
 		o.run(ctx)
@@ -149,7 +148,7 @@ func (o *observer) compare(ctx context.Context, a reading) time.Duration {
 	case wait > 0:
 		o.inbox.putBack(a.messages)
 		return wait
-	case leader != nil && (!leader.holder.TokenAgreed || !leader.holder.AddressAgreed): // the next renewal brings token and address to all nodes
+	case leader != nil && !leader.holder.TokenAgreed: // the next renewal brings it to all nodes
 		return o.timing().RenewEvery()
 	case leader != nil:
 		return min(o.lease, leader.LeaseLeft+reportDelay)

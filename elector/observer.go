@@ -107,7 +107,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 	if o.local == nil {
 		return true
 	}
-	events, skipped := o.el.own.events.take(o.local)
+	events, skipped := o.el.own.subscribers.take(o.local)
 	if skipped > 0 {
 		o.inbox.signal() // the end of the last reported term may be among them: query Redis for it
 		if !o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)}) {
@@ -128,12 +128,6 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 				continue // the end was reported already
 			}
 			o.reported.ending = endedReported
-		case EventAddress:
-			o.changes++
-			if ev.Token != o.reported.term.Token || o.reported.ending != notEnded || ev.Advertise == o.reported.term.Advertise {
-				continue // the address was reported already, or the term's end was
-			}
-			o.reported.term.Advertise = ev.Advertise
 		}
 		if !o.emit(ctx, ev) {
 			return false
@@ -148,7 +142,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 	r := reading{status: Status{Nodes: []NodeStatus{{Fence: ev.Token}}, Leader: &Leader{
 		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token,
-		holder: protocol.Holder{TokenAgreed: true, AddressAgreed: true},
+		holder: protocol.Holder{TokenAgreed: true},
 	}}}
 	if was := o.reported; was.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)

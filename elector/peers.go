@@ -26,7 +26,7 @@ func (s self) Info() peers.Candidate {
 	c, now := s.c, s.c.published.read()
 	role := now.role
 	info := peers.Candidate{
-		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
 		Role: role, Probes: c.probes.names(), Accompanied: now.accompanied, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {

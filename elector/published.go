@@ -45,22 +45,25 @@ func (p *published) update(change func(*state)) (before state) {
 	return before
 }
 
-// validTerm returns the term that this candidate serves, nil when it does not lead.
+// validTerm returns the term that this candidate serves, nil when it does not lead, or there is no candidate.
 func (c *candidate) validTerm() *Term {
-	if t := c.term.Load(); t != nil && t.Valid() {
+	if c == nil {
+		return nil
+	}
+	if t := c.term.Load(); t.Valid() {
 		return t
 	}
 	return nil
 }
 
-// address returns where this candidate can be reached, as it advertises now.
-func (c *candidate) address() string { return *c.advertise.Load() }
+// is reports whether incarnation is that of this candidate; false where there is none.
+func (c *candidate) is(incarnation string) bool { return c != nil && c.incarnation == incarnation }
 
 // lastLeader returns who led when the nodes last answered.
 func (c *candidate) lastLeader() (Leader, bool) {
 	if t := c.validTerm(); t != nil {
 		return Leader{
-			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
 		}, true
 	}
 	l := c.published.read().leader

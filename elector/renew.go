@@ -1,7 +1,6 @@
 package elector
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -85,9 +84,6 @@ func (m *machine) count(tally quorum.Tally) {
 			m.setTrouble(renewing, nil)
 			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
-			if tally.Written() {
-				m.placed(m.voter.Advertised())
-			}
 		}
 		r.retries = false
 		r.timer.Reset(m.next(took))
@@ -174,22 +170,6 @@ func (m *machine) heir(t *Term) protocol.Heir {
 
 // reservedFor returns how long the other candidates wait for the heir.
 func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
-
-// placed records the address that this renewal has brought to a majority of the nodes, and
-// notifies the observers when it has changed: without changes they query Redis only once per
-// lease.
-func (m *machine) placed(address string) {
-	if address == m.advertised {
-		return
-	}
-	m.advertised = address
-	ev := m.event(EventAddress, m.serving, nil)
-	m.log.Info("advertised address changed", "token", ev.Token, "advertise", address)
-	m.subscribers.publish(ev)
-	m.voter.Go(func() {
-		m.nodes.Publish(context.Background(), m.keys.Events, []byte(ev.message().Head()+string(ev.encode())), m.timing.CallTimeout())
-	})
-}
 
 // lostData returns how many nodes a renewal found to have lost all their data of the election, with that
 // note. A node that lost only the lock may have granted it to another candidate since.

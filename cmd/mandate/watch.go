@@ -164,8 +164,6 @@ func eventText(ev elector.Event) (who, what string) {
 			why += ": " + ev.Detail
 		}
 		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
-	case elector.EventAddress:
-		return ev.Candidate, "has a new address"
 	case elector.EventVacant:
 		return "", "no leader: the leader vanished"
 	case elector.EventSkipped:

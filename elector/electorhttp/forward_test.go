@@ -215,24 +215,33 @@ func TestForwardOnce(t *testing.T) {
 		if resp, body, err := f.do("b", http.MethodPost, "/", "x", "Mandate-Forwarded", "me"); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%v %+v %s", err, resp, body)
 		}
-		for _, c := range []struct{ address, want string }{
-			{"", "the leader a advertises no address"},
-			{"ftp://a", `the leader a advertises \"ftp://a\", which is no URL`},
-			{":8080", `the leader a advertises \":8080\", which is no URL`}, // not this machine
-			{"http://nobody", "the leader can't be reached at http://nobody"},
-		} {
-			if err := a.SetAdvertise(c.address); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(lease)
-			if resp, body, err := f.do("b", http.MethodPost, "/", "x"); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, c.want) {
-				t.Errorf("%v %+v %s", err, resp, body)
-			}
-		}
 		if len(f.executed) > 0 {
 			t.Errorf("%v", f.executed)
 		}
 	})
+}
+
+// Where the leader can't be reached, nothing is executed, and the answer says why.
+func TestForwardToNoAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"":              "the leader a advertises no address",
+		"ftp://a":       `the leader a advertises \"ftp://a\", which is no URL`,
+		":8080":         `the leader a advertises \":8080\", which is no URL`, // not this machine
+		"http://nobody": "the leader can't be reached at http://nobody",
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			f := newFleet(t, s)
+			cfg := electorhttp.ForwardConfig{}
+			a := f.start("a", cfg, func(c *elector.Config) { c.Advertise = address })
+			until(t, "a leads", 2*lease, a.IsLeader)
+			f.start("b", cfg)
+			time.Sleep(lease)
+			resp, body, err := f.do("b", http.MethodPost, "/", "x")
+			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) || len(f.executed) > 0 {
+				t.Errorf("%v %+v %s; executed %v", err, resp, body, f.executed)
+			}
+		})
+	}
 }
 
 // underWay sends a request that r's app serves until its context ends, which is to be by the end of the term. It

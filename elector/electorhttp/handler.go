@@ -124,12 +124,6 @@ func (h *Handler) follow(ev elector.Event) {
 	switch ev.Kind { // the others do not change who leads
 	case elector.EventElected:
 		h.elected.Store(&ev)
-	case elector.EventAddress:
-		if last := h.elected.Load(); last != nil && last.Token == ev.Token {
-			now := *last // a copy: requests may still hold the old event
-			now.Advertise = ev.Advertise
-			h.elected.Store(&now)
-		}
 	case elector.EventReleased, elector.EventVacant:
 		h.elected.Store(nil)
 	}

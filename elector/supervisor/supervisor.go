@@ -197,7 +197,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 	}
 	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
 		Keys: protocol.KeysOf(t.Prefix, t.Election).In(nodes.Database()), Candidate: t.Candidate, Incarnation: t.Incarnation,
-		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,
+		Advertise: t.Advertise, Lease: t.Lease, CallTimeout: t.CallTimeout,
 	}, t.Attempt, t.Token)
 	event, err := json.Marshal(elector.Event{
 		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,

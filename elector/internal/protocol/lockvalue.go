@@ -129,16 +129,12 @@ type Holder struct {
 	LockValue
 	Left        time.Duration // for how long it still holds a majority
 	TokenAgreed bool          // all nodes that the attempt holds name the same token
-	// AddressAgreed reports whether a majority names Advertise. While a renewal writes another
-	// address to the nodes, possibly no address has a majority.
-	AddressAgreed bool
-	Lowest        uint64 // the lowest token on these nodes; it may be the term's
+	Lowest      uint64        // the lowest token on these nodes; it may be the term's
 }
 
 // HolderOf returns the attempt that holds a majority of these locks; ok is false if none does. Its
 // token is the one on a majority of the nodes: until the first renewal, a late grant may name another.
-// If no token has a majority, it is the highest, on which the nodes are about to agree. Its address is
-// the one on a majority, or any of them if none has a majority.
+// If no token has a majority, it is the highest, on which the nodes are about to agree.
 func HolderOf(locks []Lock, majority int) (in Holder, ok bool) {
 	values, attempts, held := make([]LockValue, len(locks)), make([]string, len(locks)), map[string]int{}
 	for i, l := range locks {
@@ -151,35 +147,23 @@ func HolderOf(locks []Lock, majority int) (in Holder, ok bool) {
 		return Holder{}, false
 	}
 	var left []time.Duration
-	tokens, addresses := map[uint64]int{}, map[string]int{}
+	tokens := map[uint64]int{}
 	for i, l := range locks {
 		if attempts[i] == in.Attempt {
 			left = append(left, l.Left)
 			tokens[values[i].Token]++
-			addresses[values[i].Advertise]++
 		}
 	}
 	slices.Sort(left)
 	in.Left = left[len(left)-majority]
-	if address, n := mostFrequent(addresses); n >= majority {
-		in.Advertise, in.AddressAgreed = address, true
-	}
 	all := slices.Sorted(maps.Keys(tokens))
 	in.Token, in.Lowest, in.TokenAgreed = all[len(all)-1], all[0], len(all) == 1
-	if token, n := mostFrequent(tokens); n >= majority {
-		in.Token = token
-	}
-	return in, true
-}
-
-// mostFrequent returns the value that was counted most, and how often.
-func mostFrequent[T comparable](count map[T]int) (most T, n int) {
-	for v, k := range count {
-		if k > n {
-			most, n = v, k
+	for token, n := range tokens {
+		if n >= majority {
+			in.Token = token
 		}
 	}
-	return most, n
+	return in, true
 }
 
 // AttemptOf returns a lock value and its attempt, <candidate>/<incarnation>/<seq>. For

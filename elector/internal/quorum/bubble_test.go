@@ -162,7 +162,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 		p.t.Fatal(err)
 	}
 	b.Voter = NewVoter(ns, VoterConfig{
-		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Advertise: func() string { return "" }, Lease: testLease, CallTimeout: testLease / 5,
+		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Lease: testLease, CallTimeout: testLease / 5,
 		RequestEnded: func(_ int, _ time.Duration, err error) {
 			if err != nil {
 				b.mu.Lock()

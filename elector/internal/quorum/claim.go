@@ -95,7 +95,7 @@ func (v *Voter) newAttempt() {
 	}
 	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
-		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise(),
+		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Since: time.Now(), Advertise: v.cfg.Advertise,
 		Identities: v.Identities(),
 	}
 	for i := range v.state {

@@ -49,7 +49,7 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	v.seq, v.onlyHeld = attempt, true
 	v.lock = protocol.LockValue{
 		Candidate: cfg.Candidate, Incarnation: cfg.Incarnation, Seq: attempt,
-		Nodes: ns.Len(), Lease: cfg.Lease, Advertise: cfg.Advertise(), Token: token,
+		Nodes: ns.Len(), Lease: cfg.Lease, Advertise: cfg.Advertise, Token: token,
 	}
 	return v
 }

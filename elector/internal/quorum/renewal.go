@@ -34,7 +34,7 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	n.round = newRound(v.nodes, protocol.Renewed, false)
 	attempt, r := v.seq, v.newest.Add(1)
 	n.number, n.until, n.wanted = r, until, func() bool { return v.alive.Load() == attempt && v.newest.Load() == r && wanted() }
-	v.lock.Identities, v.lock.Advertise = v.Identities(), v.cfg.Advertise()
+	v.lock.Identities = v.Identities()
 	if n.value != v.lock {
 		n.value, n.what.Value = v.lock, v.lock.String()
 	}

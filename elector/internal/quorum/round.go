@@ -140,12 +140,6 @@ func (t Tally) most(n int) bool { return n >= t.nodes.Majority() }
 // Answered reports whether a majority has answered, with whatever answer.
 func (t Tally) Answered() bool { return t.most(len(t.Answers) - t.Count(protocol.Unknown)) }
 
-// Written reports whether a renewal wrote its lock value to a majority. A node that refuses the new
-// value may still renew the lease.
-func (t Tally) Written() bool {
-	return t.most(t.count(func(a protocol.Answer) bool { return a.Status == protocol.Renewed && a.Holder == "" }))
-}
-
 // Named returns how many nodes name the sender as the candidate that goes first.
 func (t Tally) Named() int {
 	return t.count(func(a protocol.Answer) bool { return a.Status == protocol.Held && a.Note == protocol.GoesFirst })

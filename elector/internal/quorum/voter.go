@@ -15,7 +15,7 @@ type VoterConfig struct {
 	Keys        protocol.Keys
 	Candidate   string
 	Incarnation string
-	Advertise   func() string // this candidate's address; called for each claim and renewal
+	Advertise   string
 	Lease       time.Duration
 	CallTimeout time.Duration // bounds one request to one node
 	// RequestEnded, if set, is called with the outcome of each request to a node, including those
@@ -106,9 +106,6 @@ func (v *Voter) identify(node int, id string) {
 
 // Attempt returns the number of the newest attempt.
 func (v *Voter) Attempt() uint64 { return v.seq }
-
-// Advertised returns the address in the lock value that the last Claim or renewal sent.
-func (v *Voter) Advertised() string { return v.lock.Advertise }
 
 // Regainable reports whether a node has answered the last renewal, even after the round was
 // over, that its lock is free and its counter higher than the term's. Such a node accepts the
