@@ -57,7 +57,7 @@ const others = ""
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
 	"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "standby",
-	others, "data", "flapping", "persistence", "eviction", "failover", "version",
+	others, "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
 func rank(check string) int {

@@ -136,7 +136,7 @@ func (e *examination) leader(r *Report) {
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
-		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("history", name),
+		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("doctor", name)+" shows what Redis refuses",
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
 	case other != nil:
 		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))

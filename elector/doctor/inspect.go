@@ -40,7 +40,7 @@ type facts struct {
 	EvalErr   error
 	LooksOnly bool // the user may read elections, but neither run scripts nor write
 
-	Logins []string // whose logins the node has refused within the last minute, and from where
+	Logins []string // what the node has refused within the last minute, to whom and from where
 
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
@@ -106,24 +106,35 @@ func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 			f.EvalErr = read // this user is neither a candidate nor an operator
 		}
 	}
-	f.Logins = refusedLogins(ctx, one)
+	f.Logins = refusedLately(ctx, one)
 	f.checkReceiving(ctx, rdb, check)
 }
 
-// refusedLogins returns whose logins a node has refused within the last minute, and from which hosts, as
-// far as this user may know it.
-func refusedLogins(ctx context.Context, c redis.UniversalClient) (all []string) {
+// refusedLately returns whose logins a node has refused within the last minute, and whose requests because of
+// their prefix or database, and from which hosts, as far as this user may know it.
+func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string) {
 	entries, _ := c.ACLLog(ctx, 128).Result() // without the right, nothing is known
+	seen := map[string]bool{}
 	for _, e := range entries {
-		if e.Reason != "auth" || e.AgeSeconds > 60 {
+		what := fmt.Sprintf("the login of user %.64q", e.Username)
+		switch {
+		case e.AgeSeconds > 60:
+			continue
+		case e.Reason == "auth":
+		case e.Username == rediserr.UserOf(c): // who has corrected it
+			continue
+		case e.Object == "select", e.Reason == "key" && !strings.Contains(e.Object, protocol.CloseTag+"check"): // which is of a doctor
+			what = fmt.Sprintf("%s %.64q to user %.64q", e.Reason, e.Object, e.Username)
+		default:
 			continue
 		}
 		from := ""
 		if e.ClientInfo != nil {
 			from, _, _ = net.SplitHostPort(e.ClientInfo.Addr)
 		}
-		if login := fmt.Sprintf("user %.64q from %s", e.Username, cmp.Or(from, "a socket")); !slices.Contains(all, login) {
-			all = append(all, login)
+		if same := e.Reason + " " + e.Username + " " + from; !seen[same] {
+			seen[same] = true
+			all = append(all, what+" from "+cmp.Or(from, "a socket"))
 		}
 	}
 	return all

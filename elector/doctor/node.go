@@ -89,11 +89,11 @@ func needed(refused string) bool {
 	return slices.Contains([]string{"SET", "GET", "PEXPIRE", "PTTL", "TIME", "DEL"}, cmd)
 }
 
-// logins reports whose logins the node refuses: a candidate that cannot log in answers no roll call, and
-// nothing else shows that it runs.
+// logins reports whose logins and requests the node refuses: a candidate that cannot log in, or that ended for
+// want of a right, answers no roll call, and nothing else shows it.
 func (e *examination) logins(f *facts) {
 	if len(f.Logins) > 0 {
-		e.add(f.Node, "logins", LevelWarn, "correct the user or the password there: candidates that can't log in answer no roll call", "has refused the login of %s in the last minute", list(f.Logins))
+		e.add(f.Node, "logins", LevelWarn, "correct user, password, rights or prefix there: candidates that are refused answer no roll call", "has refused %s in the last minute", list(f.Logins))
 	}
 }
 

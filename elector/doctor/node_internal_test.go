@@ -85,7 +85,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"full for lookers": {func(f *facts) {
 			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
 		}, "rights", LevelFail, "OOM"},
-		"wrong password":   {func(f *facts) { f.Logins = []string{`user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `has refused the login of user "mandate" from 10.0.0.3 in the last minute`},
+		"wrong password":   {func(f *facts) { f.Logins = []string{`the login of user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `has refused the login of user "mandate" from 10.0.0.3 in the last minute`},
 		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
@@ -232,7 +232,7 @@ func TestWhatCannotBeReadIsNoForeignKey(t *testing.T) {
 func TestRefusedLoginsExplainMissingCandidates(t *testing.T) {
 	for check, level := range map[string]Level{"standby": LevelWarn, "leader": LevelFail, "pause": LevelFail} {
 		got := examined(func(e *examination) {
-			e.logins(&facts{Node: "a", Logins: []string{`user "mandate" from 10.0.0.3`}})
+			e.logins(&facts{Node: "a", Logins: []string{`the login of user "mandate" from 10.0.0.3`}})
 			e.add("", check, level, "", "")
 			e.weighLogins()
 		})
