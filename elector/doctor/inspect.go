@@ -117,12 +117,11 @@ func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string) 
 	seen := map[string]bool{}
 	for _, e := range entries {
 		what := fmt.Sprintf("the login of user %.64q", e.Username)
+		own := e.Username == rediserr.UserOf(c) // whoever looks may have made, and corrected, the mistake; candidates repeat theirs
 		switch {
-		case e.AgeSeconds > 60:
+		case e.AgeSeconds > 60, own && (e.AgeSeconds > 10 || e.Reason != "auth"):
 			continue
 		case e.Reason == "auth":
-		case e.Username == rediserr.UserOf(c): // who has corrected it
-			continue
 		case e.Object == "select", e.Reason == "key" && !strings.Contains(e.Object, protocol.CloseTag+"check"): // which is of a doctor
 			what = fmt.Sprintf("%s %.64q to user %.64q", e.Reason, e.Object, e.Username)
 		default:
