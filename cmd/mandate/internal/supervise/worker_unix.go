@@ -39,7 +39,7 @@ type Worker struct {
 // are queued for PassSignals.
 func StartWorker(path string, argv []string) (*Worker, error) {
 	if !adopts { // no process can know that everything that the worker has started is gone
-		return nil, errors.New("mandate supervise works on Linux only")
+		return nil, errors.Join(ErrStart, errors.New("mandate supervise works on Linux only"))
 	}
 	r, end, err := os.Pipe()
 	if err != nil {
