@@ -145,7 +145,7 @@ func (e *exporter) readMetrics() []prometheus.Metric {
 	began := time.Now()
 	names, err := e.quorum.Elections(ctx)
 	rows := foldedRows(names)
-	rerr := readAll(ctx, e.quorum, rows)
+	rerr := readAll(ctx, e.quorum, rows, 1)
 	took := time.Since(began)
 	s := &samples{prefix: e.quorum.Prefix()}
 	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(err == nil && rerr == nil))

@@ -13,6 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -70,7 +71,7 @@ func (f *feed) follow(ctx context.Context) {
 		case <-tick.C:
 		}
 		n := min(rowsAtATime, len(queue))
-		_ = readAll(ctx, f.quorum, queue[:n]) // each row has its error
+		_ = readAll(ctx, f.quorum, queue[:n], doctor.RecentTerms) // each row has its error
 		for i := range n {
 			f.show(&queue[i])
 		}

@@ -83,7 +83,7 @@ func (a *app) readWithWrites(ctx context.Context, names []string, all []report) 
 	if len(names) > 0 {
 		trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, names[0]) }) // an error is that of a name that no candidate can have
 	}
-	err := readAll(ctx, a.quorum, all)
+	err := readAll(ctx, a.quorum, all, doctor.RecentTerms)
 	trying.Wait()
 	for i := range all {
 		all[i].Writes = writes

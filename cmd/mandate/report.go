@@ -182,16 +182,16 @@ func electionRows(names []string) []report {
 	return rows
 }
 
-// readAll reads all rows. The error is that of the first one for which no majority answered, or else
-// another one about what could not be read.
-func readAll(ctx context.Context, q *elector.Quorum, rows []report) error {
+// readAll reads all rows, with so many terms of each election. The error is that of the first one for which no
+// majority answered, or else another one about what could not be read.
+func readAll(ctx context.Context, q *elector.Quorum, rows []report, terms int) error {
 	ctx, done := context.WithTimeout(ctx, readWithin)
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	concurrently(parallelReads, len(rows), func(i int) {
 		r := &rows[i]
-		r.read(ctx, q)
+		r.read(ctx, q, terms)
 		if answer := redis.Error(nil); errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, &answer) {
 			cancel(r.StatusErr) // reading the others would fail in the same way
 		}
@@ -207,7 +207,7 @@ func readAll(ctx context.Context, q *elector.Quorum, rows []report) error {
 }
 
 // read reads a row, also one that was read before.
-func (r *report) read(ctx context.Context, q *elector.Quorum) {
+func (r *report) read(ctx context.Context, q *elector.Quorum, terms int) {
 	if r.group != nil {
 		r.readGroup(ctx, q)
 		return
@@ -215,7 +215,7 @@ func (r *report) read(ctx context.Context, q *elector.Quorum) {
 	name := r.Election
 	el, err := q.Election(name)
 	if err == nil {
-		r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
+		r.Report = doctor.Read(ctx, el, terms)
 		r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
 		err = r.StatusErr
 	}

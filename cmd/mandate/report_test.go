@@ -156,7 +156,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 		}
 		began := time.Now()
 		all := electionRows(names)
-		err = readAll(t.Context(), q, all)
+		err = readAll(t.Context(), q, all, 1)
 		if took := time.Since(began); err != nil || took > 2*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -166,7 +166,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if err := readAll(ctx, q, all[:1]); err == nil || !strings.HasSuffix(err.Error(), "they did not all answer within 10s") {
+		if err := readAll(ctx, q, all[:1], 1); err == nil || !strings.HasSuffix(err.Error(), "they did not all answer within 10s") {
 			t.Errorf("cut off: %v", err)
 		}
 	})
