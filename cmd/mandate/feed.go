@@ -89,20 +89,19 @@ func sendTo[T any](ctx context.Context, to chan<- T, v T) {
 
 // list removes rows that are gone from the queue, and puts those that are new in front.
 func (f *feed) list(queue []report, l listing) []report {
-	listed := map[string]bool{}
+	listed, kept, queued := map[string]bool{}, []report(nil), map[string]bool{}
 	for i := range l.rows {
 		listed[l.rows[i].Election] = true
 	}
-	var kept []report
 	for _, r := range queue {
 		if l.complete && !listed[r.Election] {
 			f.page.Remove(r.Election)
 			continue
 		}
 		kept = append(kept, r)
-		delete(listed, r.Election)
+		queued[r.Election] = true
 	}
-	return append(slices.DeleteFunc(l.rows, func(r report) bool { return !listed[r.Election] }), kept...)
+	return append(slices.DeleteFunc(l.rows, func(r report) bool { return queued[r.Election] }), kept...)
 }
 
 // show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
