@@ -50,6 +50,7 @@ type reading struct {
 
 	stays bool          // the lock outlives the reported end of its term: see observer.stillRenewed
 	early time.Duration // how long to wait for the end of the reported term, because its lease has not expired; 0: it has
+	hurry bool          // this process leads: no report is waited for
 }
 
 // merge compares a reading of Redis with what was reported. It returns the events to
@@ -106,6 +107,9 @@ func (s *reported) close(events []Event, r reading, messages []Event, now time.T
 	if end, ok := endOf(s.term, r.history, messages); ok {
 		s.ending = endedReported
 		return append(events, end), 0
+	}
+	if r.hurry {
+		return events, 0
 	}
 	if s.missed.IsZero() {
 		s.missed, s.early = now, r.early

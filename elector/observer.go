@@ -136,40 +136,24 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 	return true
 }
 
-// ownElection reports that the candidate in this process was elected. The report of how the
-// previous term ended may take a little longer to arrive; ownElection waits for it and reports
-// it first.
+// ownElection reports that the candidate in this process was elected, and before it what is known of
+// how the terms before it ended.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
-	r := reading{status: Status{Nodes: []NodeStatus{{Fence: ev.Token}}, Leader: &Leader{
+	r := reading{hurry: true, messages: slices.Concat([]Event{ev}, o.inbox.waiting()), status: Status{Nodes: []NodeStatus{{Fence: ev.Token}}, Leader: &Leader{
 		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token,
 		holder: protocol.Holder{TokenAgreed: true},
 	}}}
-	if was := o.reported; was.begun {
+	if o.reported.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)
 	}
-	for {
-		r.messages = slices.Concat([]Event{ev}, o.inbox.waiting())
-		events, is, wait := o.reported.merge(r, time.Now())
-		o.reported = is
-		for _, ev := range events {
-			if !o.emit(ctx, ev) {
-				return false
-			}
-		}
-		if wait == 0 {
-			return true
-		}
-		limit := time.NewTimer(wait)
-		select {
-		case <-o.inbox.arrived:
-		case <-limit.C:
-		case <-ctx.Done():
-		}
-		limit.Stop()
-		if ctx.Err() != nil {
+	events, is, _ := o.reported.merge(r, time.Now())
+	o.reported = is
+	for _, ev := range events {
+		if !o.emit(ctx, ev) {
 			return false
 		}
 	}
+	return true
 }
 
 // query runs read on a goroutine of its own: a node that hangs must not delay the events of the
