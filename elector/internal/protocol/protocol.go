@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Version is the number of the protocol, in each lock value and in each message. A program that meets
@@ -79,6 +81,26 @@ func NamesKey(prefix string) string { return prefix + ":elections" }
 func (k Keys) Prefix() string {
 	prefix, _, _ := strings.Cut(k.Lock, OpenTag)
 	return prefix
+}
+
+// ExplainDenied adds to err the right that a script of this election lacked, if the server refused it a key
+// or a channel without naming which.
+func (k Keys) ExplainDenied(err error) error {
+	if err == nil || !rediserr.Denied(err) {
+		return err
+	}
+	if rediserr.Named(err) {
+		return err
+	}
+	switch msg := err.Error(); {
+	case strings.Contains(msg, "channel"):
+		return rediserr.Needs(err, "&"+k.Prefix()+":*")
+	case rediserr.NamesCommand(err):
+		return err
+	case strings.Contains(msg, "key"):
+		return rediserr.Needs(err, "~"+k.Prefix()+":*")
+	}
+	return err
 }
 
 // Check returns the key that doctor, and operators' trial writes, use: in the slot of the election, and
