@@ -55,14 +55,9 @@ type Config struct {
 	// resignation, for a handover or at shutdown. Default one lease.
 	DrainTimeout time.Duration
 	// Cooldown is the pause before this candidate campaigns again after it was
-	// unhealthy or its work failed (doubling each time that this happens in a row, up
-	// to 16 times), resigned, or handed over (a transfer, the Succession, MaxTerm).
-	// Default one lease.
+	// unhealthy (doubling each time that this happens in a row, up to 16 times),
+	// resigned, or handed over (a transfer, the Succession, MaxTerm). Default one lease.
 	Cooldown time.Duration
-	// RetryFailed keeps Run running when the work returns an error: the term ends as failed,
-	// in the log and in the history too, and the candidate campaigns again after its Cooldown,
-	// so that another one can lead meanwhile. Default: the error ends Run.
-	RetryFailed bool
 
 	// Succession names the next leader. Default empty, a race: the first to claim leads.
 	Succession Succession
@@ -191,30 +186,16 @@ const (
 	// equals the one with the newer Config.Version, and then the one that has run longest (the
 	// outcome of the bully algorithm). A leader hands over to a preferred candidate that has been
 	// healthy for a lease.
-	SuccessionPriority Succession = "priority"
+	SuccessionPriority = Succession(peers.ByPriority)
 	// SuccessionSeniority: the healthy candidate with the newest Config.Version leads next; of
 	// equals the one that has run longest.
-	SuccessionSeniority Succession = "seniority"
+	SuccessionSeniority = Succession(peers.BySeniority)
 	// SuccessionRotation: the healthy candidate with the next id in alphabetical order leads
 	// next, after the last one the first (a ring). With Config.MaxTerm
 	// the candidates take turns.
-	SuccessionRotation Succession = "rotation"
+	SuccessionRotation = Succession(peers.ByRotation)
 )
 
 func (s Succession) known() bool {
 	return slices.Contains([]Succession{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
-}
-
-// order returns the Succession as package peers has it.
-func (s Succession) order() peers.Order {
-	switch s {
-	case SuccessionPriority:
-		return peers.ByPriority
-	case SuccessionSeniority:
-		return peers.BySeniority
-	case SuccessionRotation:
-		return peers.ByRotation
-	default:
-		return peers.Race
-	}
 }

@@ -7,18 +7,10 @@ import (
 	"testing"
 )
 
-// Nothing to run is refused before anybody is elected for it, and so is an Elector that
-// New did not make.
+// Nothing to run is refused before anybody is elected for it.
 func TestRunRefusesWhatCantWork(t *testing.T) {
 	if err := offline(t, 1).Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "work is nil") {
 		t.Errorf("Run without work: %v", err)
-	}
-	var zero Elector
-	_, campaign := zero.Campaign(t.Context())
-	for i, err := range []error{zero.Run(t.Context(), func(context.Context, *Term) error { return nil }), campaign, zero.Check()} {
-		if err == nil || !strings.Contains(err.Error(), "New") {
-			t.Errorf("%d, a zero Elector: %v", i, err)
-		}
 	}
 }
 

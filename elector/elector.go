@@ -18,8 +18,6 @@ import (
 // Campaign is running. Safe for concurrent use.
 type Elector struct{ machine }
 
-var errNotMade = errors.New("this Elector was not made by New")
-
 // New makes a candidate. It does no I/O. The error lists every problem of the
 // configuration.
 func New(q *Quorum, cfg Config) (*Elector, error) {
@@ -89,10 +87,9 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // nodes. While too few nodes answer, Run retries the release until the lock has lapsed, for
 // at most a lease and the time of two requests; the error is then an ErrNotReleased. After the
 // release it waits until a majority has recorded the end of the term, for at most a quarter of a
-// lease. Run returns the work's error, unchanged, when the work failed (unless
-// Config.RetryFailed is set); an ErrPermanent when a permanent misconfiguration shows before
-// the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
-// Quorum was closed.
+// lease. Run returns the work's error, unchanged, unless that is a RestartError; an ErrPermanent
+// when a permanent misconfiguration shows before the election has ever worked; ErrRunning when the
+// Elector is in use; ErrClosed when the Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("Run: the work is nil")
@@ -109,9 +106,6 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 
 // begin checks that Run or Campaign may start, and marks the Elector as running.
 func (e *Elector) begin() error {
-	if e.election == nil {
-		return errNotMade
-	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
@@ -184,7 +178,20 @@ func (e *Elector) IsLeader() bool {
 // found, which is at most a lease ago while Run is running and Redis answers. It returns false when
 // no candidate led, and before the first answer. No I/O. Election.Leader queries Redis, and
 // Election.Observe follows every change.
-func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
+func (e *Elector) LastLeader() (Leader, bool) {
+	if t := e.validTerm(); t != nil {
+		return Leader{
+			Candidate: e.cfg.ID, Incarnation: e.incarnation, Advertise: e.cfg.Advertise, Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+		}, true
+	}
+	l := e.published.read().leader
+	if l == nil || l.Incarnation == e.incarnation { // its own term has ended
+		return Leader{}, false
+	}
+	known := *l
+	known.holder.Attempt = "" // only the log needs it, and callers compare leaders
+	return known, true
+}
 
 // Term returns the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
@@ -245,10 +252,16 @@ func (e *Elector) Resign(ctx context.Context) error {
 // says what CandidateStatus.Able says in a roll call. Neither "not the leader" nor "no leader" is an error, so
 // Check fits a readiness check of all replicas. No I/O.
 func (e *Elector) Check() error {
-	if e.election == nil {
-		return errNotMade
+	if err := e.check(); err != nil {
+		return err
 	}
-	return e.able()
+	switch now, t := e.published.read(), e.term.Load(); {
+	case now.role == roleResting:
+		return fmt.Errorf("resting for another %v after its term (%s)", max(0, time.Until(now.restUntil)).Round(time.Millisecond), now.restWhy)
+	case now.role == roleStopping && t != nil && !t.isOver():
+		return errors.New("the work of an ended term has not returned yet")
+	}
+	return nil
 }
 
 // Stats returns what was counted since New. No I/O. Safe for concurrent use.

@@ -153,17 +153,14 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 	if m.outcome.fatal {
 		select {} // Run must not return: main could end the process well before the panic does
 	}
-	reason := ended.Reason // decides how the candidate continues
-	if reason == ReasonFailed && restarts(ended.Err) {
-		reason = ReasonFinished
-	}
+	var again *RestartError
 	switch {
-	case reason == ReasonPanicked, reason == ReasonFailed && !m.cfg.RetryFailed:
+	case ended.Reason == ReasonPanicked, ended.Reason == ReasonFailed && !errors.As(ended.Err, &again):
 		return true, ended.Err
 	case ctx.Err() != nil:
 		return true, term.unreleased // shutdown is how Run ends well
 	}
-	if d := m.restAfter(reason); d > 0 {
+	if d := m.restAfter(ended.Reason); d > 0 {
 		m.rest(ctx, d, ended)
 	}
 	return false, nil
@@ -189,11 +186,11 @@ func (m *machine) runError(ctx context.Context, err error) error {
 func (m *machine) restAfter(r Reason) time.Duration {
 	again := m.badEnds.count - 1
 	switch r {
-	case ReasonUnhealthy, ReasonFailed:
+	case ReasonUnhealthy:
 		return m.cfg.Cooldown << min(again, 4)
 	case ReasonResigned, ReasonHandover:
 		return m.cfg.Cooldown
-	case ReasonFinished:
+	case ReasonFinished, ReasonFailed:
 		return m.cfg.Lease / 10 << min(again, 7)
 	default: // nothing was wrong with this candidate: it campaigns again at once
 		return 0

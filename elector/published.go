@@ -59,22 +59,6 @@ func (c *candidate) validTerm() *Term {
 // is reports whether incarnation is that of this candidate; false where there is none.
 func (c *candidate) is(incarnation string) bool { return c != nil && c.incarnation == incarnation }
 
-// lastLeader returns who led when the nodes last answered.
-func (c *candidate) lastLeader() (Leader, bool) {
-	if t := c.validTerm(); t != nil {
-		return Leader{
-			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
-		}, true
-	}
-	l := c.published.read().leader
-	if l == nil || l.Incarnation == c.incarnation { // its own term has ended
-		return Leader{}, false
-	}
-	known := *l
-	known.holder.Attempt = "" // only the log needs it, and callers compare leaders
-	return known, true
-}
-
 // check returns nil when nothing is wrong with this candidate: its probes pass, and Redis grants what it
 // requests; otherwise what is wrong.
 func (c *candidate) check() error {
@@ -92,21 +76,6 @@ func (c *candidate) check() error {
 	// be reported as one whose work is still running.
 	if t := c.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return errors.New("the work of an ended term has not returned")
-	}
-	return nil
-}
-
-// able returns nil when this candidate leads or could be elected now, as a roll call shows it; otherwise
-// why not. An observer is able when it could follow.
-func (m *machine) able() error {
-	if err := m.check(); err != nil {
-		return err
-	}
-	switch now, t := m.published.read(), m.term.Load(); {
-	case now.role == roleResting:
-		return fmt.Errorf("resting for another %v after its term (%s)", max(0, time.Until(now.restUntil)).Round(time.Millisecond), now.restWhy)
-	case now.role == roleStopping && t != nil && !t.isOver():
-		return errors.New("the work of an ended term has not returned yet")
 	}
 	return nil
 }

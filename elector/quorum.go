@@ -75,9 +75,6 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 	}
 }
 
-// Size returns the number of nodes.
-func (q *Quorum) Size() int { return q.nodes.Len() }
-
 // Parts is for other packages of this module, which alone can name the type of its argument. It returns
 // the nodes, and the subscriptions to them; nil for a Quorum that is nil or the zero value. Close closes
 // both.

@@ -14,10 +14,10 @@ import (
 // Work is what a leader does. It must return soon after ctx ends (within
 // Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
 // is then an *Ended. Returning nil ends the term, and the candidate campaigns again
-// after a tenth of the lease, longer if its last terms ended as soon, as it does after a RestartError; returning another error ends
-// Run, or with Config.RetryFailed only the term. A panic ends the process, as
-// usual, but first the lock is released and the panic recorded in the history, which takes
-// at most the time of two requests. Run does not return then.
+// after a tenth of the lease, longer if its last terms ended as soon, as it does after a
+// RestartError; returning another error ends Run. A panic ends the process, as usual, but first
+// the lock is released and the panic recorded in the history, which takes at most the time of two
+// requests. Run does not return then.
 type Work func(ctx context.Context, term *Term) error
 
 // Term is one leadership, from its election to its end. Safe for concurrent use. A nil

@@ -102,40 +102,6 @@ func TestDrainTimeout(t *testing.T) {
 	})
 }
 
-// Work that fails again and again is tried again after longer and longer rests, in which
-// another candidate can lead; every term is recorded as failed, with its error.
-func TestFailedWorkIsRetried(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.RetryFailed, cfg.Cooldown = true, 2*time.Second })
-		a.Begin(func(context.Context, *elector.Term) error { return errors.New("the table is locked") })
-		rest := 2 * time.Second
-		for range 6 {
-			term := a.Elected(time.Minute)
-			wantReason(t, term, time.Second, elector.ReasonFailed)
-			ended := time.Now()
-			next := a.Elected(time.Minute)
-			if d := time.Since(ended); d < rest || d > rest+time.Second {
-				t.Errorf("leads again after %v, want %v", d, rest)
-			}
-			rest = min(2*rest, 32*time.Second)
-			a.Terms <- next
-		}
-		b := c.Start("b")
-		b.Elected(time.Minute)
-		time.Sleep(time.Second) // the end of the last term is announced in the background
-		all, err := a.Election().History(t.Context(), 10)
-		if err != nil || len(all) < 7 {
-			t.Fatalf("%d terms, %v", len(all), err)
-		}
-		for _, r := range all[1:] {
-			if r.Reason != elector.ReasonFailed || r.Detail != "the table is locked" {
-				t.Errorf("%+v: recorded as %q (%s)", r, r.Reason, r.Detail)
-			}
-		}
-		a.Shutdown()
-	})
-}
-
 // Work that exits at once is started less and less often, and the newest term in the history tells how that began.
 func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Order decides which candidate should lead next.
-type Order int
+// Order decides which candidate should lead next: an elector.Succession, which describes them.
+type Order string
 
-// The orders, as elector.Succession describes them.
+// The orders.
 const (
-	Race Order = iota
-	ByPriority
-	BySeniority
-	ByRotation
+	Race        Order = ""
+	ByPriority  Order = "priority"
+	BySeniority Order = "seniority"
+	ByRotation  Order = "rotation"
 )
 
 // maxOthers bounds a roster: a flood of forged candidates must not fill the memory.
