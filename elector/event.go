@@ -29,10 +29,8 @@ const (
 	eventResumed = "resumed" // the pause has been ended
 )
 
-// byOperator reports whether k is an operator action on an election, which belongs to no term.
-func byOperator(k string) bool {
-	return k == eventPaused || k == eventResumed
-}
+// byOperator reports whether it is an operator's action, which belongs to no term.
+func (ev Event) byOperator() bool { return ev.Kind == eventPaused || ev.Kind == eventResumed }
 
 // Event is one change of an election. Anyone who has access to Redis can write events: one
 // from the history or the channel is a hint, never a proof.

@@ -160,7 +160,7 @@ func eventsOf(byNode [][]string, st Status) []Event {
 				continue
 			}
 			once := word{kind: ev.Kind, term: idOf(ev)}
-			if byOperator(ev.Kind) {
+			if ev.byOperator() {
 				once.at = ev.Time.UTC()
 			}
 			if seen[once] {
@@ -259,7 +259,7 @@ type PauseRecord struct {
 func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 	var actions []Event
 	for _, ev := range events {
-		if ev.Kind == eventPaused || ev.Kind == eventResumed {
+		if ev.byOperator() {
 			actions = append(actions, ev)
 		}
 	}

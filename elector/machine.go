@@ -274,11 +274,7 @@ func (m *machine) pollDue() time.Duration {
 // majority has answered, as a claim would be.
 func (m *machine) readPoll(views []NodeStatus) time.Duration {
 	errs := errorsOf(views)
-	var locks []protocol.Lock
 	for _, n := range views {
-		if n.Lock != "" {
-			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
-		}
 		m.memory.sawNode(n.Fence, n.Lock != "" || n.Foreign != "" || n.pause != "")
 	}
 	answered := len(views)-len(errs) >= m.nodes.Majority()
@@ -293,7 +289,7 @@ func (m *machine) readPoll(views []NodeStatus) time.Duration {
 		return m.cfg.Lease / 4
 	}
 	m.voter.Keep()
-	m.noteLocks(locks)
+	m.noteLocks(locksOf(views))
 	m.bus.Check(standby.TestEvery*m.cfg.Lease, m.timing.CallTimeout())
 	return m.cfg.Lease
 }

@@ -84,12 +84,8 @@ const statusTimeout = 1500 * time.Millisecond
 // summarize merges what the nodes know of an election.
 func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st := Status{Election: election, Nodes: nodes}
-	var locks []protocol.Lock
-	paused, foreign := 0, 0
+	locks, paused, foreign := locksOf(nodes), 0, 0
 	for _, n := range nodes {
-		if n.Lock != "" {
-			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
-		}
 		if n.Foreign != "" {
 			foreign++
 			st.Blocked = cmp.Or(st.Blocked, n.Foreign)
@@ -125,6 +121,16 @@ func leaderOf(in protocol.Holder) *Leader {
 		Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, LeaseLeft: in.Left, Since: in.Since,
 		holder: in,
 	}
+}
+
+// locksOf returns the locks that candidates wrote.
+func locksOf(nodes []NodeStatus) (locks []protocol.Lock) {
+	for _, n := range nodes {
+		if n.Lock != "" {
+			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
+		}
+	}
+	return locks
 }
 
 // errorsOf returns the errors of the nodes that could not be read.

@@ -102,7 +102,9 @@ func (t *Term) Deadline() time.Time {
 	if t.ended.Load() {
 		return t.at
 	}
-	return t.grant.Deadline()
+	left, _ := t.grant.Left()
+	past, _ := t.grant.Past()
+	return time.Now().Add(left - past)
 }
 
 // Left returns how much of the lease the work may still use unless the lease is
@@ -268,12 +270,9 @@ func (t *Term) requested() (Reason, error) {
 // end ends the term; only the first call counts. From here on Valid is
 // false, whatever the clock shows.
 func (t *Term) end(reason Reason, err error) {
-	deadline := t.grant.Deadline() // not within once: a simulated clock that blocks must not delay another call of end
+	past, _ := t.grant.Past() // not within once: a simulated clock that blocks must not delay another call of end
 	t.once.Do(func() {
-		t.at = time.Now()
-		if deadline.Before(t.at) {
-			t.at = deadline
-		}
+		t.at = time.Now().Add(-past)
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})

@@ -61,27 +61,6 @@ func (g *Grant) Past() (past time.Duration, ok bool) {
 	return max(0, elapsed-g.timing.Deadline()), ok
 }
 
-// Deadline returns the deadline for the work, by the clock that Valid reads: a step of the wall
-// clock moves the deadline by the same amount, and does not change the time that is left. Between
-// two renewals Deadline returns exactly the same time, unless a clock was stepped. When the clocks
-// contradict each other, the lease counts as lost, and Deadline returns the current time.
-func (g *Grant) Deadline() time.Time {
-	sent := *g.anchor.Load()
-	elapsed, ok := g.clock.Since(sent)
-	now := time.Now()
-	if !ok {
-		return now
-	}
-	counted, anchored := now.Add(g.timing.Deadline()-elapsed), sent.t.Add(g.timing.Deadline())
-	if near(counted.Sub(anchored)) && near(counted.Round(0).Sub(anchored.Round(0))) {
-		return anchored
-	}
-	return counted
-}
-
-// near reports whether two clocks that agree can differ by d when they are read one after the other.
-func near(d time.Duration) bool { return d <= 2*agreement && d >= -2*agreement }
-
 // TrueDeadline returns the deadline by the machine's own clock, without the Warp: the checker of a
 // simulation uses it to notice that a candidate's clocks stand still.
 func (g *Grant) TrueDeadline() time.Time { return g.anchor.Load().Time().Add(g.timing.Deadline()) }
