@@ -137,6 +137,7 @@ nightly: ## everything that is long or random: hours
 	$(MAKE) servers SERVERS=.
 	$(MAKE) fuzz
 	$(MAKE) model
+	$(MAKE) systems
 
 .PHONY: api
 api: ## compare the exported API with the last tag: what breaks callers must be in CHANGELOG.md
@@ -145,6 +146,11 @@ api: ## compare the exported API with the last tag: what breaks callers must be 
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -diff
 	@.ci/lint
+
+# Only what people install has code of its own for other systems.
+.PHONY: systems
+systems: ## vet what people install for macOS and Windows (5 minutes with empty caches)
+	for os in darwin windows; do GOOS=$$os $(GO) vet $$(.ci/modules --published | sed 's,$$,/...,'); done
 
 .PHONY: build
 build: ## build the static binary bin/mandate
