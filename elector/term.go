@@ -102,9 +102,10 @@ func (t *Term) Deadline() time.Time {
 	if t.ended.Load() {
 		return t.at
 	}
+	now := time.Now() // before the lease is read: a pause between the two makes the deadline early, never late
 	left, _ := t.grant.Left()
 	past, _ := t.grant.Past()
-	return time.Now().Add(left - past)
+	return now.Add(left - past)
 }
 
 // Left returns how much of the lease the work may still use unless the lease is
@@ -270,9 +271,10 @@ func (t *Term) requested() (Reason, error) {
 // end ends the term; only the first call counts. From here on Valid is
 // false, whatever the clock shows.
 func (t *Term) end(reason Reason, err error) {
+	now := time.Now()
 	past, _ := t.grant.Past() // not within once: a simulated clock that blocks must not delay another call of end
 	t.once.Do(func() {
-		t.at = time.Now().Add(-past)
+		t.at = now.Add(-past)
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})
