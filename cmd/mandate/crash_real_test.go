@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
@@ -327,6 +328,11 @@ func TestKillMatrix(t *testing.T) {
 			c.works("a")
 			c.run("b", lease)
 			helper := helpersOf(a.Process.Pid)[0]
+			t.Cleanup(func() { // its environment has no mark; stopped when mandate was dead already, it would hold up go test
+				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", helper)); strings.HasPrefix(string(line), supervise.HelperName+"\x00") {
+					_ = syscall.Kill(helper, syscall.SIGKILL)
+				}
+			})
 			pids := map[string]int{"mandate": a.Process.Pid, "helper": helper, "command": childOf(t, helper, "beater\x00tree\x00")}
 			releases, at := c.releases(), time.Now()
 			sig := syscall.SIGKILL

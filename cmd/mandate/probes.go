@@ -39,7 +39,7 @@ func (v targetFlag) Set(target string) error {
 	return nil
 }
 func (targetFlag) String() string { return "" }
-func (targetFlag) Type() string   { return "string" }
+func (targetFlag) Type() string   { return "target" }
 
 func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	for _, p := range []struct {

@@ -85,9 +85,19 @@ Exit codes, besides those of mandate run --help
 }
 
 // prepare reads the global flags, then those of the command. It only collects problems: the command
-// adds its own and reports all of them at once.
+// adds its own and reports all of them at once, but for flags without a value.
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		empty := false
+		cmd.Flags().Visit(func(f *pflag.Flag) { // a default would hide a variable that nobody has filled in
+			if f.Value.Type() == "string" && f.Value.String() == "" {
+				a.problem("--%s is empty: give it a value, or leave it out", f.Name)
+				empty = true
+			}
+		})
+		if empty {
+			return a.usage()
+		}
 		var level slog.Level
 		from := map[string]string{} // the flag or variable that set each value
 		for _, name := range []string{"prefix", "log-level", "log-format"} {

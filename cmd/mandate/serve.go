@@ -98,9 +98,6 @@ func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
 	}
-	if o.http.addr == "" {
-		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
-	}
 	grace, kill := a.stopTimes(o, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
