@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	handoverLook = 200 * time.Millisecond // between queries for the leader
+	handoverLook   = 200 * time.Millisecond // between queries for the leader
+	handoverReread = 10 * time.Millisecond  // and then of the history: no message says that the report of the end is there
 	// handoverReports is how long to wait for the reports of a change that the locks already show.
 	handoverReports = 100 * time.Millisecond
 )
@@ -181,6 +182,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 			}
 			h.To = *st.Leader
 			enough = time.After(handoverReports)
+			look.Reset(handoverReread)
 		}
 		if h.Gap = el.gap(ctx, h); h.Gap > 0 {
 			return h, nil

@@ -77,7 +77,7 @@ func TestTransferToX(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || h.Gap > 50*time.Millisecond {
+			if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || h.Gap == 0 || h.Gap > 50*time.Millisecond {
 				t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
 			}
 			wantReason(t, term, 0, elector.ReasonHandover)

@@ -124,9 +124,12 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 // the name of the flag or variable that has set it.
 func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-	value := os.Getenv(name)
-	if f.Changed || value == "" {
+	value, set := os.LookupEnv(name)
+	if f.Changed || !set {
 		return "--" + f.Name
+	}
+	if value == "" {
+		a.problem("%s is set, and empty: give it a value, or unset it", name)
 	}
 	_ = f.Value.Set(value) // these flags take any text
 	return name

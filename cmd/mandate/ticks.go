@@ -117,7 +117,7 @@ type tickJSON struct {
 	Job     string    `json:"job"`
 	Tick    time.Time `json:"tick"`
 	Taken   time.Time `json:"taken"`
-	By      string    `json:"by"`
+	By      string    `json:"by,omitempty"`
 	Token   uint64    `json:"token"`
 	Every   float64   `json:"every_ms"`
 	Overdue float64   `json:"overdue_ms"`

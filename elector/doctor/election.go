@@ -469,6 +469,7 @@ func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
 	ended := func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }
 	count := map[elector.Reason]int{}
+	var reasons []elector.Reason          // the newest first
 	detail := map[elector.Reason]string{} // of the newest term that ended so
 	all := 0
 	for _, r := range terms {
@@ -477,15 +478,15 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 			continue
 		}
 		all++
-		count[r.Reason]++
+		if count[r.Reason]++; count[r.Reason] == 1 {
+			reasons = append(reasons, r.Reason)
+		}
 		detail[r.Reason] = cmp.Or(detail[r.Reason], r.Detail)
 	}
 	if all < flaps {
 		return
 	}
-	reasons := slices.SortedFunc(maps.Keys(count), func(a, b elector.Reason) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
-	})
+	slices.SortStableFunc(reasons, func(a, b elector.Reason) int { return cmp.Compare(count[b], count[a]) })
 	var parts []string
 	for _, r := range reasons {
 		parts = append(parts, fmt.Sprintf("%d %s", count[r], r))

@@ -124,6 +124,11 @@ func TestFindingsInWords(t *testing.T) {
 		"3 terms of the last 10 min ended unwanted: 3 failed (exit status 3); a: 500 in a row since " + failed.StreakSince.Local().Format("2006-01-02 15:04:05 MST") + ", the first failed: no such table": {
 			Report{Terms: []elector.TermRecord{failed, failed, failed}}, "flapping", LevelWarn,
 		},
+		"3 terms of the last 10 min ended unwanted: 1 unhealthy, 1 expired, 1 crashed (disk full)": { // the newest first
+			Report{Terms: []elector.TermRecord{
+				{Reason: elector.ReasonUnhealthy, Detail: "disk full", Until: now}, {Reason: elector.ReasonExpired, Until: now}, {Reason: elector.ReasonCrashed, Detail: "killed", Until: now},
+			}}, "flapping", LevelWarn,
+		},
 	} {
 		got := find(c.r.Findings(nil), c.check)
 		if !strings.HasPrefix(got.Found, strings.TrimSpace(want)) || got.Level != c.level {
