@@ -40,7 +40,7 @@ import (
 //
 // Each event follows from what Redis shows at that time:
 //
-//   - One EventElected may follow another, when the old leader's end was never reported.
+//   - One EventElected may follow another, when the old leader's end was not reported yet.
 //   - A leader that Redis could not show for a moment (EventVacant, or EventReleased when
 //     its end was forged just then) is reported again, within about two leases.
 //   - After a loss of data a new leader is reported even if its token is lower than the

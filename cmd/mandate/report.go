@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -189,10 +190,11 @@ func readAll(ctx context.Context, q *elector.Quorum, rows []report, terms int) e
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var unreached atomic.Int32
 	concurrently(parallelReads, len(rows), func(i int) {
 		r := &rows[i]
 		r.read(ctx, q, terms)
-		if answer := redis.Error(nil); errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, &answer) {
+		if answer := redis.Error(nil); errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, &answer) && unreached.Add(1) > 3 {
 			cancel(r.StatusErr) // reading the others would fail in the same way
 		}
 	})
