@@ -172,7 +172,8 @@ func (o *Once) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := err.Error(); strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command") { // the second from within a script
+	// From within a script Redis 7.0 says the second, later versions and Valkey the third.
+	if text := err.Error(); strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command") || strings.Contains(text, "ACL failure in script") {
 		return fmt.Errorf("%w (the Redis user lacks a right: docs/redis.md lists those of fence.Once)", err)
 	} else if !strings.Contains(text, "WRONGTYPE") { // miniredis puts more before it
 		return err
