@@ -77,11 +77,14 @@ func (el *Election) Status(ctx context.Context) (Status, error) {
 }
 
 // Leader queries Redis for the leader. It blocks for a round trip, at most 1.5 s. The error is
-// ErrNoLeader, or one of those of Status.
+// ErrNoLeader, or one of those of Status; it is ErrUnreachable also when only Status.MayLead is known.
 func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	st, err := el.Status(ctx)
 	if err != nil {
 		return Leader{}, err
+	}
+	if l := st.MayLead; l != nil {
+		return Leader{}, failed(onNodes(ErrUnreachable, errorsOf(st.Nodes)), "%s may lead, which depends on nodes that did not answer", l.Candidate)
 	}
 	if st.Leader == nil && st.Blocked != "" {
 		return Leader{}, failed(ErrNoLeader, "no leader, and no candidate can lead: %s", st.Blocked)

@@ -88,7 +88,7 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	// make a leader look as if it had vanished.
 	entries := 2*n + 2
 	byNode, errs := el.recall(ctx, entries, statusTimeout, statusTimeout)
-	terms := termsOf(byNode, st, lookErr == nil, time.Now())
+	terms := termsOf(byNode, st, lookErr == nil && st.MayLead == nil, time.Now())
 	cut := slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
 	if cut && !cover(terms, n) {
 		all, allErrs := el.recall(ctx, protocol.WholeHistory, statusTimeout, statusTimeout)
@@ -97,7 +97,7 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 				byNode[i], errs[i] = all[i], nil
 			}
 		}
-		terms = termsOf(byNode, st, lookErr == nil, time.Now())
+		terms = termsOf(byNode, st, lookErr == nil && st.MayLead == nil, time.Now())
 	}
 	terms = terms[:min(n, len(terms))]
 	for i, t := range terms {

@@ -55,7 +55,8 @@ func (o *observer) maybe(a reading) bool {
 	if own := o.el.own.validTerm(); own != nil && own.token == term.Token && o.el.own.is(term.Incarnation) {
 		return true
 	}
-	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation
+	l := a.status.MayLead
+	return l != nil && l.Incarnation != "" && l.Incarnation == term.Incarnation
 }
 
 // stillRenewed reports whether the lock of a term whose end was reported is still held after a whole

@@ -11,7 +11,7 @@ import (
 // Status is what the nodes know of an election at one moment.
 type Status struct {
 	Election string  `json:"election"`
-	Leader   *Leader `json:"leader"` // nil: no candidate leads
+	Leader   *Leader `json:"leader"` // nil: no candidate leads, unless MayLead is set
 	Paused   bool    `json:"paused"` // no new leader is elected
 	// Pause describes in words who paused the election and why. PauseBy, PauseReason and PauseSince
 	// are its parts; empty where the operator did not give them. PauseLeft is how long the pause
@@ -28,10 +28,9 @@ type Status struct {
 	// Conflict is set when candidates that vote with different nodes hold locks of the election:
 	// there may be two leaders.
 	Conflict string `json:"conflict,omitempty"`
-
-	// mayLead is the incarnation that leads if the nodes that did not answer hold its
-	// lock, as others do; empty: there is none.
-	mayLead string
+	// MayLead is set when it is not known who leads although a majority answered: this candidate does
+	// if the nodes that did not answer hold its lock, as others do.
+	MayLead *Leader `json:"may_lead,omitempty"`
 
 	pauseNote string // the value of the pause key; empty: not paused
 }
@@ -109,7 +108,7 @@ func summarize(election string, nodes []NodeStatus, majority int) Status {
 		st.Leader = leaderOf(in)
 	} else if missing := len(errorsOf(nodes)); missing > 0 && missing < majority {
 		if in, ok := protocol.HolderOf(locks, majority-missing); ok {
-			st.mayLead = in.Incarnation
+			st.MayLead = leaderOf(in)
 		}
 	}
 	return st

@@ -2,9 +2,12 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // One hung node neither holds up who leads, nor makes what is left look older
@@ -46,6 +49,29 @@ func TestStatusWithAHungNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Regression: a leader whose lock was not on all nodes yet was reported as vanished as soon as one of
+// the others could not be read.
+func TestWhoLeadsDependsOnANodeThatIsDown(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		term := c.Start("a").Elected(3 * shortLease)
+		time.Sleep(shortLease)
+		orders := electionOf(c.Quorum("operator"), "orders")
+		c.Nodes[0].Server().Del(lockKey) // until the next renewal
+		c.Nodes[1].Set(down)
+		st, err := orders.Status(t.Context())
+		if err != nil || st.Leader != nil || st.MayLead == nil || st.MayLead.Token != term.Token() {
+			t.Errorf("%+v, %v", st, err)
+		}
+		if l, err := orders.Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrNoLeader) {
+			t.Errorf("the leader is %+v, %v", l, err)
+		}
+		if terms, err := orders.History(t.Context(), 1); err != nil || len(terms) != 1 || terms[0].Reason != "" || terms[0].Current {
+			t.Errorf("%+v, %v", terms, err)
+		}
+		c.Heal()
+	})
 }
 
 // Without a majority the bounds are those of the limit, and of the caller.

@@ -179,7 +179,7 @@ func (r *report) row() console.Row {
 		r.group.fill(&row)
 		return row
 	}
-	if l := r.Leader; l != nil {
+	if l := cmp.Or(r.Leader, r.MayLead); l != nil {
 		row.Leader, row.Address, row.Token, row.SinceMS = l.Candidate, l.Advertise, l.Token, millis(l.Since)
 	}
 	if r.CandidatesErr == nil {

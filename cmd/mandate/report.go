@@ -40,7 +40,7 @@ func (r *report) state() string {
 	switch {
 	case r.StatusErr == nil && r.group != nil:
 		return r.group.state()
-	case r.StatusErr != nil || !majorityAnswered(r.Status):
+	case !r.leaderKnown():
 		return stateUnknown
 	case r.Leader != nil:
 		return stateLed
@@ -53,6 +53,11 @@ func (r *report) state() string {
 	default:
 		return stateVacant
 	}
+}
+
+// leaderKnown reports whether the nodes that answered show who leads, or that nobody does.
+func (r *report) leaderKnown() bool {
+	return r.StatusErr == nil && majorityAnswered(r.Status) && r.MayLead == nil
 }
 
 // missed is for how long an election with neither a leader nor candidates counts as an outage. After

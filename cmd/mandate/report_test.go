@@ -91,6 +91,22 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
+// An election is neither led nor vacant where that depends on a node that is down.
+func TestWhoMayLead(t *testing.T) {
+	nodes := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}, {Node: "m", Reachable: true, Fence: 1}, {Node: "down", Error: "refused"}}
+	r := reportOf(elector.Status{Election: "e", Nodes: nodes, MayLead: &elector.Leader{Candidate: "a"}})
+	if row := r.row(); row.State != stateUnknown || row.Leader != "a" {
+		t.Errorf("the console's row: %+v", row)
+	}
+	if why, _ := r.problem(); !strings.HasSuffix(why, "(down: refused): the leader is unknown") {
+		t.Errorf("the problem is %q", why)
+	}
+	e, s := &exporter{vacant: map[string]vacancy{}}, &samples{}
+	if s.election(&r, e.leaderless(&r, time.Now())); len(e.vacant) > 0 || len(s.all) != 3 {
+		t.Errorf("%v; samples beside those of the roll: %v", e.vacant, s.all)
+	}
+}
+
 func TestLsCountsNoObservers(t *testing.T) {
 	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
 		elector.CandidateStatus{ID: "a", Healthy: true, Role: "leading"}, elector.CandidateStatus{ID: "watcher", Healthy: true, Role: "observing"})

@@ -75,6 +75,8 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 			"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(r.Nodes)/2+1)}
 	case r.StatusErr != nil:
 		return r.StatusErr
+	case r.MayLead != nil:
+		return &exitError{code: exitUnreachable, err: errors.New("too few of the Redis nodes answered to show who leads")}
 	case r.Leader == nil:
 		return &exitError{code: exitNoLeader, err: errors.New("no leader"), quiet: true}
 	}
@@ -152,6 +154,8 @@ func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
 			add("incarnation", l.Incarnation, output.Plain)
 		}
 		add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
+	case r.MayLead != nil:
+		add("leader", "unknown; "+r.MayLead.Candidate+" may lead", output.Red)
 	case !majorityAnswered(r.Status):
 		add("leader", "unknown", output.Red)
 	case r.unknown():

@@ -76,7 +76,7 @@ func (e *examination) reachable(r *Report) {
 	if 2*out >= n {
 		level, effect = LevelFail, ": no other leader can be elected"
 	}
-	if r.StatusErr != nil {
+	if r.StatusErr != nil || r.MayLead != nil {
 		effect = ": the leader is unknown"
 	}
 	switch advice := e.command("doctor", r.Election); {
@@ -127,6 +127,8 @@ func (e *examination) leader(r *Report) {
 		e.unresponsive(r)
 	case l != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed(r))
+	case r.MayLead != nil:
+		e.add("", "leader", LevelUnknown, "", "%s may lead, which depends on nodes that can't be read", r.MayLead.Candidate)
 	case r.Blocked != "":
 		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", r.Blocked)
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes

@@ -53,6 +53,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"a twin":                     {Report{Status: leader, Candidates: roll(led, follows, follows)}, "ids"},
 		"no majority":                {Report{Status: vacant(known, down, down), StatusErr: elector.ErrUnreachable}, "majority"},
 		"a node is down":             {Report{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{known, known, down} }), Candidates: roll(led, follows)}, "majority"},
+		"open who leads":             {Report{Status: with(vacant(known, known, down), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "a"} }), CandidatesErr: elector.ErrDenied}, "majority"},
 		"a node refuses everything":  {Report{Status: vacant(down), StatusErr: elector.ErrUnreachable, Writes: []Finding{{Node: "n3", Level: LevelFail, Found: "WRONGPASS"}}}, "majority"},
 		"a node is full":             {Report{Status: leader, Candidates: roll(led, follows), Writes: []Finding{{Node: "n", Level: LevelFail, Found: "OOM"}}}, "majority"},
 		"conflict":                   {Report{Status: with(leader, func(st *elector.Status) { st.Conflict = "x" }), Candidates: roll(led, follows)}, "locks"},
