@@ -98,17 +98,28 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 			}
 		}
 		terms = termsOf(byNode, st, lookErr == nil && st.MayLead == nil, time.Now())
+		cut = slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= protocol.MaxEntries })
+	}
+	if len(terms) > 0 && !cut && answersOf(errs) == el.nodes.Len() {
+		terms[len(terms)-1].noteLoss()
 	}
 	terms = terms[:min(n, len(terms))]
-	for i, t := range terms {
-		if t.From.IsZero() && strings.HasSuffix(t.Detail, protocol.LostData) && answersOf(errs) == el.nodes.Len() { // none has kept its begin
-			terms[i].Detail = "all nodes " + protocol.LostData
-		}
-	}
 	if answersOf(errs) < el.nodes.Majority() {
 		return terms, noMajority(el.nodes.Len(), errs)
 	}
 	return terms, lookErr
+}
+
+// noteLoss adds to the detail of the oldest term of all that the nodes lost their data during it, if none of
+// them has kept its begin. (Nor anything older: else that could just have failed to arrive.)
+func (r *TermRecord) noteLoss() {
+	if !r.From.IsZero() || r.held <= 0 || r.held >= protocol.KeptFor {
+		return
+	}
+	if strings.HasSuffix(r.Detail, protocol.LostData) {
+		r.Detail = ""
+	}
+	r.Detail = strings.TrimPrefix(r.Detail+"; all nodes "+protocol.LostData, "; ")
 }
 
 // cover reports whether enough was read: the last n terms with their begins. It may not be enough,

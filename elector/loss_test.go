@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -49,23 +50,36 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// When all nodes forget, the history says so, and not only that the lock was gone.
+// When all nodes forget, the history says so, and not only that the lock was gone, or that they did not answer:
+// also when they come back empty after the lease.
 func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
-		time.Sleep(shortLease)
-		for _, n := range c.Nodes {
-			n.Server().FlushAll()
-		}
-		wantReason(t, one, shortLease/4, elector.ReasonLost)
-		lost := time.Now()
-		time.Sleep(shortLease)
-		terms, err := a.Election().History(t.Context(), 5)
-		if err != nil || len(terms) != 2 || terms[1].Detail != "all nodes lost all their data" || lost.Sub(terms[1].Until).Abs() > time.Second {
-			t.Errorf("%+v, %v", terms, err)
-		}
-	})
+	for away, detail := range map[time.Duration]string{
+		0:              "all nodes lost all their data",
+		2 * shortLease: "3 of 3 nodes did not answer for .*; all nodes lost all their data",
+	} {
+		t.Run(away.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				time.Sleep(shortLease)
+				if away > 0 {
+					c.Each(down)
+				}
+				time.Sleep(away)
+				for _, n := range c.Nodes {
+					n.Server().FlushAll()
+				}
+				c.Heal()
+				<-one.Done()
+				a.Elected(4 * shortLease)
+				time.Sleep(shortLease)
+				terms, err := a.Election().History(t.Context(), 5)
+				if err != nil || len(terms) != 2 || !regexp.MustCompile("^"+detail+"$").MatchString(terms[1].Detail) {
+					t.Errorf("%+v, %v", terms, err)
+				}
+			})
+		})
+	}
 }
 
 // A majority that forgets at once costs the term, and no candidate leads beside it: also not

@@ -454,13 +454,13 @@ var unwanted = map[elector.Reason]string{
 // lossIn is for how long a loss of data is reported.
 const lossIn = time.Hour
 
-// dataLoss reports that the nodes have lost their data lately, as a leader has noticed. What they had of other
-// elections is lost, too.
+// dataLoss reports that the nodes have lost their data lately, as a leader has noticed or the history shows. What
+// they had of other elections is lost, too.
 func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
 	for _, t := range terms {
-		if t.Reason == elector.ReasonLost && strings.HasSuffix(t.Detail, protocol.LostData) && now.Sub(t.Until) < lossIn {
+		if strings.HasSuffix(t.Detail, protocol.LostData) && now.Sub(t.Until) < lossIn {
 			e.add("", "data", LevelWarn, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
-				"%s, at %s: pauses and histories are gone", t.Detail, t.Until.Local().Format("15:04:05 MST"))
+				"%s, at %s: pauses and histories are gone", t.Detail[strings.LastIndex(t.Detail, "; ")+1:], t.Until.Local().Format("15:04:05 MST"))
 			return
 		}
 	}

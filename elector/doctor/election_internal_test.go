@@ -32,7 +32,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	accompanied.Accompanied = true
 	silent.Nodes = []elector.VotingNode{{Name: "n", Identity: "x", SilentFor: 12 * time.Second}}
 	lost := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now()}
-	emptied := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now(), Detail: "all nodes " + protocol.LostData}
+	emptied := elector.TermRecord{Reason: elector.ReasonExpired, Until: time.Now(), Detail: "no answer; all nodes " + protocol.LostData}
 	flapping := []elector.TermRecord{lost, lost, lost}
 	leader := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "a", Token: 7}, Nodes: []elector.NodeStatus{known}}
 	vacant := func(nodes ...elector.NodeStatus) elector.Status { return elector.Status{Nodes: nodes} }
