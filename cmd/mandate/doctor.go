@@ -96,7 +96,8 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 	count := map[doctor.Level]int{}
 	for _, f := range doctor.Merge(findings) {
 		count[f.Level]++
-		if verbose || f.Level.Worse(doctor.LevelUnknown) || f.Check == "leader" {
+		// Refused logins are no problem while a standby is left, and yet may be those of another one.
+		if verbose || f.Level.Worse(doctor.LevelUnknown) || f.Check == "leader" || f.Check == "logins" {
 			lines = append(lines, findingLines(p, f)...)
 		}
 	}
