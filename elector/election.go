@@ -83,14 +83,5 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	if err != nil {
 		return Leader{}, err
 	}
-	if l := st.MayLead; l != nil {
-		return Leader{}, failed(onNodes(ErrUnreachable, errorsOf(st.Nodes)), "%s may lead, which depends on nodes that did not answer", l.Candidate)
-	}
-	if st.Leader == nil && st.Blocked != "" {
-		return Leader{}, failed(ErrNoLeader, "no leader, and no candidate can lead: %s", st.Blocked)
-	}
-	if st.Leader == nil {
-		return Leader{}, ErrNoLeader
-	}
-	return *st.Leader, nil
+	return st.leader()
 }

@@ -112,10 +112,11 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	if err != nil {
 		return Handover{}, err
 	}
-	if st.Leader == nil {
-		return Handover{}, ErrNoLeader
+	from, err := st.leader()
+	if err != nil {
+		return Handover{}, err
 	}
-	h := Handover{From: *st.Leader}
+	h := Handover{From: from}
 	events := el.bus.Subscribe(el.keys.Events, 1, func(s pubsub.Signal) bool { return s.Kind == pubsub.Message })
 	defer events.Close()
 	_ = events.Ready(ctx, peers.JoinTimeout) // without messages the change is noticed a little later
@@ -138,7 +139,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 func (el *Election) silent(ctx context.Context, l Leader) string {
 	st, err := el.Status(ctx)
 	switch {
-	case err != nil:
+	case err != nil || st.MayLead != nil:
 		return "and the nodes do not show whether it renews its lease"
 	case st.Leader == nil || st.Leader.holder.Attempt != l.holder.Attempt:
 		return ""
@@ -175,7 +176,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 		if enough == nil {
 			st, err := el.Status(ctx)
 			switch {
-			case err == nil && st.Leader == nil && st.Paused: // there will be no next leader
+			case err == nil && st.Leader == nil && st.MayLead == nil && st.Paused: // there will be no next leader
 				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
 			case err != nil || st.Leader == nil || st.Leader.holder.Attempt == h.From.holder.Attempt:
 				continue

@@ -44,18 +44,20 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 	return true
 }
 
-// maybe reports whether the leader that was reported may still lead although no majority
-// shows it: because nodes did not answer, or because it is the candidate in this process,
+// maybe reports whether the leader that was reported, or before the first report any, may lead although no
+// majority shows it: because nodes did not answer, or because it is the candidate in this process,
 // whose term is valid by the clock.
 func (o *observer) maybe(a reading) bool {
-	term := o.reported.term
+	term, l := o.reported.term, a.status.MayLead
+	if !o.reported.begun {
+		return l != nil
+	}
 	if o.reported.ending != notEnded || term.Token == 0 {
 		return false
 	}
 	if own := o.el.own.validTerm(); own != nil && own.token == term.Token && o.el.own.is(term.Incarnation) {
 		return true
 	}
-	l := a.status.MayLead
 	return l != nil && l.Incarnation != "" && l.Incarnation == term.Incarnation
 }
 

@@ -122,6 +122,20 @@ func leaderOf(in protocol.Holder) *Leader {
 	}
 }
 
+// leader returns the leader, or why it is not known which candidate leads, or that none does.
+func (st Status) leader() (Leader, error) {
+	switch {
+	case st.Leader != nil:
+		return *st.Leader, nil
+	case st.MayLead != nil:
+		return Leader{}, failed(onNodes(ErrUnreachable, errorsOf(st.Nodes)), "%s may lead, which depends on nodes that did not answer", st.MayLead.Candidate)
+	case st.Blocked != "":
+		return Leader{}, failed(ErrNoLeader, "no leader, and no candidate can lead: %s", st.Blocked)
+	default:
+		return Leader{}, ErrNoLeader
+	}
+}
+
 // locksOf returns the locks that candidates wrote.
 func locksOf(nodes []NodeStatus) (locks []protocol.Lock) {
 	for _, n := range nodes {

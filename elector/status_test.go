@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // One hung node neither holds up who leads, nor makes what is left look older
@@ -70,9 +71,20 @@ func TestWhoLeadsDependsOnANodeThatIsDown(t *testing.T) {
 		if terms, err := orders.History(t.Context(), 1); err != nil || len(terms) != 1 || terms[0].Reason != "" || terms[0].Current {
 			t.Errorf("%+v, %v", terms, err)
 		}
+		for what, err := range map[string]error{"successors": second(orders.Successors(t.Context())), "step-down": second(orders.StepDown(t.Context(), ""))} {
+			if !errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrNoLeader) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		events := observe(t.Context(), orders)
+		if ev, _, ok := testcluster.Await(events, shortLease); !ok || ev.Kind != elector.EventElected {
+			t.Errorf("the first event after the next renewal is %+v", ev)
+		}
 		c.Heal()
 	})
 }
+
+func second[T any](_ T, err error) error { return err }
 
 // Without a majority the bounds are those of the limit, and of the caller.
 func TestStatusBounds(t *testing.T) {

@@ -25,19 +25,21 @@ const trialTimeout = time.Second
 // whether nodes refuse writes.
 func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	st, err := el.Status(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case st.Leader == nil:
-		return nil, ErrNoLeader
-	case st.Paused:
+	}
+	leader, err := st.leader()
+	if err != nil {
+		return nil, err
+	}
+	if st.Paused {
 		return nil, refusedByPause(st)
 	}
 	all, err := el.electable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return st.Leader.SuccessorsIn(all)
+	return leader.SuccessorsIn(all)
 }
 
 // SuccessorsIn returns the candidates in a roll call that could be elected if this leader stepped

@@ -224,6 +224,8 @@ func (r *report) rank(problem string) int {
 		return console.RankAbandoned
 	case state == statePaused:
 		return console.RankPaused
+	case state == stateUnknown:
+		return console.RankProblem
 	case state != stateLed:
 		return console.RankVacant
 	case problem != "":

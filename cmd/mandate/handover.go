@@ -97,7 +97,7 @@ func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Con
 	if perr := a.printHandover(h, err, o.asJSON); perr != nil {
 		return perr
 	}
-	if err == nil || st.Leader != nil && !errors.Is(err, elector.ErrNoLeader) {
+	if err == nil || errors.Is(err, elector.ErrUnreachable) || st.Leader != nil && !errors.Is(err, elector.ErrNoLeader) {
 		return err
 	}
 	switch {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
@@ -95,11 +96,14 @@ func TestHeadline(t *testing.T) {
 func TestWhoMayLead(t *testing.T) {
 	nodes := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}, {Node: "m", Reachable: true, Fence: 1}, {Node: "down", Error: "refused"}}
 	r := reportOf(elector.Status{Election: "e", Nodes: nodes, MayLead: &elector.Leader{Candidate: "a"}})
-	if row := r.row(); row.State != stateUnknown || row.Leader != "a" {
+	if row := r.row(); row.State != stateUnknown || row.Rank != console.RankProblem || row.Leader != "a" {
 		t.Errorf("the console's row: %+v", row)
 	}
 	if why, _ := r.problem(); !strings.HasSuffix(why, "(down: refused): the leader is unknown") {
 		t.Errorf("the problem is %q", why)
+	}
+	if exit := (*exitError)(nil); !errors.As(waitFlags{}.timedOut(r.Status, nil, false), &exit) || exit.code != exitUnreachable {
+		t.Errorf("wait: %+v", exit)
 	}
 	e, s := &exporter{vacant: map[string]vacancy{}}, &samples{}
 	if s.election(&r, e.leaderless(&r, time.Now())); len(e.vacant) > 0 || len(s.all) != 3 {

@@ -88,6 +88,8 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 			is = "the redis user lacks the right to read"
 		case errors.Is(err, elector.ErrUnreachable):
 			is = "no majority of the redis nodes answers"
+		case st.MayLead != nil:
+			is = "who leads depends on redis nodes that do not answer"
 		case err == nil && st.Blocked != "":
 			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}

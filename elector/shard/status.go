@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ type Status struct {
 	Group    string         `json:"group"`
 	Shards   int            `json:"shards"`
 	Lease    time.Duration  `json:"-"`
-	Assigner string         `json:"assigner,omitempty"` // its id; empty: none leads, or that could not be read
+	Assigner string         `json:"assigner,omitempty"` // its id, also if it only may lead (elector.Status.MayLead); empty: none leads, or that could not be read
 	Members  []MemberStatus `json:"members"`
 	// Missing are the members that died or were cut off within the last ten minutes, without those whose id
 	// another living member has.
@@ -106,7 +107,8 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	if len(members) == 0 || st.Shards == 0 { // Shards is 0 if the settings were read just before the first member wrote them
 		return st, fmt.Errorf("%w: %s", ErrNoGroup, name)
 	}
-	if leader, err := el.Leader(ctx); err == nil {
+	assigners, _ := el.Status(ctx)
+	if leader := cmp.Or(assigners.Leader, assigners.MayLead); leader != nil {
 		st.Assigner = leader.Candidate
 	}
 	for _, m := range living(gone, majority) { // one that left is known to a node that did not answer then
