@@ -85,6 +85,12 @@ func (q *Quorum) Parts(module.Only) (*quorum.Nodes, *pubsub.Bus) {
 	return q.nodes, q.bus
 }
 
+// NoMajority is for other packages of this module, too: it returns the ErrUnreachable, or the ErrDenied, of a
+// request to the nodes that failed with these errors.
+func (q *Quorum) NoMajority(_ module.Only, errs []error) error {
+	return noMajority(q.nodes.Len(), errs)
+}
+
 // Namespace returns the same Quorum with elections of its own: the first part of
 // their keys is prefix, in place of the default "mandate". Both share the nodes
 // and the connections, and closing either closes both. A prefix with spaces or

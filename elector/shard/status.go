@@ -65,7 +65,7 @@ const readTimeout = 1500 * time.Millisecond
 // Read queries the nodes for the state of a group: its members, the shards that they report to
 // own, and the shards that are planned for them. It waits for each node at most 1.5 s, and for the
 // assigner's election as long again, or until ctx ends. The error is ErrNoGroup, or an
-// elector.ErrUnreachable when no majority of the nodes answered. Read-only rights suffice.
+// elector.ErrUnreachable, with each node's elector.NodeError, when no majority answered. Read-only rights suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	el, err := q.Election(ElectionOfAssigner(name))
 	if err != nil {
@@ -101,7 +101,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		}
 	}
 	if len(lists) < majority {
-		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
+		return st, q.NoMajority(module.Only{}, st.Problems)
 	}
 	members := living(lists, majority)
 	if len(members) == 0 || st.Shards == 0 { // Shards is 0 if the settings were read just before the first member wrote them

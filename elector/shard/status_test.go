@@ -83,7 +83,8 @@ func TestReadWithoutRedis(t *testing.T) {
 		}
 		c.Nodes[1].Set(testredis.Frozen, "reader")
 		began := time.Now()
-		if _, err = shard.Read(t.Context(), q, "orders"); !errors.Is(err, elector.ErrUnreachable) {
+		node := &elector.NodeError{}
+		if _, err = shard.Read(t.Context(), q, "orders"); !errors.Is(err, elector.ErrUnreachable) || !errors.As(err, &node) {
 			t.Errorf("with two hung nodes of three: %v", err)
 		}
 		if d := time.Since(began); d > 2*time.Second {

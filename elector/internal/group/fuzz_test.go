@@ -21,7 +21,7 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plan, record, settings string) {
 		s := NewStore(&quorum.Nodes{}, "mandate", "g", 0, 0, 0)
 		shards := 3
-		if got, err := s.settings("n:1", settings); err == nil {
+		if got, err := s.settings(settings); err == nil {
 			if shards = got.Shards; shards < 1 || shards > MaxShards || got.String() == "" {
 				t.Fatalf("%+v", got)
 			}

@@ -95,8 +95,8 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 		}
 		return a, nil
 	case len(answer) == 2 && answer[0] == "differs":
-		a.Settings, err = s.settings(s.nodes.Names()[node], answer[1])
-		return a, err
+		a.Settings, err = s.settings(answer[1])
+		return a, s.nodes.NodeError(node, err)
 	case slices.Equal(answer, []string{"none"}):
 		return a, nil
 	case slices.Equal(answer, []string{"election"}):
@@ -107,9 +107,9 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 }
 
 // settings parses the settings of a node.
-func (s *Store) settings(node, text string) (f Settings, err error) {
+func (s *Store) settings(text string) (f Settings, err error) {
 	if json.Unmarshal([]byte(text), &f) != nil || f.Shards < 1 || f.Shards > MaxShards {
-		return Settings{}, fmt.Errorf("%s: the key %s holds %.100q, which no member wrote: delete it", node, s.settingsKey, text)
+		return Settings{}, fmt.Errorf("the key %s holds %.100q, which no member wrote: delete it", s.settingsKey, text)
 	}
 	return f, nil
 }
@@ -169,6 +169,7 @@ func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit t
 }
 
 func (s *Store) view(ctx context.Context, node int) (v View) {
+	var err error
 	var settings, plan *redis.StringCmd
 	var members *redis.MapStringStringCmd
 	var now *redis.TimeCmd
@@ -191,7 +192,8 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		return v
 	}
 	if text := settings.Val(); text != "" {
-		v.Settings, v.Err = s.settings(s.nodes.Names()[node], text)
+		v.Settings, err = s.settings(text)
+		v.Err = s.nodes.NodeError(node, err)
 	}
 	v.Plan = parsePlan(plan.Val())
 	for incarnation, text := range members.Val() {
