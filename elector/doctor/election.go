@@ -122,7 +122,7 @@ func (e *examination) leader(r *Report) {
 	name, l, other := r.Election, r.Leader, elsewhere(r)
 	switch {
 	case r.StatusErr != nil:
-		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
+		e.add("", "leader", LevelUnknown, "", "no majority of the nodes shows it, so the leader is unknown")
 	case r.Unresponsive:
 		e.unresponsive(r)
 	case l != nil:
@@ -130,7 +130,7 @@ func (e *examination) leader(r *Report) {
 	case r.MayLead != nil:
 		e.add("", "leader", LevelUnknown, "", "%s may lead, which depends on nodes that can't be read", r.MayLead.Candidate)
 	case r.Blocked != "":
-		e.add("", "leader", LevelFail, "remove what the lock key holds: "+e.command("doctor", name), "no leader, and none can be elected: %s", r.Blocked)
+		e.add("", "leader", LevelFail, "remove what the lock key holds", "no leader, and none can be elected: %s", r.Blocked)
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
 		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
 	case r.Paused:
@@ -138,7 +138,11 @@ func (e *examination) leader(r *Report) {
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
-		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs; "+e.command("doctor", name)+" shows what Redis refuses",
+		advice := "start one, or look into the log of one that runs"
+		if e.facts == nil { // this is not doctor itself
+			advice += "; " + e.command("doctor", name) + " shows what Redis refuses"
+		}
+		e.add("", "leader", LevelFail, advice,
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
 	case other != nil:
 		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
@@ -173,7 +177,7 @@ func (e *examination) weighLogins() {
 		}
 	}
 	for i := range e.findings {
-		if e.findings[i].Check == "logins" {
+		if e.findings[i].Check == "logins" && e.findings[i].Level != LevelUnknown {
 			e.findings[i].Level = explain
 		}
 	}

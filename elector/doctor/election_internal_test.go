@@ -61,6 +61,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"never led":                  {Report{Status: vacant(fresh), Candidates: roll(unhealthy)}, "able"},
 		"none answers":               {Report{Status: vacant(known)}, "leader"},
 		"none answers, lost often":   {Report{Status: vacant(known), Terms: flapping}, "leader"},
+		"a foreign lock":             {Report{Status: with(vacant(known), func(st *elector.Status) { st.Blocked = "k holds x" }), Candidates: roll(follows)}, "leader"},
 		"only observers":             {Report{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}, "able"},
 		"all rest":                   {Report{Status: vacant(known), Candidates: roll(rests), Terms: flapping}, "able"},
 		"all unhealthy":              {Report{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}, "able"},
@@ -87,6 +88,13 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		first := append(Problems(c.r.Findings(nil)), Finding{})[0]
 		if first.Check != c.want || c.want != "" && first.Advice == "" || strings.Contains(first.Found, "2 of 1") {
 			t.Errorf("%s: %+v, want %s", name, first, c.want)
+		}
+		e := newExamination(protocol.Keys{}, 1, nil)
+		e.facts = []facts{goodFacts("n")}
+		for e.election(&c.r); len(e.findings) > 0; e.findings = e.findings[1:] {
+			if f := e.findings[0]; strings.Contains(f.Advice, "mandate doctor") {
+				t.Errorf("%s: doctor advises doctor: %+v", name, f)
+			}
 		}
 	}
 }

@@ -40,7 +40,8 @@ type facts struct {
 	EvalErr   error
 	LooksOnly bool // the user may read elections, but neither run scripts nor write
 
-	Logins []string // what the node has refused within the last minute, to whom and from where
+	Logins    []string // what the node has refused within the last minute, to whom and from where
+	LoginsErr error
 
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
@@ -106,14 +107,14 @@ func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 			f.EvalErr = read // this user is neither a candidate nor an operator
 		}
 	}
-	f.Logins = refusedLately(ctx, one)
+	f.Logins, f.LoginsErr = refusedLately(ctx, one)
 	f.checkReceiving(ctx, rdb, check)
 }
 
 // refusedLately returns whose logins a node has refused within the last minute, and whose requests because of
 // their prefix or database, and from which hosts, as far as this user may know it.
-func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string) {
-	entries, _ := c.ACLLog(ctx, 128).Result() // without the right, nothing is known
+func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string, err error) {
+	entries, err := c.ACLLog(ctx, 128).Result()
 	seen := map[string]bool{}
 	for _, e := range entries {
 		what := fmt.Sprintf("the login of user %.64q", e.Username)
@@ -136,7 +137,7 @@ func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string) 
 			all = append(all, what+" from "+cmp.Or(from, "a socket"))
 		}
 	}
-	return all
+	return all, err
 }
 
 // measure sets RTT to the median, so that one busy moment does not distort it, and Skew

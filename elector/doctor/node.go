@@ -94,6 +94,8 @@ func needed(refused string) bool {
 func (e *examination) logins(f *facts) {
 	if len(f.Logins) > 0 {
 		e.add(f.Node, "logins", LevelWarn, "correct user, password, rights or prefix there: candidates that are refused answer no roll call", "has refused %s in the last minute", list(f.Logins))
+	} else if rediserr.Denied(f.LoginsErr) {
+		e.add(f.Node, "logins", LevelUnknown, "grant +acl|log to see it", "whom it has refused")
 	}
 }
 
@@ -304,13 +306,15 @@ func unfitBecause(f *facts) string {
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
 func cure(f *facts) string {
 	var node *rediserr.NodeError
+	failed := f.Ping
+	if failed == nil && !f.LooksOnly {
+		failed = f.EvalErr
+	}
 	switch {
-	case errors.As(f.Ping, &node):
+	case errors.As(failed, &node): // it names the user
 		return node.Advice()
-	case f.Ping != nil:
-		return rediserr.Advice(f.Ping)
-	case f.EvalErr != nil && !f.LooksOnly:
-		return remedy(problemOf(f.EvalErr))
+	case failed != nil:
+		return remedy(problemOf(failed))
 	case f.Grant != "":
 		return "grant it: " + f.Grant
 	case len(f.Refused) > 0:

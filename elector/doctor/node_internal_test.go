@@ -86,6 +86,7 @@ func TestFindingsOfANode(t *testing.T) {
 			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
 		}, "rights", LevelFail, "OOM"},
 		"wrong password":   {func(f *facts) { f.Logins = []string{`the login of user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `has refused the login of user "mandate" from 10.0.0.3 in the last minute`},
+		"no log":           {func(f *facts) { f.LoginsErr = errors.New("NOPERM") }, "logins", LevelUnknown, "whom it has refused"},
 		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
@@ -133,6 +134,10 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	}
 	if got := find(judge(lockedOut()), "reach"); got.Advice != "check user and password" || strings.Contains(got.Found, got.Advice) {
 		t.Errorf("a wrong password: %+v", got)
+	}
+	pingOnly := facts{Node: "x", EvalErr: &rediserr.NodeError{Node: "x", User: "op", Err: errors.New("NOPERM this user has no permissions to run the 'get' command")}}
+	if got := find(judge(pingOnly), "rights"); !strings.Contains(got.Advice, "ACL SETUSER op +get") {
+		t.Errorf("a user that may do nothing: %+v", got)
 	}
 	for refusal, want := range map[string]string{
 		"SET: READONLY You can't write": "promote it", "MOVED 1 a:1": "redis+cluster", "BUSY Redis is busy": "SCRIPT KILL", "ERR max number of clients reached": "maxclients", "SET: OOM command not allowed": "memory",
