@@ -142,7 +142,7 @@ func exact(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format(time.RFC3339Nano)
+	return t.Local().Format("2006-01-02T15:04:05.000Z07:00") // as in the logs
 }
 
 // printError writes an error to stderr, wrapped at the width of a terminal.

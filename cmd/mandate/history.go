@@ -145,7 +145,7 @@ func historyTable(shown history, wide bool) *output.Table {
 		from, at = "FROM", exact
 	}
 	table := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: from},
-		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"}, output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
+		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"}, output.Column{Title: "UNTIL", Rest: true}, output.Column{Title: "ADDRESS", Rest: true})
 	for _, r := range rows {
 		began := "-"
 		switch {

@@ -113,7 +113,7 @@ func sortByName(all []report) {
 func electionTable(all []report, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
 		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
-		output.Column{Title: "CONDITION", Rest: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
+		output.Column{Title: "CONDITION", Rest: true}, output.Column{Title: "TOKEN", Rest: true}, output.Column{Title: "SINCE", Rest: true}, output.Column{Title: "ADDRESS", Rest: true})
 	for i := range all {
 		r := &all[i]
 		if r.group != nil {

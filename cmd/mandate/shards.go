@@ -111,7 +111,7 @@ func unowned(st shard.Status) string {
 func memberTable(st shard.Status, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED"}, output.Column{Title: "DUE"},
 		output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT"}, output.Column{Title: "VERSION", Name: true},
-		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "SHARDS", Rest: true})
+		output.Column{Title: "HOST", Rest: true}, output.Column{Title: "PROCESS", Rest: true}, output.Column{Title: "ADDRESS", Rest: true}, output.Column{Title: "SHARDS", Rest: true})
 	for _, m := range st.Members {
 		var color output.Color
 		weight, where := "", []string{"", "", ""}

@@ -229,17 +229,14 @@ func pauseText(st elector.Status) string {
 func candidateTable(all []elector.CandidateStatus) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"}, output.Column{Title: "PROBES"},
 		output.Column{Title: "PRIORITY"}, output.Column{Title: "RUNNING"}, output.Column{Title: "VERSION", Name: true},
-		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
+		output.Column{Title: "HOST", Rest: true}, output.Column{Title: "PROCESS", Rest: true}, output.Column{Title: "ADDRESS", Rest: true}, output.Column{Title: "INCARNATION", Rest: true})
 	for _, c := range all {
 		color, health := candidateHealth(c)
-		started, process := "", ""
-		if c.RunningFor > 0 {
-			started = time.Now().Add(-c.RunningFor).Format(time.RFC3339) // candidates send a duration, so this is by our clock
-		}
+		process := ""
 		if c.PID != 0 {
 			process = fmt.Sprint(c.PID)
 		}
-		t.Row(color, c.ID, c.Role, health, cmp.Or(strings.Join(c.Probes, " "), "none"), fmt.Sprint(c.Priority), output.Brief(c.RunningFor), c.Version, c.Host, process, started, c.Advertise, c.Incarnation)
+		t.Row(color, c.ID, c.Role, health, cmp.Or(strings.Join(c.Probes, " "), "none"), fmt.Sprint(c.Priority), output.Brief(c.RunningFor), c.Version, c.Host, process, c.Advertise, c.Incarnation)
 		t.Note(color, c.Detail)
 		if c.RestFor > 0 {
 			after := "its term"

@@ -17,7 +17,7 @@ type Table struct {
 type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
-	Rest  bool // a text, which is printed below its row where the terminal is too narrow for it
+	Rest  bool // it is printed below its row, also in a whole table, where the terminal is too narrow for it
 }
 
 type row struct {
@@ -54,13 +54,13 @@ func (t *Table) Note(c Color, text string) {
 func (p *Printer) Table(t *Table) []string {
 	lines := t.lines(0)
 	tooWide := func() bool {
-		return p.Width > 0 && !p.Whole && slices.ContainsFunc(lines, func(line string) bool { return cells(line) > p.Width })
+		return p.Width > 0 && slices.ContainsFunc(lines, func(line string) bool { return cells(line) > p.Width })
 	}
 	if tooWide() {
 		t.restBelow()
 		lines = t.lines(0)
 	}
-	for most := p.Width; tooWide() && most >= minName; most-- {
+	for most := p.Width; !p.Whole && tooWide() && most >= minName; most-- {
 		lines = t.lines(most)
 	}
 	all := []string{p.Paint(Dim, lines[0])}
@@ -119,20 +119,26 @@ func (t *Table) column(i, most int) []string {
 	return texts
 }
 
-// restBelow makes the texts of the Rest column notes below the rows, because the terminal would break
-// them within a word.
+// restBelow makes the texts of the Rest columns one note below each row, because the terminal would break
+// them within a word. Where there are several, each has its title, unless it is a sentence.
 func (t *Table) restBelow() {
-	i := slices.IndexFunc(t.columns, func(c Column) bool { return c.Rest })
-	if i < 0 {
-		return
-	}
+	several := len(slices.DeleteFunc(slices.Clone(t.columns), func(c Column) bool { return !c.Rest })) > 1
 	for j := range t.rows {
 		r := &t.rows[j]
-		text := r.cells[i]
-		if !strings.Contains(text, " ") { // a list of numbers, which could not be wrapped
-			text = strings.ReplaceAll(text, ",", ", ")
+		var texts []string
+		for i, c := range t.columns {
+			text := r.cells[i]
+			if !c.Rest || text == "" {
+				continue
+			}
+			if r.cells[i] = ""; !strings.Contains(text, " ") { // a list of numbers could not be wrapped
+				text = strings.ReplaceAll(text, ",", ", ")
+				if several {
+					text = strings.ToLower(c.Title) + " " + text
+				}
+			}
+			texts = append(texts, text)
 		}
-		r.notes = append([]Field{{Text: text, Color: r.color}}, r.notes...)
-		r.cells[i] = ""
+		r.notes = append([]Field{{Text: strings.Join(texts, "; "), Color: r.color}}, r.notes...)
 	}
 }
