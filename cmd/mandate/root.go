@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -47,6 +48,7 @@ Exit codes, besides those of mandate run --help
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(suggestFlags)
 	root.SetVersionTemplate("{{.Version}}\n")
 	// The global flags are listed once, in the help of mandate itself.
 	root.SetUsageTemplate(strings.NewReplacer(
@@ -82,6 +84,22 @@ Exit codes, besides those of mandate run --help
 		}
 	}
 	return root
+}
+
+// suggestFlags adds to the error of an unknown flag those that are spelled alike, by cobra's rule for commands.
+func suggestFlags(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if alike := names.SuggestionsFor(unknown.GetSpecifiedName()); len(alike) > 0 && unknown.GetSpecifiedShortnames() == "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(alike[:min(4, len(alike))], " or --"))
+	}
+	return err
 }
 
 // prepare reads the global flags, then those of the command. It only collects problems: the command
