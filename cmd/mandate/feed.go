@@ -87,21 +87,26 @@ func sendTo[T any](ctx context.Context, to chan<- T, v T) {
 	}
 }
 
-// list removes rows that are gone from the queue, and puts those that are new in front.
+// list removes rows that are gone from the queue, and puts those that are new in front. The others take the
+// place of those they are listed as, which may have fewer shards.
 func (f *feed) list(queue []report, l listing) []report {
-	listed, kept, queued := map[string]bool{}, []report(nil), map[string]bool{}
-	for i := range l.rows {
-		listed[l.rows[i].Election] = true
+	fresh, kept := map[string]report{}, []report(nil)
+	for _, r := range l.rows {
+		fresh[r.Election] = r
 	}
 	for _, r := range queue {
-		if l.complete && !listed[r.Election] {
+		now, listed := fresh[r.Election]
+		switch {
+		case listed:
+			kept = append(kept, now)
+			delete(fresh, r.Election)
+		case l.complete:
 			f.page.Remove(r.Election)
-			continue
+		default:
+			kept = append(kept, r)
 		}
-		kept = append(kept, r)
-		queued[r.Election] = true
 	}
-	return append(slices.DeleteFunc(l.rows, func(r report) bool { return queued[r.Election] }), kept...)
+	return append(slices.DeleteFunc(l.rows, func(r report) bool { return fresh[r.Election].Election == "" }), kept...)
 }
 
 // show shows a report. While no majority of the nodes answers, a row stays as it was: the page says
