@@ -194,7 +194,7 @@ func (e *exporter) leaderless(r *report, now time.Time) float64 {
 	switch {
 	case r.TermsErr == nil && len(r.Terms) == 0 && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
 		return math.Inf(1)
-	case last.Until.After(v.led): // otherwise it is the end of an earlier term
+	case last.Until.After(v.led) && last.Until.Before(v.since): // otherwise it is the end of an earlier term, or its leader's clock is ahead
 		return lasting(last.Until, now)
 	default:
 		return lasting(v.since, now)
@@ -206,8 +206,12 @@ func lasting(since, now time.Time) float64 { return max(time.Millisecond, now.Su
 
 // unownedFor returns for how many seconds the shard that is longest without an owner has been seen so.
 func (e *exporter) unownedFor(r *report, now time.Time) (longest float64) {
-	if r.StatusErr != nil {
+	switch {
+	case r.StatusErr != nil:
 		return 0
+	case r.group.gone && !r.group.missed: // counted from now, it would seem missed again after each restart of the exporter
+		delete(e.unowned, r.Election)
+		return math.Inf(1)
 	}
 	since := map[int]time.Time{}
 	for _, v := range r.group.Unowned {
@@ -269,7 +273,7 @@ func (s *samples) group(r *report, unowned float64) {
 	}
 	gauge("shards", "Shards of the group.", float64(st.Shards))
 	gauge("shards_unowned", "Shards that no member reports as its own.", float64(len(st.Unowned)))
-	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.", unowned)
+	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one. +Inf: the group has had no members for a day.", unowned)
 	gauge("shards_moving", "Shards that a member owns and another one is to own.", float64(len(st.Moving)))
 	gauge("members", "Living members.", float64(len(st.Members)))
 	gauge("members_open", "Living members that want shards: healthy, and not stopping.", open)

@@ -117,6 +117,30 @@ func TestExporter(t *testing.T) {
 	})
 }
 
+// Neither a leader's clock that is ahead nor a restart of the exporter changes for how long something is missed.
+func TestLeaderlessByOtherClocks(t *testing.T) {
+	now := time.Now()
+	e := &exporter{vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
+	r := reportOf(elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Reachable: true, Fence: 1}}})
+	r.Terms = []elector.TermRecord{{From: now, Until: now.Add(time.Hour), Reason: elector.ReasonShutdown}}
+	e.leaderless(&r, now)
+	if s := e.leaderless(&r, now.Add(2*time.Minute)); s != 120 {
+		t.Errorf("leaderless for %v s", s)
+	}
+	r = groupRow("g", shard.Set{0})
+	r.group.Unowned = []shard.Vacancy{{Shard: 0}}
+	for _, c := range []struct {
+		gone, missed bool
+		want         float64
+	}{{true, true, 0.001}, {true, false, math.Inf(1)}, {false, false, 0.001}} { // they were gone for a day, and begin anew
+		now = now.Add(time.Hour)
+		r.group.gone, r.group.missed = c.gone, c.missed
+		if s := e.unownedFor(&r, now); s != c.want {
+			t.Errorf("%+v: %v", c, s)
+		}
+	}
+}
+
 // Regression: an election that could not be read was missing, and nothing showed that.
 func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
