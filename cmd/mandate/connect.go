@@ -30,7 +30,7 @@ func (a *app) urls() []string {
 		values.Set("url_file", file)
 	}
 	for env, param := range secretFiles {
-		if v := os.Getenv(env); v != "" {
+		if v := a.variable(env); v != "" {
 			values.Set(param, v)
 		}
 	}

@@ -108,7 +108,9 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 
 func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	cfg.Priority, cfg.MaxTerm, cfg.Observer = o.priority, o.maxTerm, o.noLead
-	cfg.Version = cmp.Or(o.version, os.Getenv("MANDATE_WORK_VERSION"), buildVersion())
+	if cfg.Version = o.version; cfg.Version == "" {
+		cfg.Version = cmp.Or(a.variable("MANDATE_WORK_VERSION"), buildVersion())
+	}
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))

@@ -62,7 +62,7 @@ func (o *actFlags) open(a *app) func(cmd *cobra.Command, args []string) error {
 func (a *app) operator(by string) string {
 	from := "--by"
 	if by == "" {
-		by, from = os.Getenv("MANDATE_BY"), "MANDATE_BY"
+		by, from = a.variable("MANDATE_BY"), "MANDATE_BY"
 	}
 	if by == "" {
 		host, _ := os.Hostname() // the user name alone must do

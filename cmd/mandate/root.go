@@ -108,7 +108,8 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 	return func(cmd *cobra.Command, args []string) error {
 		empty := false
 		cmd.Flags().Visit(func(f *pflag.Flag) { // a default would hide a variable that nobody has filled in
-			if f.Value.Type() == "string" && f.Value.String() == "" {
+			list, _ := f.Value.(pflag.SliceValue)
+			if f.Value.Type() == "string" && f.Value.String() == "" || list != nil && slices.Contains(list.GetSlice(), "") {
 				a.problem("--%s is empty: give it a value, or leave it out", f.Name)
 				empty = true
 			}
@@ -142,13 +143,19 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 // the name of the flag or variable that has set it.
 func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-	value, set := os.LookupEnv(name)
-	if f.Changed || !set {
+	if _, set := os.LookupEnv(name); f.Changed || !set {
 		return "--" + f.Name
 	}
-	if value == "" {
+	_ = f.Value.Set(a.variable(name)) // these flags take any text
+	return name
+}
+
+// variable returns the value of an environment variable, and records one that is set and empty: nobody has
+// filled it in.
+func (a *app) variable(name string) string {
+	value, set := os.LookupEnv(name)
+	if set && value == "" {
 		a.problem("%s is set, and empty: give it a value, or unset it", name)
 	}
-	_ = f.Value.Set(value) // these flags take any text
-	return name
+	return value
 }
