@@ -27,7 +27,7 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(5 * time.Second)
-		all[renewed].grant.Renew(clock.Anchor())
+		all[renewed].grant.Renew(clock.Now())
 		time.Sleep(4 * time.Second)
 		for i, term := range all {
 			if ended := term.Err() != nil; ended != (i != renewed) {
@@ -63,7 +63,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				term.guard(timing.RenewEvery())
 				for range 8 {
 					time.Sleep(timing.RenewEvery())
-					term.grant.Renew(clock.Anchor())
+					term.grant.Renew(clock.Now())
 				}
 				suspend(w)
 				woke := time.Now()

@@ -30,7 +30,7 @@ func (m *machine) start(t *Term, work Work) {
 	m.owed = nil                          // the term has taken over the locks that were not released yet
 	m.supervisor.Elected(m.supervised(t)) // first: the process may be killed as soon as the work runs
 	age, _ := t.grant.Age()               // counted from when the claim was sent, which may be long ago
-	m.renewal = renewal{timer: time.NewTimer(m.dueIn(age)), sent: m.clock.Anchor()}
+	m.renewal = renewal{timer: time.NewTimer(m.dueIn(age)), sent: m.clock.Now()}
 	t.guard(m.timing.RenewEvery())
 	m.term.Store(t)
 	elected := m.event(EventElected, t, nil)
@@ -119,7 +119,9 @@ func (m *machine) hold(ctx context.Context) {
 		case <-m.renewal.timer.C:
 			m.due()
 		case a := <-m.voter.Answers():
-			m.answered(m.voter.Count(a))
+			if tally, over := m.voter.Count(a); over {
+				m.count(tally)
+			}
 		}
 	}
 }
@@ -160,7 +162,9 @@ func (m *machine) drain(keep bool) {
 		case <-m.renewal.timer.C:
 			m.due() // checks health first
 		case a := <-m.voter.Answers():
-			m.answered(m.voter.Count(a))
+			if tally, over := m.voter.Count(a); over {
+				m.count(tally)
+			}
 		case <-lapse.C:
 			if _, left := t.grant.Left(); left > 0 {
 				lapse.Reset(left) // the lease was renewed
@@ -240,7 +244,7 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 // lapsed. It blocks until a majority has, unless this candidate campaigns again at once: its next claim
 // takes over the locks that it still holds.
 func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
-	token, over, clock, sent := m.serving.token, m.ctx, m.clock, *m.renewal.sent // a later Run has its own
+	token, over, clock, sent := m.serving.token, m.ctx, m.clock, m.renewal.sent // a later Run has its own
 	// For how long the nodes may still hold the lock: an unconfirmed renewal may have prolonged it.
 	lapsesIn := func() time.Duration {
 		elapsed, ok := clock.Since(sent)

@@ -14,12 +14,12 @@ var errGone = errors.New("a majority of the nodes no longer holds the lock for t
 
 // renewal is what the state machine knows of the renewals of its term. One is under way at a time.
 type renewal struct {
-	timer    *time.Timer  // fires when the next renewal is due, or the one under way is overdue
-	sent     *lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
-	underWay bool         // a renewal is
-	reported bool         // it was reported that no majority has confirmed it
-	repeats  bool         // it repeats the one before, to regain a node
-	retries  bool         // no renewal was confirmed since one whose connection was lost
+	timer    *time.Timer // fires when the next renewal is due, or the one under way is overdue
+	sent     lease.Stamp // when the newest renewal was sent, whatever its outcome; before the first, when the term began
+	underWay bool        // a renewal is
+	reported bool        // it was reported that no majority has confirmed it
+	repeats  bool        // it repeats the one before, to regain a node
+	retries  bool        // no renewal was confirmed since one whose connection was lost
 }
 
 // due handles the timer. A renewal that is overdue at half of its time-out is sent again, on another
@@ -36,7 +36,7 @@ func (m *machine) due() {
 		return
 	}
 	limit := m.timing.CallTimeout()
-	if age, _ := m.clock.Since(*r.sent); age >= 2*limit {
+	if age, _ := m.clock.Since(r.sent); age >= 2*limit {
 		m.undecided(m.voter.Renewal())
 	}
 	r.timer.Reset(limit / 2)
@@ -51,7 +51,7 @@ func (m *machine) renew() {
 	if left <= 0 || !t.keep.Load() {
 		return // nothing is sent after the deadline: fit would prevent it too, for each node
 	}
-	r.sent = m.clock.Anchor()
+	r.sent = m.clock.Now()
 	if err := m.probes.failing(); err != nil {
 		t.end(ReasonUnhealthy, err)
 		return
@@ -63,22 +63,15 @@ func (m *machine) renew() {
 	r.timer.Reset(m.timing.CallTimeout() / 2)
 }
 
-// answered handles what a node's answer has shown.
-func (m *machine) answered(tally quorum.Tally, over bool) {
-	if over && m.renewal.underWay {
-		m.count(tally)
-	}
-}
-
 // count evaluates the outcome of a renewal, and schedules the next one.
 func (m *machine) count(tally quorum.Tally) {
 	r, t := &m.renewal, m.serving
 	r.underWay = false
-	took, _ := m.clock.Since(*r.sent)
+	took, _ := m.clock.Since(r.sent)
 	switch {
 	case tally.Majority(protocol.Renewed):
 		if t.grant.Renew(r.sent) {
-			m.counters.count(func(n *renewalCounts) { n.confirmed(took) })
+			m.counters.renewed(took)
 			m.memory.learn(tally)
 			t.unconfirmed.Store(nil)
 			m.setTrouble(renewing, nil)

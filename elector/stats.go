@@ -51,17 +51,6 @@ type renewalCounts struct {
 	within   [len(latencyBounds)]uint64 // of these
 }
 
-// confirmed counts a renewal that a majority has confirmed in time.
-func (n *renewalCounts) confirmed(took time.Duration) {
-	n.outcomes.Confirmed++
-	n.took += took
-	for i, bound := range latencyBounds {
-		if took <= bound {
-			n.within[i]++
-		}
-	}
-}
-
 // NodeRequests counts the requests to a node.
 type NodeRequests struct {
 	Node     string
@@ -204,7 +193,21 @@ func (c *counters) states() []nodeCondition {
 	return all
 }
 
-// count counts a renewal.
+// renewed counts a renewal that a majority has confirmed in time.
+func (c *counters) renewed(took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := &c.renewals
+	n.outcomes.Confirmed++
+	n.took += took
+	for i, bound := range latencyBounds {
+		if took <= bound {
+			n.within[i]++
+		}
+	}
+}
+
+// count counts a renewal that was refused, or that no majority has confirmed.
 func (c *counters) count(renewal func(*renewalCounts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -54,19 +55,6 @@ func (c *Clock) Now() Stamp {
 	if c.warp != nil && c.warp.Gate != nil {
 		c.warp.Gate()
 	}
-	return c.Peek()
-}
-
-// Anchor is Now for leases that count from it: many leases may share the stamp, which must never
-// change.
-func (c *Clock) Anchor() *Stamp {
-	s := c.Now()
-	return &s
-}
-
-// Peek is Now without the Gate: what the candidate's clocks show while the candidate itself is
-// paused.
-func (c *Clock) Peek() Stamp {
 	s := Stamp{t: time.Now(), boot: c.bootAt()}
 	if c.warp != nil {
 		s.mono, s.wall = c.warp.Mono.Load(), c.warp.Wall.Load()
@@ -81,11 +69,6 @@ func (c *Clock) Since(s Stamp) (elapsed time.Duration, ok bool) {
 	if c.warp != nil && c.warp.Gate != nil {
 		c.warp.Gate()
 	}
-	return c.PeekSince(s)
-}
-
-// PeekSince is Since without the Gate.
-func (c *Clock) PeekSince(s Stamp) (elapsed time.Duration, ok bool) {
 	now := time.Now()
 	mono := now.Sub(s.t)
 	wall := time.Duration(now.UnixNano() - s.t.UnixNano())
@@ -123,4 +106,43 @@ func (c *Clock) bootAt() int64 {
 	// In a simulation the real boot clock is meaningless: it is replaced by the bubble's
 	// clock, plus the time that the test counts as suspended.
 	return time.Now().UnixNano() + c.warp.Boot.Load()
+}
+
+type (
+	clockKey struct{}
+	beginKey struct{}
+)
+
+// WithClock makes an Elector that runs under the returned context use c. A simulation changes the
+// clocks of one candidate this way, without a public setting.
+func WithClock(ctx context.Context, c *Clock) context.Context {
+	return context.WithValue(ctx, clockKey{}, c)
+}
+
+// WithBegin makes an Elector that runs under the returned context count as running since begin, and as
+// one of a member of a group of shards. A member makes an Elector for each shard that it is given. By its
+// own age that Elector would take nodes that have just lost all data for the first start of the election.
+func WithBegin(ctx context.Context, begin Stamp) context.Context {
+	return context.WithValue(ctx, beginKey{}, begin)
+}
+
+// BeginFrom returns the stamp of WithBegin; false: there is none.
+func BeginFrom(ctx context.Context) (Stamp, bool) {
+	s, ok := ctx.Value(beginKey{}).(Stamp)
+	return s, ok
+}
+
+// ClockFrom returns the clock of WithClock, or nil.
+func ClockFrom(ctx context.Context) *Clock { c, _ := ctx.Value(clockKey{}).(*Clock); return c }
+
+// Sleep waits for d. It returns false if ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -84,7 +85,10 @@ func parseAnswer(v any) Answer {
 	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1}
 	if len(f) == 7 {
 		a.Holder, _ = f[2].(string)
-		a.Left, a.Subscribers = millis(f[3]), int(integer(f[4]))
+		left, _ := f[3].(int64) // a PTTL: a key set by hand may live for longer than a Duration can hold
+		a.Left = time.Duration(min(max(left, -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		subscribers, _ := f[4].(int64)
+		a.Subscribers = int(subscribers)
 		a.Note, _ = f[5].(string)
 		a.ID = ParseIdentity(f[6])
 	}
@@ -103,11 +107,21 @@ func ParseReply(v any, err error, i, n int) Answer {
 	return parseAnswer(answers[i])
 }
 
-func integer(v any) int64 { n, _ := v.(int64); return n }
-
-// millis converts a PTTL. A key set by hand may live for longer than a Duration can hold.
-func millis(v any) time.Duration {
-	return time.Duration(min(max(integer(v), -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+// ExplainDenied adds to err the right that a script of this election lacked, if the server refused it a key
+// or a channel without naming which.
+func (k Keys) ExplainDenied(err error) error {
+	if err == nil || !rediserr.Denied(err) || rediserr.Named(err) {
+		return err
+	}
+	switch msg := err.Error(); {
+	case strings.Contains(msg, "channel"):
+		return rediserr.Needs(err, "&"+k.Prefix()+":*")
+	case rediserr.NamesCommand(err):
+		return err
+	case strings.Contains(msg, "key"):
+		return rediserr.Needs(err, "~"+k.Prefix()+":*")
+	}
+	return err
 }
 
 // RefusedClaim returns the answer to a claim for one election while another candidate holds

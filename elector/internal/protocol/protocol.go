@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Version is the number of the protocol, in each lock value and in each message. A program that meets
@@ -73,6 +71,46 @@ const databaseTag = " db="
 // end. Nor may it have the name of a shard's election: it would hold that shard's lock.
 func GroupKey(prefix, group string) string { return prefix + OpenTag + group + CloseTag + groupKey }
 
+// MaxShards is the maximum number of shards of a group.
+const MaxShards = 16384
+
+const (
+	belowGroup   = "/"
+	assignerName = "assigner"
+)
+
+// ElectionOfShard returns the name of the election that decides which member owns a shard.
+func ElectionOfShard(group string, shard int) string {
+	return group + belowGroup + strconv.Itoa(shard)
+}
+
+// ElectionOfAssigner returns the name of the election for a group's assigner.
+func ElectionOfAssigner(group string) string { return group + belowGroup + assignerName }
+
+// ShardOf returns the group and the shard whose election would have that name, whether or not such
+// a group exists.
+func ShardOf(election string) (group string, shard int, is bool) {
+	i := strings.LastIndex(election, belowGroup)
+	if i < 1 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(election[i+1:])
+	if err != nil || n < 0 || n >= MaxShards || election != ElectionOfShard(election[:i], n) {
+		return "", 0, false
+	}
+	return election[:i], n, true
+}
+
+// GroupOf returns the group that an election of that name would belong to, as the election of a shard
+// or of the assigner. The number of shards does not matter.
+func GroupOf(election string) (group string, is bool) {
+	if group, is = strings.CutSuffix(election, ElectionOfAssigner("")); is && group != "" {
+		return group, true
+	}
+	group, _, is = ShardOf(election)
+	return group, is
+}
+
 // NamesKey returns the key of the sorted set with the names of all elections of a prefix, by the time of
 // their last event.
 func NamesKey(prefix string) string { return prefix + ":elections" }
@@ -81,26 +119,6 @@ func NamesKey(prefix string) string { return prefix + ":elections" }
 func (k Keys) Prefix() string {
 	prefix, _, _ := strings.Cut(k.Lock, OpenTag)
 	return prefix
-}
-
-// ExplainDenied adds to err the right that a script of this election lacked, if the server refused it a key
-// or a channel without naming which.
-func (k Keys) ExplainDenied(err error) error {
-	if err == nil || !rediserr.Denied(err) {
-		return err
-	}
-	if rediserr.Named(err) {
-		return err
-	}
-	switch msg := err.Error(); {
-	case strings.Contains(msg, "channel"):
-		return rediserr.Needs(err, "&"+k.Prefix()+":*")
-	case rediserr.NamesCommand(err):
-		return err
-	case strings.Contains(msg, "key"):
-		return rediserr.Needs(err, "~"+k.Prefix()+":*")
-	}
-	return err
 }
 
 // Check returns the key that doctor, and operators' trial writes, use: in the slot of the election, and

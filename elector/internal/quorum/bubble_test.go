@@ -170,6 +170,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 				b.failed = append(b.failed, err)
 			}
 		},
+		Echo: func(time.Duration) string { return "" },
 	})
 	p.t.Cleanup(func() {
 		b.WaitIdle(time.Hour)

@@ -25,7 +25,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	for i := range r.ignored {
 		r.ignored[i] = v.state[i].unresponsive
 	}
-	requests, echo := make([]*request, v.nodes.Len()), v.echo()
+	requests, echo := make([]*request, v.nodes.Len()), v.cfg.Echo(v.cfg.Lease/2)
 	for node := range requests {
 		marker := ""
 		if node < len(markers) {
@@ -56,14 +56,6 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	}
 	v.lock.Token, v.claimed = won, t
 	return won, t
-}
-
-// echo returns the channel to which a request publishes; "": to none.
-func (v *Voter) echo() string {
-	if v.cfg.Echo == nil {
-		return ""
-	}
-	return v.cfg.Echo()
 }
 
 // decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by
@@ -119,18 +111,19 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 			token = max(token, a.Fence)
 		}
 	}
-	has := func(a protocol.Answer) bool { return a.Status == protocol.Won && a.Fence == token }
-	if t.most(t.count(has)) {
-		return token, true
-	}
 	r, ended := newRound(v.nodes, protocol.Raised, true), make(chan *request, v.nodes.Len())
 	for node, a := range t.Answers {
-		if has(a) {
-			r.sent[node]++
-			r.record(node, protocol.Answer{Status: protocol.Raised, Fence: token})
-			continue
+		if a.Status == protocol.Won && a.Fence == token {
+			r.Answers[node] = protocol.Answer{Status: protocol.Raised, Fence: token}
 		}
-		v.nodes.list[node].send(v.ask(r, node, protocol.RaiseScript, protocol.Request{Token: token}, v.whileAlive(ctx), ended))
+	}
+	if r.Majority(protocol.Raised) {
+		return token, true
+	}
+	for node, a := range r.Answers {
+		if a.Status == protocol.Unknown {
+			v.nodes.list[node].send(v.ask(r, node, protocol.RaiseScript, protocol.Request{Token: token}, v.whileAlive(ctx), ended))
+		}
 	}
 	r.await(ended, v.note) // for all: the more nodes have the token, the more of them may fail
 	v.late(r, ended)

@@ -38,7 +38,7 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	if n.value != v.lock {
 		n.value, n.what.Value = v.lock, v.lock.String()
 	}
-	n.what.Token, n.what.Successor, n.what.Keep, n.what.Echo = token, heir.Incarnation, heir.Keep.Milliseconds(), v.echo()
+	n.what.Token, n.what.Successor, n.what.Keep, n.what.Echo = token, heir.Incarnation, heir.Keep.Milliseconds(), v.cfg.Echo(v.cfg.Lease/2)
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
 	}
@@ -52,8 +52,11 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 		return
 	}
 	n.underWay[node]++
+	if s.offer == "" {
+		s.offer = protocol.NewIdentity()
+	}
 	what := n.what
-	what.Shown, what.Identity = s.counter, s.offers()
+	what.Shown, what.Identity = s.counter, s.offer
 	r := v.ask(n.round, node, protocol.RenewScript, what, wanted, n.answers)
 	r.until = n.until
 	v.nodes.list[node].send(r)

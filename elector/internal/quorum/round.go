@@ -57,7 +57,8 @@ func (r *round) record(node int, a protocol.Answer) {
 // wait for.
 func (r *round) over() bool {
 	agreed := r.Count(r.yes)
-	decided := r.most(max(agreed, len(r.Answers)-r.Count(protocol.Unknown)-agreed)) || r.outstanding() == 0
+	same := max(agreed, len(r.Answers)-r.Count(protocol.Unknown)-agreed)
+	decided := same >= r.nodes.Majority() || r.outstanding() == 0
 	return r.ended || decided && !(r.every && r.expects())
 }
 
@@ -118,13 +119,9 @@ type Tally struct {
 }
 
 // Count returns how many nodes gave one of these answers.
-func (t Tally) Count(statuses ...protocol.Status) int {
-	return t.count(func(a protocol.Answer) bool { return slices.Contains(statuses, a.Status) })
-}
-
-func (t Tally) count(is func(protocol.Answer) bool) (n int) {
+func (t Tally) Count(statuses ...protocol.Status) (n int) {
 	for _, a := range t.Answers {
-		if is(a) {
+		if slices.Contains(statuses, a.Status) {
 			n++
 		}
 	}
@@ -132,17 +129,23 @@ func (t Tally) count(is func(protocol.Answer) bool) (n int) {
 }
 
 // Majority reports whether a majority gave one of these answers.
-func (t Tally) Majority(statuses ...protocol.Status) bool { return t.most(t.Count(statuses...)) }
-
-// most reports whether so many nodes are a majority.
-func (t Tally) most(n int) bool { return n >= t.nodes.Majority() }
+func (t Tally) Majority(statuses ...protocol.Status) bool {
+	return t.Count(statuses...) >= t.nodes.Majority()
+}
 
 // Answered reports whether a majority has answered, with whatever answer.
-func (t Tally) Answered() bool { return t.most(len(t.Answers) - t.Count(protocol.Unknown)) }
+func (t Tally) Answered() bool {
+	return len(t.Answers)-t.Count(protocol.Unknown) >= t.nodes.Majority()
+}
 
 // Named returns how many nodes name the sender as the candidate that goes first.
-func (t Tally) Named() int {
-	return t.count(func(a protocol.Answer) bool { return a.Status == protocol.Held && a.Note == protocol.GoesFirst })
+func (t Tally) Named() (n int) {
+	for _, a := range t.Answers {
+		if a.Status == protocol.Held && a.Note == protocol.GoesFirst {
+			n++
+		}
+	}
+	return n
 }
 
 // Locks returns the locks that refused the sender.

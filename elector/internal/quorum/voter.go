@@ -24,9 +24,9 @@ type VoterConfig struct {
 	// Unrecorded, if set, is called with the reason when a node's history did not take an
 	// event. It is called on several goroutines.
 	Unrecorded func(error)
-	// Echo, if set, returns the channel to which the nodes publish when a claim is lost, or the lease is
-	// renewed; "": to none. It is called for each claim and renewal.
-	Echo func() string
+	// Echo returns the channel to which the nodes publish when a claim is lost, or the lease is renewed; "": to
+	// none, as they did so within that time. It is called for each claim and renewal.
+	Echo func(every time.Duration) string
 }
 
 // Voter claims, renews, releases and announces for one elector. It belongs to the state machine's
@@ -154,10 +154,18 @@ func (v *Voter) note(r *request) {
 	if r.sent.IsZero() {
 		return
 	}
-	if r.answer.ID != "" || r.answer.Status == protocol.Unknown {
-		v.identify(r.node, r.answer.ID)
+	a, n := r.answer, &v.state[r.node]
+	n.unresponsive = a.Status == protocol.Unknown
+	if a.ID != "" || n.unresponsive {
+		v.identify(r.node, a.ID)
 	}
-	v.state[r.node].note(r.answer)
+	if a.ID == "" || n.offer == a.ID {
+		n.offer = "" // taken, perhaps: once the node forgets it, it must not get it again
+	}
+	if !n.unresponsive {
+		n.counter = max(n.counter, a.Fence)
+		n.rival, n.gone = n.rival.next(a), a.Status == protocol.NoLock
+	}
 	v.noteLate(r)
 }
 
@@ -198,28 +206,7 @@ type nodeState struct {
 	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
 }
 
-// note records the outcome of a request: the answer, or that the node is not responding.
-func (n *nodeState) note(a protocol.Answer) {
-	if a.ID == "" || n.offer == a.ID {
-		n.offer = "" // taken, perhaps: once the node forgets it, it must not get it again
-	}
-	n.unresponsive = a.Status == protocol.Unknown
-	if n.unresponsive {
-		return
-	}
-	n.counter = max(n.counter, a.Fence)
-	n.rival, n.gone = n.rival.next(a), a.Status == protocol.NoLock
-}
-
 func (n *nodeState) forget() { n.counter, n.rival, n.gone = 0, nil, false }
-
-// offers returns the identity that the next request offers to the node.
-func (n *nodeState) offers() string {
-	if n.offer == "" {
-		n.offer = protocol.NewIdentity()
-	}
-	return n.offer
-}
 
 // rival is an attempt of another candidate that holds a node's lock during our newest term.
 type rival struct {
