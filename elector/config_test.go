@@ -80,8 +80,20 @@ func TestConfigAtItsBounds(t *testing.T) {
 			}
 		})
 	}
-	if _, err := elector.New(nil, elector.Config{Election: "e"}); err == nil || !strings.Contains(err.Error(), "quorum is nil") {
-		t.Errorf("a nil quorum: %v", err)
+	var zero elector.Quorum
+	for what, err := range map[string]error{
+		"a nil quorum":    second(elector.New(nil, elector.Config{Election: "e"})),
+		"a zero quorum":   second(elector.New(&zero, elector.Config{Election: "e"})),
+		"its elections":   second(zero.Elections(t.Context())),
+		"a zero election": second(new(elector.Election).Status(t.Context())),
+		"a zero elector":  second(new(elector.Elector).Campaign(t.Context())),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "quorum is nil") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := zero.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

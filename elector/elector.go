@@ -15,14 +15,14 @@ import (
 )
 
 // Elector is one candidate in one election, while Run, Campaign or a term of
-// Campaign is running. Safe for concurrent use.
+// Campaign is running. Make one with New: the zero value can't campaign. Safe for concurrent use.
 type Elector struct{ machine }
 
 // New makes a candidate. It does no I/O. The error lists every problem of the
 // configuration.
 func New(q *Quorum, cfg Config) (*Elector, error) {
 	if q == nil {
-		return nil, errors.New("New: the quorum is nil: make one with NewQuorum or Open")
+		return nil, errNoQuorum
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -105,6 +105,9 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 
 // begin checks that Run or Campaign may start, and marks the Elector as running.
 func (e *Elector) begin() error {
+	if e.nodes == nil {
+		return errNoQuorum
+	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}

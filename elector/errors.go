@@ -195,9 +195,14 @@ func (e *Ended) summary() string {
 // RestartError is returned by work that failed and is to run again as if it had returned
 // nil: the term ends as ReasonFailed with Err as the detail, so that the history shows why,
 // and the candidate campaigns again after a tenth of the lease, which doubles each time that this
-// happens in a row. Any other error ends Run.
+// happens in a row. Err may be nil. Any other error ends Run.
 type RestartError struct{ Err error }
 
-func (e *RestartError) Error() string { return e.Err.Error() }
+func (e *RestartError) Error() string {
+	if e.Err == nil {
+		return "the work is to run again"
+	}
+	return e.Err.Error()
+}
 
 func (e *RestartError) Unwrap() error { return e.Err }

@@ -95,8 +95,14 @@ func noMajority(n int, errs []error) error {
 	return onNodes(ErrUnreachable, errs)
 }
 
+// errNoQuorum is the error of zero values.
+var errNoQuorum = errors.New("the quorum is nil, or a zero value: make one with NewQuorum or Open, and an Elector with New")
+
 // checkOpen returns ErrClosed once the nodes are closed.
 func checkOpen(nodes *quorum.Nodes) error {
+	if nodes == nil {
+		return errNoQuorum
+	}
 	if nodes.Life().Err() != nil {
 		return ErrClosed
 	}

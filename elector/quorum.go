@@ -58,6 +58,9 @@ func closeAll(clients []redis.UniversalClient) {
 // does every later call. The lock of a leader whose work does not return in this time, or whose campaigned term is
 // not closed, lasts until its lease expires.
 func (q *Quorum) Close() error {
+	if q.nodes == nil {
+		return nil
+	}
 	q.nodes.Close()
 	q.bus.Close()
 	closeAll(q.owned)
@@ -109,6 +112,9 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // it without being a candidate. It does no I/O, so an election that has never
 // begun is no error. name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
+	if q.nodes == nil {
+		return nil, errNoQuorum
+	}
 	prefix := q.Prefix()
 	err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
 	if err != nil {

@@ -111,7 +111,7 @@ func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 			if runs++; runs == 1 {
 				return &elector.RestartError{Err: errors.New("no such table")}
 			}
-			return &elector.RestartError{Err: errors.New("exit status 3")}
+			return &elector.RestartError{}
 		})
 		rest, began := shortLease/10, time.Now()
 		for range 9 {
