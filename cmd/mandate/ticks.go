@@ -28,7 +28,8 @@ last tick that was taken, who took it, and for how long the next one is overdue
 by the clock of this host. "failed": the job returned an error, and may run
 again. --redis is the Redis that holds the ticks, which may be another one than
 that of the election; of several, each is read. It writes nothing, and answers
-within 2 s. Ticks in a database are not shown: read the table mandate_tick.`,
+within 2 s. Ticks in a database are not shown: read the table mandate_tick.
+To remove a job that is gone: redis-cli HDEL 'mandate:{NAME}:ticks' JOB`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: a.openElection,

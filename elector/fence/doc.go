@@ -70,6 +70,7 @@
 //	the process died before the mark        the next leader may run it
 //	the process died after the mark         it is not run again, also if the job had not begun
 //	no answer from Redis within ctx         the job is not run; the tick may have been taken
+//	Redis lost the mark                     it may run again: a database is safer, see OnceSQL
 //	nobody led when it was due              a leader may run it later, as long as no later tick was taken
 //
 // [OnceSQL] keeps the marks in a table. [OnceSQL.Take] raises the mark in the transaction in which the job writes: the tick is then

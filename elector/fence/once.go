@@ -72,7 +72,7 @@ func (e *RanError) Is(target error) bool { return target == ErrRan }
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Once runs each tick of a job at most once, although the clocks of hosts differ and the leader changes
-// between them. Its marks are in one Redis deployment: a single server, Sentinel or Cluster. Safe for concurrent use.
+// between them, as long as Redis does not lose the mark. Its marks are in one Redis deployment: a single server, Sentinel or Cluster. Safe for concurrent use.
 type Once struct {
 	client redis.UniversalClient
 	key    string
@@ -149,11 +149,11 @@ func (o *Once) take(ctx context.Context, t Tick, attempt string) error {
 	case "taken":
 		return nil
 	case "early":
-		return t.tooEarly()
+		return t.tooEarly("Redis' clock")
 	case "late":
 		return fmt.Errorf("fence: the tick %s of %s is too old: whether it ran is no longer known", stamp(t.At), t.Job)
 	case "many":
-		return fmt.Errorf("fence: %s holds the ticks of %d jobs, and has no room for %s: name each job the same at every tick", o.key, maxJobs, t.Job)
+		return fmt.Errorf("fence: %s holds the ticks of %d jobs, and has no room for %s: name each job the same at every tick; HDEL removes old ones", o.key, maxJobs, t.Job)
 	}
 	return t.refused(o.key, answer[1])
 }
@@ -233,9 +233,9 @@ func (t Tick) check() error {
 // maxEvery is the longest period of a schedule: four years between two 29ths of February, twice over 1900 and 2100.
 const maxEvery = 8 * 366 * 24 * time.Hour
 
-func (t Tick) tooEarly() error {
-	return fmt.Errorf("fence: the tick %s of %s is more than a period (%v) ahead of the clock: it would block the job until then",
-		stamp(t.At), t.Job, t.Every)
+func (t Tick) tooEarly(clock string) error {
+	return fmt.Errorf("fence: the tick %s of %s is more than a period (%v) ahead of %s: it would block the job until then",
+		stamp(t.At), t.Job, t.Every, clock)
 }
 
 // refused returns why a mark refuses the tick.

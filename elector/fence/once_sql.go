@@ -81,7 +81,7 @@ func (o *OnceSQL) taken(t Tick, take func(args ...any) (string, error)) error {
 		return err
 	}
 	if t.At.Sub(now) > max(t.Every, time.Minute) {
-		return t.tooEarly()
+		return t.tooEarly("this host's clock")
 	}
 	ours := fmt.Sprintf("%d %d %d %d %s taken %s", t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, now.UnixMilli(), newAttempt(), t.By)
 	mark, err := take(t.Job, ours, int64(t.Token), t.At.UnixMilli())
