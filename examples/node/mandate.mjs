@@ -29,6 +29,13 @@ export function now() {
   return 1000 * parseFloat(text.toString("latin1", 0, readSync(uptime, text, 0, 64, 0))) + 10; // of 10 ms each; the later end
 }
 
+// report prints once for each outage why nobody can lead by this URL.
+const unusable = new Set(); // the URLs that gave no usable answer, each of which was reported
+function report(url, error) {
+  if (!unusable.has(url)) console.error(`${url}: no usable answer: ${error.cause ?? error}`);
+  unusable.add(url);
+}
+
 // Term is the leadership of this replica, under one token.
 class Term {
   constructor(election, url) {
@@ -47,10 +54,11 @@ class Term {
         return;
       }
       body = JSON.parse(body);
-      if (typeof body?.valid_for_ms !== "number") return; // not mandate's
-    } catch {
-      return;
+      if (typeof body?.valid_for_ms !== "number") throw new Error("it is not mandate's");
+    } catch (error) {
+      return report(this.url, error);
     }
+    unusable.delete(this.url);
     if (body.election !== this.election) {
       throw new Error(`${this.url} campaigns in ${body.election}, not in ${this.election}`);
     }
@@ -92,6 +100,7 @@ export async function* events(url = defaultURL) {
     try {
       let rest = "";
       const answer = await fetch(url + "/events", { signal: control.signal });
+      unusable.delete(url + "/events");
       for await (const bytes of answer.body.pipeThrough(new TextDecoderStream())) {
         clearTimeout(timer);
         timer = setTimeout(() => control.abort(), 25000);
@@ -99,8 +108,8 @@ export async function* events(url = defaultURL) {
         rest = lines.pop();
         for (const line of lines) if (line.startsWith("data: ")) yield JSON.parse(line.slice(6));
       }
-    } catch {
-      // connect again
+    } catch (error) {
+      report(url + "/events", error); // and connect again
     } finally {
       clearTimeout(timer);
     }

@@ -31,6 +31,16 @@ def now():
     return time.monotonic()
 
 
+unusable = set()  # the URLs that gave no usable answer, each of which was reported
+
+
+def report(url, error):
+    """Prints once for each outage why nobody can lead by this URL."""
+    if url not in unusable:
+        unusable.add(url)
+        print(f"{url}: no usable answer: {error!r}", file=sys.stderr, flush=True)
+
+
 class Term:
     """The leadership of this replica, under one token."""
 
@@ -48,8 +58,9 @@ class Term:
             refusal.close()
             self.until = 0
             return
-        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
-            return  # no answer, a part of one, or not mandate's
+        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError) as error:
+            return report(self.url, error)  # no answer, a part of one, or not mandate's
+        unusable.discard(self.url)
         if election != self.election:
             raise ValueError(f"{self.url} campaigns in {election}, not in {self.election}")
         if self.token not in (None, token):
@@ -85,12 +96,13 @@ def events(url=URL):
         try:
             # A comment comes every quarter of the lease, at most every 10 s: 25 s of silence are a dead connection.
             with direct.open(url + "/events", timeout=25) as stream:
+                unusable.discard(url + "/events")
                 for line in stream:
                     name, _, value = line.decode().rstrip("\n").partition(": ")
                     if name == "data":
                         yield json.loads(value)
-        except (OSError, http.client.HTTPException, ValueError):
-            pass  # connect again
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            report(url + "/events", error)  # and connect again
         time.sleep(1)
 
 
