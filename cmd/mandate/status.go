@@ -187,8 +187,8 @@ func (r *report) candidatesText() string {
 		return "not known: this Redis user may not call the roll"
 	case r.CandidatesErr != nil:
 		return "not known"
-	case len(r.Candidates) == 0:
-		return "none"
+	case len(r.Candidates) == 0: // one that Redis lets not subscribe may lead
+		return "none answers"
 	case observers == 0:
 		return text
 	default:
