@@ -37,8 +37,9 @@ type TermRecord struct {
 	Lasted time.Duration `json:"-" ms:"lasted_ms,omitempty"`
 	Gap    time.Duration `json:"-" ms:"gap_ms,omitempty"`
 
-	// MaxLasted and MaxGap are upper bounds for a leader that vanished: how long it led, and how
-	// long there was then no leader until the next term began. MaxGap counts from the renewal of
+	// MaxLasted and MaxGap are upper bounds for a leader that vanished, MaxGap also for one whose clock
+	// and the next leader's differ by more: how long it led, and how long there was then no leader
+	// until the next term began. MaxGap counts from the renewal of
 	// the lease that the next leader saw last, or else from the begin of this term. Zero: known
 	// exactly, or not at all.
 	MaxLasted time.Duration `json:"-" ms:"max_lasted_ms,omitempty"`
@@ -226,6 +227,9 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			r.MaxGap = 0 // there is no next term
 		case !records[i-1].From.IsZero() && !r.Until.IsZero():
 			r.Gap = records[i-1].From.Sub(r.end())
+			if seen := records[i-1].vacant; seen > 0 && r.Gap > seen { // the clocks of two hosts differ by more
+				r.Gap, r.MaxGap = 0, seen
+			}
 		case !records[i-1].From.IsZero():
 			r.bound(records[i-1].From, records[i-1].vacant)
 		}

@@ -58,7 +58,8 @@ func TestTimeBetweenTerms(t *testing.T) {
 		lasted, gap time.Duration
 		most        time.Duration // the bound of gap
 	}{
-		"a reported end": {[]Event{elected(1, 0, 0), released(20*s, 20*s), elected(2, 25*s, 0)}, 20 * s, 5 * s, 0},
+		"a reported end":                                {[]Event{elected(1, 0, 0), released(20*s, 20*s), elected(2, 25*s, 0)}, 20 * s, 5 * s, 0},
+		"the next one's clock is ahead":                 {[]Event{elected(1, 0, 0), released(20*s, 20*s), elected(2, 300*s, 4*s)}, 20 * s, 0, 4 * s},
 		"vanished, and the next had seen its lease":     {[]Event{elected(1, 0, 0), elected(2, 30*s, 5*s)}, 0, 0, 5 * s},
 		"vanished, and the next had seen nothing of it": {[]Event{elected(1, 0, 0), elected(2, 30*s, 0)}, 0, 0, 30 * s},
 		"vanished sooner than the lease that was seen":  {[]Event{elected(1, 0, 0), elected(2, 3*s, 5*s)}, 0, 0, 3 * s},

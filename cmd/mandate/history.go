@@ -37,9 +37,9 @@ next leader; and the pauses.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end, and its process does not answer; "unreported": it
-answers, and may report it yet. "<=" marks what is known as a bound only. A
-negative NEXT AFTER means that the old leader was suspended and reported its end
-only after waking up. "?": it may still lead; no majority of the nodes answered.
+answers, and may report it yet. "<=" marks what is known as a bound only. What
+is negative compares clocks that differ: look at NTP on both hosts.
+"?": it may still lead; no majority of the nodes answered.
 It writes nothing, and answers within 6 s.`,
 		Example: `  mandate history poller
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
