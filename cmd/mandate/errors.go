@@ -17,7 +17,7 @@ import (
 const (
 	exitFailed      = 1  // any error that has no code of its own
 	exitNoLeader    = 3  // what was named does not exist: no leader, no candidate, no history, no such election
-	exitUnreachable = 4  // commands that read, and operator actions: no majority of the Redis nodes answered
+	exitUnreachable = 4  // commands that read, and operator actions: too few of the Redis nodes answered
 	exitWarnings    = 5  // doctor: elections work, with restrictions
 	exitFailures    = 6  // doctor: no leader can be elected, or not safely
 	exitRefused     = 7  // resign, transfer: refused

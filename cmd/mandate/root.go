@@ -34,7 +34,7 @@ Exit codes, besides those of mandate run --help
   0     yes, or done
   1     failed, or incomplete; stderr has the reason
   3     not found: no leader, no candidate, no history, no such election
-  4     no majority of the Redis nodes answered, or the user lacks a right
+  4     too few of the Redis nodes answered, or the user lacks a right
   5, 6  doctor: warnings, failures
   7     refused: another operator has paused it, or no other could lead
   64    invalid flags or arguments
