@@ -103,10 +103,12 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 
 	exited := j.attend(ctx, term, p, log)
 	j.end(p, log)
+	why := "command: " + statusOf(p.Status)
 	switch {
 	case p.Late:
 		log.Warn("helper killed the command; mandate was suspended or too slow for its lease")
 	case p.Orphan:
+		why = "mandate's helper process was killed, and the command with it"
 		log.Warn("helper process was killed, and the command with it")
 	}
 	if !exited {
@@ -127,9 +129,9 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
 	case code != 0 && j.group.name != "": // the work may succeed on another member
-		return errors.New("command: " + statusOf(p.Status))
+		return errors.New(why)
 	case code != 0: // so that the history does not report the term as finished
-		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status))}
+		return &elector.RestartError{Err: errors.New(why)}
 	default:
 		return nil
 	}
