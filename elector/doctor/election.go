@@ -90,6 +90,23 @@ func (e *examination) reachable(r *Report) {
 	}
 }
 
+// sameServer reports nodes that keep one identity, as Examine does by what the servers report of themselves.
+func (e *examination) sameServer(r *Report) {
+	names, level := map[string]string{}, LevelFail
+	if r.Leader != nil { // of one server no candidate accepts two votes
+		level = LevelWarn
+	}
+	for _, n := range r.Nodes {
+		if other := names[n.Identity]; n.Identity != "" && other != "" {
+			e.add("", "same-server", level, separate, "%s and %s are one server, or one is a copy of the other", other, n.Node)
+		}
+		names[n.Identity] = n.Node
+	}
+}
+
+// separate is the advice for a server that is listed twice.
+const separate = "give every vote its own Redis: list another one"
+
 // vote reports a node that can't vote.
 func (e *examination) vote(n elector.NodeStatus) {
 	if n.Abstains > 0 {

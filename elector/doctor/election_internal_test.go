@@ -13,6 +13,7 @@ import (
 // What to act on first when an election has several problems.
 func TestFirstFindingOfAReport(t *testing.T) {
 	known := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1}
+	twice := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1, Identity: "x"}
 	fresh, abstains, down := elector.NodeStatus{Node: "n", Reachable: true}, known, elector.NodeStatus{Node: "n3", Error: "no such host"}
 	abstains.Abstains = time.Second
 	candidate := func(id string, role string) elector.CandidateStatus {
@@ -52,6 +53,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"two lead":                   {Report{Status: leader, Candidates: roll(led, candidate("c", "leading"))}, "leaders"},
 		"a twin":                     {Report{Status: leader, Candidates: roll(led, follows, follows)}, "ids"},
 		"no majority":                {Report{Status: vacant(known, down, down), StatusErr: elector.ErrUnreachable}, "majority"},
+		"one node twice":             {Report{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{twice, twice, known} }), Candidates: roll(led, follows)}, "same-server"},
 		"a node is down":             {Report{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{known, known, down} }), Candidates: roll(led, follows)}, "majority"},
 		"open who leads":             {Report{Status: with(vacant(known, known, down), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "a"} }), CandidatesErr: elector.ErrDenied}, "majority"},
 		"a node refuses everything":  {Report{Status: vacant(down), StatusErr: elector.ErrUnreachable, Writes: []Finding{{Node: "n3", Level: LevelFail, Found: "WRONGPASS"}}}, "majority"},

@@ -254,7 +254,7 @@ func (e *examination) together() {
 		switch {
 		case id == "":
 		case runs[id] != "":
-			e.add("", "same-server", LevelFail, "give every vote its own Redis: list another one", "%s and %s are one server", runs[id], f.Node)
+			e.add("", "same-server", LevelFail, separate, "%s and %s are one server", runs[id], f.Node)
 		default:
 			runs[id] = f.Node
 		}

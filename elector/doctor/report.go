@@ -130,6 +130,7 @@ func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now 
 func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
 	e := newExamination(protocol.Keys{}, 0, command)
 	e.reachable(r)
+	e.sameServer(r)
 	e.election(r)
 	return sortFindings(e.findings)
 }
