@@ -48,7 +48,7 @@ import (
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := untilClosed(ctx, el.nodes)
-		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name, el.own), lease: lease.DefaultLease}
+		o := &observer{el: el, yield: yield, end: cancel, inbox: &inbox{election: el.name, own: el.own, arrived: make(chan struct{}, 1)}, lease: lease.DefaultLease}
 		if el.own != nil {
 			o.lease, o.local = el.own.cfg.Lease, el.own.subscribers.subscribe()
 			defer el.own.subscribers.unsubscribe(o.local)
@@ -119,12 +119,12 @@ func (o *observer) compare(ctx context.Context, a reading) time.Duration {
 		return 0
 	}
 	if a.err != nil {
-		o.inbox.putBack(a.messages)
+		o.inbox.keep(a.messages)
 		o.expire(ctx)
 		return o.timing().RenewEvery()
 	}
 	if a.changes != o.changes { // the answer may be older than the candidate's events reported meanwhile
-		o.inbox.putBack(a.messages)
+		o.inbox.keep(a.messages)
 		return 0
 	}
 	leader := a.status.Leader
@@ -146,7 +146,7 @@ func (o *observer) compare(ctx context.Context, a reading) time.Duration {
 	}
 	switch {
 	case wait > 0:
-		o.inbox.putBack(a.messages)
+		o.inbox.keep(a.messages)
 		return wait
 	case leader != nil && !leader.holder.TokenAgreed: // the next renewal brings it to all nodes
 		return o.timing().RenewEvery()

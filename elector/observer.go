@@ -3,10 +3,12 @@ package elector
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -214,4 +216,68 @@ func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 		}
 	}
 	return events
+}
+
+// inbox holds the reports that the candidates of an election published, until an observer has
+// compared them with what Redis shows. Safe for concurrent use.
+type inbox struct {
+	election string
+	own      *candidate    // in this process; nil: none
+	arrived  chan struct{} // signaled: the election may have changed
+
+	mu       sync.Mutex // guards messages
+	messages []Event    // that arrived since the last reading, or that it could not use yet
+}
+
+// receive runs on the subscription's goroutine. It ignores messages of the candidate in this
+// process: their events were reported already, and a query that finds nothing new would only make
+// the observer wait longer after the next message.
+func (b *inbox) receive(s pubsub.Signal) (keep bool) {
+	if s.Kind == pubsub.Message {
+		ev, err := eventIn(s.Payload)
+		if err != nil || ev.Election != b.election || b.own.is(ev.Incarnation) {
+			return false
+		}
+		if ev.Kind != EventElected && ev.Kind != EventReleased {
+			return false
+		}
+		b.keep(nil, ev)
+	}
+	b.signal()
+	return false
+}
+
+// signal makes the observer query the election soon.
+func (b *inbox) signal() {
+	select {
+	case b.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// take returns all messages and empties the inbox.
+func (b *inbox) take() []Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.messages
+	b.messages = nil
+	return all
+}
+
+// waiting returns all messages and leaves them in the inbox.
+func (b *inbox) waiting() []Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.messages
+}
+
+// keep adds messages in front of those in the inbox (older ones, which take returned and a reading could not
+// use yet) and behind them. When there are too many, the newest stay.
+func (b *inbox) keep(older []Event, newer ...Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.messages = slices.Concat(older, b.messages, newer)
+	if more := len(b.messages) - eventBuffer; more > 0 {
+		b.messages = slices.Clone(b.messages[more:])
+	}
 }

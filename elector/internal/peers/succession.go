@@ -1,10 +1,16 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/mod/semver"
 )
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
@@ -61,4 +67,126 @@ func (p *Peers) outrankingCandidate(self Candidate, now time.Time) *entry {
 		return nil
 	}
 	return p.others.outranks(p.c.Following, self, p.c.Lease, now)
+}
+
+// Order decides which candidate should lead next: an elector.Succession, which describes them.
+type Order string
+
+// The orders.
+const (
+	Race        Order = ""
+	ByPriority  Order = "priority"
+	BySeniority Order = "seniority"
+	ByRotation  Order = "rotation"
+)
+
+// maxOthers bounds a roster: a flood of forged candidates must not fill the memory.
+const maxOthers = 1000
+
+// roster is what a candidate knows of the others, by incarnation.
+type roster map[string]entry
+
+type entry struct {
+	Candidate
+	at time.Time // when it was received
+}
+
+func (r *roster) note(c Candidate, now time.Time) {
+	if *r == nil {
+		*r = roster{}
+	}
+	if _, known := (*r)[c.Incarnation]; known || len(*r) < maxOthers {
+		(*r)[c.Incarnation] = entry{c, now}
+	}
+}
+
+// forget drops the candidates from which nothing was received for that time.
+func (r roster) forget(now time.Time, after time.Duration) {
+	maps.DeleteFunc(r, func(_ string, c entry) bool { return now.Sub(c.at) > after })
+}
+
+// heir returns the candidate that should lead after the leader self, among those with the role
+// following; nil: none in particular.
+func (r roster) heir(o Order, following string, self Candidate) *entry {
+	var able []entry
+	for _, c := range r {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
+			able = append(able, c)
+		}
+	}
+	if len(able) == 0 || o == Race {
+		return nil
+	}
+	if o == ByPriority || o == BySeniority {
+		able = newestOf(first(o, self.ID, able))
+	}
+	heir := slices.MinFunc(able, func(a, b entry) int {
+		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
+			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return &heir
+}
+
+// first returns the candidates that the order puts before all others.
+func first(o Order, leader string, all []entry) []entry {
+	best := slices.MinFunc(all, func(a, b entry) int { return o.compare(leader, a.Candidate, b.Candidate) })
+	return slices.DeleteFunc(all, func(c entry) bool { return o.compare(leader, best.Candidate, c.Candidate) < 0 })
+}
+
+// newestOf returns the candidates with the newest version: a deploy is about to replace the others.
+// It keeps a candidate whose version is no semantic version.
+func newestOf(all []entry) []entry {
+	newest := ""
+	for _, c := range all {
+		if v := canonical(c.Version); semver.Compare(v, newest) > 0 {
+			newest = v
+		}
+	}
+	return slices.DeleteFunc(all, func(c entry) bool {
+		v := canonical(c.Version)
+		return v != "" && semver.Compare(v, newest) < 0
+	})
+}
+
+// canonical returns s with a leading v; empty if s is no version by Semantic Versioning 2.0.0, which
+// has no short forms (v1.2).
+func canonical(s string) string {
+	v := "v" + strings.TrimPrefix(s, "v")
+	if !semver.IsValid(v) || semver.Canonical(v)+semver.Build(v) != v {
+		return ""
+	}
+	return v
+}
+
+// began returns when the candidate started to run, roughly, by this machine's clock, in ms.
+func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
+
+// compare returns a negative number when a should lead before b after the leader with that id, and
+// a positive one when b should.
+func (o Order) compare(leader string, a, b Candidate) int {
+	switch o {
+	case ByPriority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case ByRotation: // ids greater than the leader's before smaller ones
+		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
+	case Race, BySeniority: // equal: heir then puts the longest running one first
+	}
+	return 0
+}
+
+func ahead(leader, id string) int {
+	if id > leader {
+		return 0
+	}
+	return 1
+}
+
+// outranks returns the candidate to which a leader must yield, if any: one with a higher
+// priority that has been healthy for at least hold, so that leadership does not flap.
+func (r roster) outranks(following string, self Candidate, hold time.Duration, now time.Time) *entry {
+	c := r.heir(ByPriority, following, self)
+	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
+		return nil
+	}
+	return c
 }

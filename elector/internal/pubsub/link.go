@@ -56,10 +56,6 @@ type conn struct {
 	awaited bool          // a test has not come back yet
 }
 
-func newLink(nodes *quorum.Nodes, node int) *link {
-	return &link{nodes: nodes, node: node, topics: map[string]*topic{}}
-}
-
 // add adds a subscription, and reports whether the node has confirmed its channel already.
 func (l *link) add(s *Subscription) (confirmed bool) {
 	l.mu.Lock()

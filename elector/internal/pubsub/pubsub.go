@@ -28,7 +28,7 @@ type Bus struct {
 func New(nodes *quorum.Nodes) *Bus {
 	b := &Bus{nodes: nodes}
 	for i := range nodes.Len() {
-		b.links = append(b.links, newLink(nodes, i))
+		b.links = append(b.links, &link{nodes: nodes, node: i, topics: map[string]*topic{}})
 	}
 	return b
 }

@@ -91,7 +91,8 @@ func (v *Voter) newAttempt() {
 		Identities: v.Identities(),
 	}
 	for i := range v.state {
-		v.state[i].forget()
+		n := &v.state[i]
+		n.counter, n.rival, n.gone = 0, nil, false
 	}
 }
 

@@ -106,15 +106,11 @@ func (l *leaving) arrive(c *toMaster, number uint64) (former []*toMaster, ok boo
 	return former, true
 }
 
-// slotMap keeps a Cluster client's map of slots fresh. go-redis itself reloads the
+// slotMap is a hook that keeps a Cluster client's map of slots fresh. go-redis itself reloads the
 // map only when a node redirects, and once a minute. A dead master redirects no
 // client, so without slotMap an election would query it long after its replica was
 // promoted.
 type slotMap struct{ c *redis.ClusterClient }
-
-// keepSlotsFresh makes a Cluster client reload its map of slots when a request shows that the map may
-// be outdated.
-func keepSlotsFresh(c *redis.ClusterClient) { c.AddHook(slotMap{c}) }
 
 // ProcessHook requests a reload when a request got no answer, or none that a
 // healthy Cluster gives. go-redis reloads the map in the background, one reload at

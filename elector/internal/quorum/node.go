@@ -230,7 +230,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
-		keepSlotsFresh(rdb)
+		rdb.AddHook(slotMap{rdb})
 		n.rdb = rdb
 	case nil:
 		return nil, errors.New("it is nil")

@@ -33,7 +33,7 @@ const (
 var errOverruled = errors.New("no answer before the round ended")
 
 func newRound(ns *Nodes, yes protocol.Status, every bool) *round {
-	n := ns.Len()
+	n := len(ns.list)
 	r := &round{
 		Tally: Tally{Answers: make([]protocol.Answer, n), nodes: ns}, yes: yes, every: every, started: time.Now(),
 		sent: make([]int, n), ignored: make([]bool, n),

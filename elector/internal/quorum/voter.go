@@ -206,8 +206,6 @@ type nodeState struct {
 	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
 }
 
-func (n *nodeState) forget() { n.counter, n.rival, n.gone = 0, nil, false }
-
 // rival is an attempt of another candidate that holds a node's lock during our newest term.
 type rival struct {
 	attempt, holder string
