@@ -56,7 +56,7 @@ func closeAll(clients []redis.UniversalClient) {
 // Close ends the candidates on this Quorum, as the end of their contexts does, waits until they have released
 // their locks, at most 2 s, and ends all connections and subscriptions. Their Run returns ErrClosed, as
 // does every later call. The lock of a leader whose work does not return in this time, or whose campaigned term is
-// not closed, lasts until its lease expires.
+// not closed, lasts until its lease expires: so work must not call Close, which would wait for it.
 func (q *Quorum) Close() error {
 	if q.nodes == nil {
 		return nil
