@@ -133,7 +133,7 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	if elapsed, ok := m.clock.Since(m.memory.leaderFrom); ok && elapsed > in.Lease+m.timing.Drift() {
 		m.published.update(func(s *state) { s.accompanied = true })
 	}
-	m.memory.sawLeader(m.memory.answeredAt, in.Lease, in.Left)
+	m.memory.holderSeen, m.memory.holderAge = m.memory.answeredAt, max(0, in.Lease-in.Left)
 }
 
 // assess records what a lost claim has shown, and returns an error when waiting
@@ -264,11 +264,6 @@ func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Dur
 	}
 	held, ok := clock.Since(k.differsFrom)
 	return ok && held > 5*life/2
-}
-
-// sawLeader records that another candidate leads, and how much of its lease is left.
-func (k *memory) sawLeader(now lease.Stamp, life, left time.Duration) {
-	k.holderSeen, k.holderAge = now, max(0, life-left)
 }
 
 // vacant returns for how long there has been no leader, at most; zero: not known. A leader that

@@ -120,6 +120,9 @@ type Rival struct {
 	Node   string
 	Holder string        // the lock value
 	For    time.Duration // from the first to the last time that it was met there
+
+	attempt string
+	since   time.Time
 }
 
 // Rivals returns the attempts of other candidates that held nodes against the newest term
@@ -127,8 +130,10 @@ type Rival struct {
 func (v *Voter) Rivals() []Rival {
 	var all []Rival
 	for i, n := range v.state {
-		if r := n.rival; r != nil {
-			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
+		if n.rival != nil {
+			r := *n.rival
+			r.Node = v.nodes.list[i].Name
+			all = append(all, r)
 		}
 	}
 	return all
@@ -202,26 +207,19 @@ type nodeState struct {
 
 	// Of the newest term.
 	counter uint64 // the highest counter that the node has shown
-	rival   *rival // the other candidate that held the lock at the last renewal; nil: none
+	rival   *Rival // the other candidate that held the lock at the last renewal; nil: none
 	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
 }
 
-// rival is an attempt of another candidate that holds a node's lock during our newest term.
-type rival struct {
-	attempt, holder string
-	since, last     time.Time
-}
-
 // next returns the rival that a renewal's answer shows, or nil; r is the one from before.
-func (r *rival) next(a protocol.Answer) *rival {
+func (r *Rival) next(a protocol.Answer) *Rival {
 	if a.Status != protocol.Taken || a.Holder == "" {
 		return nil
 	}
 	_, attempt := protocol.AttemptOf(a.Holder)
-	now := time.Now()
-	next := &rival{attempt: attempt, holder: a.Holder, since: now, last: now}
+	next := &Rival{Holder: a.Holder, attempt: attempt, since: time.Now()}
 	if r != nil && r.attempt == attempt {
-		next.since = r.since
+		next.since, next.For = r.since, time.Since(r.since)
 	}
 	return next
 }
