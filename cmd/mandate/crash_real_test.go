@@ -121,13 +121,13 @@ func (c *crash) keeps(id string) {
 	}
 }
 
-// hasEnded checks how the history has the last term that ended.
-func (c *crash) hasEnded(id string, reason elector.Reason) {
+// hasEnded checks how the history has the last term that ended, in these words if some are given.
+func (c *crash) hasEnded(id string, reason elector.Reason, words ...string) {
 	c.t.Helper()
 	if err := poll(func() error {
 		terms, err := c.election.History(context.Background(), 5)
-		if err == nil && (len(terms) < 2 || terms[1].Candidate != id || terms[1].Reason != reason) {
-			err = fmt.Errorf("history is %+v, want a term of %s that ended as %s", terms, id, reason)
+		if err == nil && (len(terms) < 2 || terms[1].Candidate != id || terms[1].Reason != reason || len(words) > 0 && terms[1].Detail != words[0]) {
+			err = fmt.Errorf("history is %+v, want a term of %s that ended as %s %q", terms, id, reason, words)
 		}
 		return err
 	}); err != nil {
@@ -376,8 +376,10 @@ func TestKillMatrix(t *testing.T) {
 			switch tc.victims {
 			case "KILL mandate":
 				c.hasEnded("a", elector.ReasonCrashed)
-			case "KILL helper", "KILL command":
-				c.hasEnded("a", elector.ReasonFailed)
+			case "KILL helper":
+				c.hasEnded("a", elector.ReasonFailed, "mandate's helper process was killed, and the command with it")
+			case "KILL command":
+				c.hasEnded("a", elector.ReasonFailed, "command: signal: killed")
 			}
 		})
 	}
