@@ -115,6 +115,10 @@ sim: ## simulate elections under faults: SIMRUNS=24 seeds from SIMSEED=1 on, and
 mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 40, about what changed since)
 	@$(GO) test -v -count=1 -timeout 60m -run 'TestMutants$$' ./elector/proof/internal/mutants -mutants '$(or $(MUTANT),.)' -near '$(MUTANTS_NEAR)'
 
+.PHONY: claims
+claims: ## write docs/generated/claims.md: what is promised, its tests, and its deliberate bugs
+	@$(GO) test -count=1 -run 'TestClaimsAreListed$$' ./elector/proof/internal/mutants -update
+
 # Never with -race or beside another package: that would measure the neighbour.
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed

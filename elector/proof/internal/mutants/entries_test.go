@@ -12,12 +12,19 @@ import (
 
 const root = "../../../.." // of the repository
 
+// promise is what stands below one heading.
+type promise struct {
+	text    string
+	tests   []string // that attack it, besides the judges
+	mutants []*mutant
+}
+
 // mutant is one entry.
 type mutant struct {
-	promise, id, bug string
-	parts            []part
-	pkg, test        string // the judge
-	text             string // all lines, to see whether the entry has changed
+	id, bug   string
+	parts     []part
+	pkg, test string // the judge
+	text      string // all lines, to see whether the entry has changed
 }
 
 // part is one replacement.
@@ -39,21 +46,30 @@ func files(t *testing.T) map[string][]byte {
 	return contents
 }
 
-func load(t *testing.T) (all []mutant) {
+// load returns the mutants of all files.
+func load(t *testing.T) (all []*mutant) {
 	t.Helper()
 	ids := map[string]bool{}
 	for name, text := range files(t) {
-		some, err := parse(text)
+		promises, err := parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, m := range some {
+		for _, m := range entries(promises) {
 			if ids[m.id] {
 				t.Fatalf("%s: there are two %s", name, m.id)
 			}
 			ids[m.id] = true
+			all = append(all, m)
 		}
-		all = append(all, some...)
+	}
+	return all
+}
+
+// entries are the mutants of all promises.
+func entries(promises []*promise) (all []*mutant) {
+	for _, p := range promises {
+		all = append(all, p.mutants...)
 	}
 	return all
 }
@@ -64,26 +80,32 @@ var (
 	field   = regexp.MustCompile(`^\t(in|replace|with|judge):(?: (.*))?$`)
 )
 
-func parse(text []byte) (all []mutant, err error) {
-	promise := ""
+func parse(text []byte) (all []*promise, err error) {
+	var m *mutant
 	var last *string // what a line that is indented twice continues
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
-		if line == "" {
-			continue
-		}
 		if s := heading.FindStringSubmatch(line); s != nil {
-			promise = s[1]
-			continue
-		}
-		if s := first.FindStringSubmatch(line); s != nil {
-			all = append(all, mutant{promise: promise, id: s[1], bug: s[2], text: line})
+			all, m = append(all, &promise{text: s[1]}), nil
 			continue
 		}
 		if len(all) == 0 {
+			return nil, fmt.Errorf("%q belongs to no promise", line)
+		}
+		p := all[len(all)-1]
+		switch s := first.FindStringSubmatch(line); {
+		case line == "":
+			continue
+		case s != nil && s[1] == "tests":
+			p.tests = strings.Split(s[2], ", ")
+			continue
+		case s != nil:
+			m = &mutant{id: s[1], bug: s[2], text: line}
+			p.mutants = append(p.mutants, m)
+			continue
+		case m == nil:
 			return nil, fmt.Errorf("%q belongs to no entry", line)
 		}
-		m := &all[len(all)-1]
 		m.text += "\n" + line
 		switch s := field.FindStringSubmatch(line); {
 		case s != nil:
@@ -126,7 +148,7 @@ func (m *mutant) set(key, value string) (*string, error) {
 }
 
 // overlay is what the mutant makes of the files that it changes.
-func (m mutant) overlay() (map[string][]byte, error) {
+func (m *mutant) overlay() (map[string][]byte, error) {
 	changed := map[string][]byte{}
 	for _, p := range m.parts {
 		if err := p.apply(changed); err != nil {
@@ -155,7 +177,7 @@ func TestEntriesMatch(t *testing.T) {
 	}
 }
 
-func judgeExists(t *testing.T, m mutant) bool {
+func judgeExists(t *testing.T, m *mutant) bool {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package mutants holds deliberate bugs and shows that the tests notice every one
-// of them: a test that has never failed proves little. Each bug breaks one promise
-// of docs/safety.md.
+// Package mutants lists what the project promises, with the tests that attack each
+// promise, and holds deliberate bugs that break it: a test that has never failed
+// proves little. `make claims` writes the list to docs/generated/claims.md.
 //
-// The bugs are the entries of testdata/*.txt. A heading is the promise that the bugs
-// below it break:
+// The promises are the headings of testdata/*.txt, the bugs the entries below them:
 //
 //	# the lease counts from when the request was sent
+//	tests: TestAnchorIsTheRequestNotTheAnswer, make model
 //
 //	lease-from-the-answer: the time that the answer took is given away
 //		in: elector machine.claimAndJudge
@@ -18,7 +18,7 @@
 // exactly once; it is compared token by token, so spaces, line breaks and comments
 // do not matter. A longer fragment continues on lines that are indented twice. A bug
 // of several parts has several in, replace and with. "judge" is the package and the
-// test, or subtest, that must fail.
+// test, or subtest, that must fail. "tests" are others that attack the promise.
 //
 // An ordinary test run only checks that every fragment is found, that the outcome
 // parses, and that the judges exist. `make mutants` makes one bug at a time, with go
@@ -63,18 +63,18 @@ func TestMutants(t *testing.T) {
 		t.Skip("it takes minutes: make mutants runs it, in CI too")
 	}
 	re := regexp.MustCompile(*which)
-	all := slices.DeleteFunc(load(t), func(m mutant) bool { return !re.MatchString(m.id) })
+	all := slices.DeleteFunc(load(t), func(m *mutant) bool { return !re.MatchString(m.id) })
 	if *near != "" {
 		all = nearBy(t, all)
 	}
-	slices.SortFunc(all, func(a, b mutant) int { return strings.Compare(a.pkg+a.id, b.pkg+b.id) })
+	slices.SortFunc(all, func(a, b *mutant) int { return strings.Compare(a.pkg+a.id, b.pkg+b.id) })
 	for pkg, tests := range judges(all) { // a judge that condemns everybody proves nothing
 		if out, err := run(t.Context(), pkg, strings.Join(tests, "|"), together); err != nil {
 			t.Fatalf("the judges of %s fail without any bug:\n%s", pkg, out)
 		}
 	}
 	var wg sync.WaitGroup
-	queue := make(chan mutant)
+	queue := make(chan *mutant)
 	for range atOnce {
 		wg.Go(func() {
 			for m := range queue {
@@ -90,7 +90,7 @@ func TestMutants(t *testing.T) {
 }
 
 // judge makes one bug and runs its judge.
-func judge(t *testing.T, m mutant) {
+func judge(t *testing.T, m *mutant) {
 	start := time.Now()
 	overlay, err := m.write(t.TempDir())
 	if err != nil {
@@ -114,7 +114,7 @@ func judge(t *testing.T, m mutant) {
 }
 
 // write writes the changed files and the overlay that puts them in the place of the repository's.
-func (m mutant) write(dir string) (overlay string, err error) {
+func (m *mutant) write(dir string) (overlay string, err error) {
 	changed, err := m.overlay()
 	if err != nil {
 		return "", err
@@ -153,7 +153,7 @@ func run(ctx context.Context, pkg, tests, timeout string, flags ...string) (out 
 func pattern(test string) string { return "^" + strings.ReplaceAll(test, "/", "$/^") + "$" }
 
 // judges are the patterns of all tests that are named, by package.
-func judges(all []mutant) map[string][]string {
+func judges(all []*mutant) map[string][]string {
 	tests := map[string][]string{}
 	for _, m := range all {
 		if p := pattern(m.test); !slices.Contains(tests[m.pkg], p) {
@@ -165,26 +165,26 @@ func judges(all []mutant) map[string][]string {
 
 // nearBy selects the mutants whose entry, changed files or judge's package differ from the commit *near, and a tenth of
 // the others, another one for each commit.
-func nearBy(t *testing.T, all []mutant) (some []mutant) {
+func nearBy(t *testing.T, all []*mutant) (some []*mutant) {
 	t.Helper()
 	old := map[string]bool{}
 	for name := range files(t) {
 		text, err := exec.CommandContext(t.Context(), "git", "show", *near+":./"+name).Output()
 		if before, err2 := parse(text); err == nil && err2 == nil {
-			for _, m := range before {
+			for _, m := range entries(before) {
 				old[m.text] = true
 			}
 		}
 	}
 	changed := strings.Fields(git(t, "diff", "--name-only", *near))
 	head := git(t, "rev-parse", "HEAD")
-	draw := func(m mutant) uint32 {
+	draw := func(m *mutant) uint32 {
 		h := fnv.New32a()
 		fmt.Fprint(h, head, m.id)
 		return h.Sum32()
 	}
-	slices.SortFunc(all, func(a, b mutant) int { return int(int64(draw(a)) - int64(draw(b))) })
-	var rest []mutant
+	slices.SortFunc(all, func(a, b *mutant) int { return int(int64(draw(a)) - int64(draw(b))) })
+	var rest []*mutant
 	for _, m := range all {
 		if !old[m.text] || m.isAbout(t, changed) {
 			some = append(some, m)
@@ -203,7 +203,7 @@ func nearBy(t *testing.T, all []mutant) (some []mutant) {
 }
 
 // isAbout is true when a changed file is one that the mutant changes, or in its judge's package.
-func (m mutant) isAbout(t *testing.T, changed []string) bool {
+func (m *mutant) isAbout(t *testing.T, changed []string) bool {
 	t.Helper()
 	made, err := m.overlay()
 	if err != nil {
