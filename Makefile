@@ -148,7 +148,7 @@ api: ## compare the exported API with the last tag: what breaks callers must be 
 	@.ci/api
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -diff
+lint: ## gofmt, golangci-lint (installed when missing), go mod tidy -diff
 	@.ci/lint
 
 # Only what people install has code of its own for other systems.
@@ -169,13 +169,13 @@ release: ## build the release VERSION=v0.1.0 into dist/ and tag it (see CONTRIBU
 	@.ci/release $(if $(filter command,$(origin VERSION)),$(VERSION))
 
 .PHONY: check
-check: lint test build ## what a change must pass: lint, test, build
+check: test lint build ## what a change must pass: test, lint, build
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum of every module up to date
 	@.ci/tidy
 
 .PHONY: clean
-clean: ## remove what was built (the linter in .bin stays: it takes a minute to install)
+clean: ## remove what was built (tools and servers stay: ~/.cache/mandate)
 	rm -rf bin dist coverage*
-	find . -path ./.git -prune -o -path ./.bin -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +
+	find . -path ./.git -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +

@@ -11,29 +11,22 @@ import (
 // What breaks callers is refused until the changelog names it: .ci/api on a small module of its own.
 func TestAPIBreaksAreNamedIntegration(t *testing.T) {
 	dir := t.TempDir()
-	here, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	write := func(file, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	script, err := os.ReadFile(filepath.Join(root, ".ci/api"))
-	if err != nil {
+	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, made := range []string{filepath.Join(dir, ".ci"), filepath.Join(here, ".bin")} {
-		if err := os.MkdirAll(made, 0o700); err != nil {
+	for _, name := range []string{".ci/api", ".ci/tool"} {
+		script, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
 			t.Fatal(err)
 		}
+		write(name, string(script))
 	}
-	if err := os.Symlink(filepath.Join(here, ".bin"), filepath.Join(dir, ".bin")); err != nil { // the tool is there
-		t.Fatal(err)
-	}
-	write(".ci/api", string(script))
 	write("go.mod", "module example.org/m\n\ngo 1.26\n")
 	write("m.go", "package m\n\nfunc Kept() {}\n\nfunc Gone() {}\n")
 	write("CHANGELOG.md", "## [Unreleased]\n\n## [0.1.0]\n\nGone is new.\n")

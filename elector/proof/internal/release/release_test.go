@@ -2,7 +2,6 @@ package release
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,15 +25,6 @@ func clone(t *testing.T) checkout {
 	run(t, root, nil, ".ci/published", published, version)
 	c := checkout{t: t, dir: filepath.Join(t.TempDir(), "mandate")}
 	run(t, root, nil, "git", "clone", "-q", "--no-tags", filepath.Join(published, "repo"), c.dir)
-	// The tools are those that the repository has installed.
-	bin, err := filepath.Abs(filepath.Join(root, ".bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.MkdirAll(bin, 0o750), os.Symlink(bin, filepath.Join(c.dir, ".bin"))); err != nil {
-		t.Fatal(err)
-	}
-	c.commit(".gitignore", "/.bin/\n", "/.bin\n") // a link is no folder
 	return c
 }
 
