@@ -51,3 +51,44 @@ func ofCandidates() (n int) {
 	}
 	return n
 }
+
+// After an outage elections that share calls survive as those that have connections of their own do: one that has
+// little time left does not cut the calls of the others.
+func TestOutageOfManyElections(t *testing.T) {
+	for name, outage := range map[string]fault{"refused": down, "hung": frozen} {
+		t.Run(name, func(t *testing.T) {
+			apart, together := survivors(t, outage, false), survivors(t, outage, true)
+			if t.Logf("%d survive apart, %d together", apart, together); together < apart*3/4 {
+				t.Errorf("%d elections survive apart, and only %d together", apart, together)
+			}
+		})
+	}
+}
+
+// survivors counts the terms of 32 elections, on one Quorum or on one each, that survive an outage of 0.42 leases.
+func survivors(t *testing.T, outage fault, together bool) (n int) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		const trip = 300 * time.Millisecond
+		far(c, trip, 0)
+		q, terms, began := c.Quorum("a"), []*elector.Term(nil), time.Now()
+		for i := range 32 {
+			if !together {
+				q = c.Quorum("a")
+			}
+			time.Sleep(time.Until(began.Add(time.Duration(i) * (2*time.Second + shortLease/97)))) // so that they renew at many moments
+			e := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
+			terms = append(terms, e.Elected(3*shortLease))
+		}
+		time.Sleep(time.Until(began.Add(8 * shortLease)))
+		c.Each(outage)
+		time.Sleep(shortLease * 42 / 100)
+		far(c, trip, 0)
+		time.Sleep(3 * shortLease)
+		for _, term := range terms {
+			if term.Valid() {
+				n++
+			}
+		}
+	})
+	return n
+}

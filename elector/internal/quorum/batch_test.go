@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,6 +83,28 @@ func TestDeadlinePassesBeforeTheBatch(t *testing.T) {
 		time.Sleep(time.Second)
 		if calls := all.took(); len(calls) != 1 {
 			t.Errorf("calls for %v elections, want the first one alone", calls)
+		}
+	})
+}
+
+// An election that has less time left than the call takes gets no answer, and costs the others none.
+func TestDeadlineOfOneCutsTheCallOfNoOther(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all, far := p.process(3), 100*time.Millisecond
+		all.voters[0].lines[0].trip.Store(int64(far))
+		all.busy()
+		var wg sync.WaitGroup
+		for i, left := range map[int]time.Duration{1: far * 3 / 2, 2: testLease / 2} {
+			wg.Go(func() {
+				tally := all.voters[i].renew(left, all.tokens[i], protocol.Heir{}, fit)
+				if got := tally.Majority(protocol.Renewed); got != (i == 2) {
+					t.Errorf("election %d with %v left: renewed: %v: %+v", i, left, got, tally.Answers)
+				}
+			})
+		}
+		wg.Wait()
+		if calls := all.took(); !slices.Equal(calls, []int{1, 2}) {
+			t.Errorf("they did not travel together: %v", calls)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type renewal struct {
 }
 
 // Renew sends a renewal of the term that the last Claim won to all nodes. It does not block: Answers
-// gets the outcomes. Nothing is sent after until, the term's deadline. wanted is called when a request leaves, on another goroutine: a request that
+// gets the outcomes. No request leaves after until, the term's deadline. wanted is called when a request leaves, on another goroutine: a request that
 // had to wait behind others to a hung node must not be sent on an earlier verdict of the probes, or
 // for a term that has ended since. One for which there is a newer renewal is not sent either.
 func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted func() bool) {

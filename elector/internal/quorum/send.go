@@ -25,8 +25,8 @@ type request struct {
 	round  *round // that it was sent for
 	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
 	wanted func() bool
-	// until is the term's deadline, after which nothing is sent, even if the call had to wait for a
-	// connection; zero: none.
+	// until is the term's deadline, after which no call leaves with it, and no answer counts; zero: none. A
+	// call that has to wait for a connection is sent as long as any election in it has time left.
 	until time.Time
 	// ended gets the request when the fields below are set. It has room for it.
 	ended chan<- *request
@@ -39,8 +39,11 @@ type request struct {
 // errUnwanted is the error of a request that was no longer wanted when its call left.
 var errUnwanted = errors.New("not sent")
 
-// end answers the request.
+// end answers the request. The call may have lasted longer than this request could wait: others travel in it.
 func (r *request) end(a protocol.Answer) {
+	if a.Err == nil && !r.until.IsZero() && !time.Now().Before(r.until) {
+		a = protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded, Subscribers: -1}
+	}
 	r.answer = a
 	if !r.sent.IsZero() {
 		r.took = time.Since(r.sent)
@@ -117,13 +120,9 @@ type service struct {
 // carry makes one call for several elections, and answers each.
 func (s *service) carry(all []*request) {
 	now := time.Now()
-	until := now.Add(connectLimits * s.limit)
 	all = slices.DeleteFunc(all, func(r *request) bool {
 		if r.wanted == nil || r.wanted() {
 			r.sent = now
-			if !r.until.IsZero() && r.until.Before(until) {
-				until = r.until
-			}
 			return false
 		}
 		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Subscribers: -1})
@@ -131,6 +130,11 @@ func (s *service) carry(all []*request) {
 	})
 	if len(all) == 0 {
 		return
+	}
+	// The latest deadline: one election that has little time left must not cut the call for the others.
+	until := slices.MaxFunc(all, func(a, b *request) int { return a.until.Compare(b.until) }).until
+	if limit := now.Add(connectLimits * s.limit); until.IsZero() || until.After(limit) {
+		until = limit
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
