@@ -86,9 +86,10 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // nodes. While too few nodes answer, Run retries the release until the lock has lapsed, for
 // at most a lease and the time of two requests; the error is then an ErrNotReleased. After the
 // release it waits until a majority has recorded the end of the term, for at most a quarter of a
-// lease. Run returns the work's error, unchanged, unless that is a RestartError; an ErrPermanent
-// when a permanent misconfiguration shows before the election has ever worked; ErrRunning when the
-// Elector is in use; ErrClosed when the Quorum was closed.
+// lease. Run returns the work's error, unchanged, unless that is a RestartError or the term had ended,
+// if only by the clock (then the error is logged); an ErrPermanent when a permanent misconfiguration
+// shows before the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
+// Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("Run: the work is nil")

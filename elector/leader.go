@@ -111,6 +111,9 @@ func (m *machine) hold(ctx context.Context) {
 		select {
 		case <-t.ctx.Done():
 		case out := <-t.returned:
+			if ctx.Err() != nil && !out.panicked { // the work may have seen that too
+				t.end(ReasonShutdown, shutdownCause(ctx))
+			}
 			m.returned(out)
 		case <-ctx.Done():
 			t.end(ReasonShutdown, shutdownCause(ctx))
@@ -176,10 +179,14 @@ func (m *machine) drain(keep bool) {
 }
 
 // returned handles the end of the work. Once the term has ended an error of the
-// work is only logged: work that is stopped usually fails.
+// work is only logged: work that is stopped usually fails. Work that reads the clock may know of the
+// deadline before its timer fires.
 func (m *machine) returned(out outcome) {
 	t := m.serving
 	m.outcome = &out
+	if t.ctx.Err() == nil && !out.panicked && t.panicked == nil && !t.grant.Valid() {
+		t.expire()
+	}
 	if t.ctx.Err() != nil {
 		if out.err != nil && !out.panicked && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, t.Err()) {
 			m.log.Warn("work failed while stopping", "token", t.token, "error", out.err)
@@ -195,8 +202,6 @@ func (m *machine) returned(out outcome) {
 		t.end(ReasonPanicked, fmt.Errorf("panic: %v", t.panicked))
 	case t.stopped != nil: // Term.Close reported that the work has stopped
 		t.end(t.requested())
-	case !t.grant.Valid(): // this process was suspended, and its deadline's timer runs only now
-		t.expire()
 	default:
 		t.end(ReasonFinished, nil)
 	}

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 func TestWorkIgnoresItsContext(t *testing.T) {
@@ -146,6 +148,92 @@ func TestGoexitEndsRun(t *testing.T) {
 		}
 		if past, err := a.Election().History(t.Context(), 1); err != nil || len(past) != 1 || past[0].Reason != elector.ReasonPanicked {
 			t.Errorf("history: %+v, %v", past, err)
+		}
+	})
+}
+
+var errLeadershipLost = errors.New("the leadership was lost")
+
+// untilInvalid is work that loops on Valid, and takes its end for an error.
+func untilInvalid(_ context.Context, term *elector.Term) error {
+	for term.Valid() {
+		time.Sleep(term.Left())
+	}
+	return errLeadershipLost
+}
+
+// Work that reads the clock knows of the deadline at the same moment as the timer that ends the term. An outage of
+// Redis must not end Run for that.
+func TestWorkThatReadsTheClockSurvivesAnOutage(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var all []*candidate
+		var terms []*elector.Term
+		q := c.Quorum("a")
+		for i := range 60 {
+			a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) })
+			all = append(all, a.Begin(untilInvalid))
+			terms = append(terms, a.Elected(3*shortLease))
+			time.Sleep(shortLease / 97)
+		}
+		c.Nodes[0].Set(frozen)
+		time.Sleep(shortLease)
+		c.Heal()
+		for i, a := range all {
+			wantReason(t, terms[i], 0, elector.ReasonExpired)
+			a.Elected(2 * shortLease)
+		}
+	})
+}
+
+// The same when no timer can have fired, since the machine slept; and for the work of Campaign, which is closed then.
+func TestWorkThatReadsTheClockAfterASuspend(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &lease.Warp{}
+		sleep := func() {
+			w.Wall.Add(int64(time.Hour))
+			w.Boot.Add(int64(time.Hour))
+		}
+		a := lying(t, c, w, "a", func(_ context.Context, term *elector.Term) error {
+			for term.Valid() {
+				time.Sleep(time.Millisecond)
+			}
+			return errLeadershipLost
+		})
+		term := a.Elected(3 * shortLease)
+		sleep()
+		wantReason(t, term, 2*time.Millisecond, elector.ReasonExpired)
+		a.Elected(2 * shortLease)
+		if lines := a.Log.Lines("work failed while stopping"); len(lines) != 1 {
+			t.Errorf("logged %q", lines)
+		}
+		a.Shutdown()
+
+		term, err := makeCandidate(t, c.Quorum("b"), "b").Campaign(lease.WithClock(t.Context(), lease.NewClock(w)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sleep()
+		_ = term.Close(t.Context())
+		wantReason(t, term, 0, elector.ReasonExpired)
+	})
+}
+
+// Work that listens to the context of Run itself is stopped by it, whatever it returns.
+func TestWorkThatSeesTheShutdownFirst(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.Quorum("a")
+		for i := range 40 {
+			ctx, stop := context.WithCancel(t.Context())
+			a := makeCandidate(t, q, "a").BeginIn(ctx, func(context.Context, *elector.Term) error {
+				<-ctx.Done()
+				return fmt.Errorf("reading: %w", ctx.Err())
+			})
+			term := a.Elected(3 * shortLease)
+			stop()
+			if err := a.Ended(time.Minute); err != nil {
+				t.Fatalf("shutdown %d: %v", i, err)
+			}
+			wantReason(t, term, 0, elector.ReasonShutdown)
 		}
 	})
 }
