@@ -31,9 +31,15 @@ PARALLEL ?= 2
 # Tests of these names need a server, a browser or long: `make real` and `make sim` run them (see CONTRIBUTING.md).
 REAL ?= Real|Integration
 
+# All modules of go.work in one go: what they share is compiled and vetted once.
+MODULES = $(addsuffix /...,$(shell .ci/modules))
+
 # The packages in which goroutines of several threads race: connections, processes, HTTP. Those of one virtual clock
 # (elector, shard, the simulation) would take three to five times longer and show nothing more.
-RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/...
+RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/... \
+	./elector/electorasynq/... ./elector/electorgocron/...
+# Modules with SQL drivers, which take minutes to compile for the race detector: only nightly has them under it.
+DRIVERS = ^./(elector/fence/sqltest|examples/)
 
 # Lazy (=): asked of git only by the target that needs it.
 VERSION = $(shell git describe --tags --exclude '*/*' --always --dirty 2>/dev/null || echo dev)
@@ -89,17 +95,21 @@ down: ## stop the containers of `make up`, and forget their data
 .PHONY: test
 test: ## test everything that needs no server and no luck: 3 minutes (8 with empty caches, seconds if nothing changed)
 	@echo '>>> about 3 minutes on two cores, 8 with empty caches, seconds if nothing changed'
-	@$(GO) test -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) ./... ./cmd/mandate/...
+	@$(GO) test -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(MODULES)
 	@echo '>>> passed. Left out: real Redis, SQL, browser: make real | data races: make race | random faults: make sim | deliberate bugs: make mutants'
 
+# Here and below: `make test` vets the same packages.
 .PHONY: race
 race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 2 minutes
-	$(GO) test $$(.ci/race) -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
+	$(GO) test $$(.ci/race) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
 real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
 	@.ci/which-redis
-	.ci/matching '$(REAL)' $(GO) test $$(.ci/race) -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS)
+	@packages=$$(.ci/list-tests '$(REAL)' | cut -d ' ' -f 1 | uniq); \
+	run() { (set -x; $(GO) test -vet=off -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS) "$$@"); }; \
+	run $$(grep -E '$(DRIVERS)' <<<"$$packages"); \
+	run $$(.ci/race) $$(grep -vE '$(DRIVERS)' <<<"$$packages")
 
 .PHONY: servers
 servers: export SERVERS := $(SERVERS)
@@ -108,12 +118,12 @@ servers: ## run conformance, rights and a handover on other Redis and Valkey, fr
 
 .PHONY: sim
 sim: ## simulate elections under faults: SIMRUNS=24 seeds from SIMSEED=1 on, and one that SIMALSO=name gives
-	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/proof/internal/simtest \
+	@$(GO) test -v -vet=off -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/proof/internal/simtest \
 		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.also='$(SIMALSO)'
 
 .PHONY: mutants
-mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 40, about what changed since)
-	@$(GO) test -v -count=1 -timeout 60m -run 'TestMutants$$' ./elector/proof/internal/mutants -mutants '$(or $(MUTANT),.)' -near '$(MUTANTS_NEAR)'
+mutants: ## make each deliberate bug once, and show which test notices it (MUTANT=regexp; MUTANTS_NEAR=commit: at most 20, about what changed since)
+	@$(GO) test -v -vet=off -count=1 -timeout 60m -run 'TestMutants$$' ./elector/proof/internal/mutants -mutants '$(or $(MUTANT),.)' -near '$(MUTANTS_NEAR)'
 
 .PHONY: claims
 claims: ## write docs/generated/claims.md: what is promised, its tests, and its deliberate bugs
@@ -123,11 +133,11 @@ claims: ## write docs/generated/claims.md: what is promised, its tests, and its 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed
 	@.ci/which-redis
-	.ci/matching ^Benchmark $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/list-tests ^Benchmark | cut -d ' ' -f 1 | uniq)
 
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each; FUZZ=./elector only those of packages there)
-	@.ci/fuzz $(FUZZTIME) $(FUZZ)
+	@.ci/fuzz $(FUZZTIME) '$(FUZZ)'
 
 .PHONY: model
 model: ## check the model of the fencing tokens with spin, and that its mutants are caught
@@ -142,6 +152,7 @@ nightly: ## everything that is long or random: hours
 	$(MAKE) fuzz
 	$(MAKE) model
 	$(MAKE) systems
+	.ci/redsync
 
 .PHONY: api
 api: ## compare the exported API with the last tag: what breaks callers must be in CHANGELOG.md

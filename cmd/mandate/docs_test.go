@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -18,7 +19,7 @@ import (
 const root = "../.."
 
 // The commands in the documents, the unit and the manifest exist.
-func TestDocumentsNameRealCommands(t *testing.T) {
+func TestDocumentsNameExistingCommands(t *testing.T) {
 	files := documents(t)
 	if len(files) < 6 {
 		t.Fatalf("only %d documents found: %q", len(files), files)
@@ -38,6 +39,35 @@ func TestDocumentsNameRealCommands(t *testing.T) {
 	}
 	if seen < 60 {
 		t.Errorf("only %d invocations were found in %d documents: is the search still right?", seen, len(files))
+	}
+}
+
+// So do the targets of make; and the two that need nothing but Go are on the README's first screen.
+func TestDocumentsNameExistingTargets(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("(?m)(?:`|^ *\\$ |^)make ([a-z]+)")
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllSubmatch(text, -1) {
+			if !bytes.Contains(makefile, []byte("\n"+string(m[1])+":")) {
+				t.Errorf("%s: there is no target of %q", file, m[0])
+			}
+		}
+		if filepath.Base(file) != "README.md" || filepath.Dir(file) != root {
+			continue
+		}
+		screen := strings.Join(strings.SplitAfter(string(text), "\n")[:30], "")
+		for _, target := range []string{"demo", "test"} {
+			if !strings.Contains(screen, "\n$ make "+target+" ") {
+				t.Errorf("the first 30 lines of %s do not show make %s", file, target)
+			}
+		}
 	}
 }
 

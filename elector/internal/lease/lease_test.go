@@ -152,7 +152,7 @@ func TestSuspendAndClockSteps(t *testing.T) {
 	}
 }
 
-func TestRealClocksAgree(t *testing.T) {
+func TestSystemClocksAgree(t *testing.T) {
 	c := lease.NewClock(nil)
 	s := c.Now()
 	elapsed, ok := c.Since(s)

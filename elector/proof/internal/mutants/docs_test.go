@@ -32,7 +32,7 @@ func TestClaimsAreListed(t *testing.T) {
 }
 
 // A claim whose test was renamed, or never was, is none.
-func TestDocumentsNameRealTests(t *testing.T) {
+func TestDocumentsNameExistingTests(t *testing.T) {
 	exist := testNames(t)
 	for _, doc := range []string{"safety.md", "servers.md", "generated/claims.md"} {
 		text, err := os.ReadFile(filepath.Join(root, "docs", doc))

@@ -52,7 +52,7 @@ var (
 
 const (
 	atOnce    = 2
-	nearLimit = 40    // at most this many with -near
+	nearLimit = 20    // at most this many with -near
 	perJudge  = "2m"  // a bug that makes its judge hang is noticed, too
 	together  = "10m" // for all judges of a package, without a bug
 )
