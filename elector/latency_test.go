@@ -29,7 +29,7 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 		all        func(*testredis.Node)
 		handshakes int
 	}{
-		"reset":              {lease.Timing.MaxRoundTrip, func(n *testredis.Node) { n.Reset("") }, 0},
+		"reset":              {func(t lease.Timing) time.Duration { return min((t.Lease*49/100-2*time.Millisecond)/4, 500*time.Millisecond) }, func(n *testredis.Node) { n.Reset("") }, 0},
 		"swallowed":          {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow, 0},
 		"swallowed with TLS": {func(t lease.Timing) time.Duration { return min(t.Lease/16, 500*time.Millisecond) }, (*testredis.Node).Swallow, 1},
 	} {
@@ -92,8 +92,8 @@ func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 		}{
 			{timing.MaxRoundTrip() - 2*time.Millisecond, true},
 			{timing.MaxRoundTrip() + 2*time.Millisecond, true},
-			{timing.CallTimeout() - 4*time.Millisecond, true},
-			{timing.CallTimeout() + 4*time.Millisecond, false},
+			{l/5 - 4*time.Millisecond, true},
+			{l/5 + 4*time.Millisecond, false},
 		} {
 			if tc.trip > 2*time.Second { // nobody dials that far; and go-redis' PubSub waits with its mutex held
 				continue

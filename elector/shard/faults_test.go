@@ -139,18 +139,25 @@ func TestReleaseFindsAListener(t *testing.T) {
 	})
 }
 
-// Nor does it wait for one that can't: its Redis user may not subscribe.
+// Nor does it wait for one that can't: its Redis user may not subscribe, or the nodes don't confirm it.
 func TestMoveWithoutSubscriptions(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			n.Deny("subscribe")
-		}
-		g := newGroup(t, c, 8)
-		g.join("a")
-		g.eventually(2*lease, "all shards are owned", func() bool { return g.l.even(8, "a") })
-		g.join("b")
-		g.eventually(lease*4/10, "even", func() bool { return g.l.even(8, "a", "b") })
-	})
+	for name, prevent := range map[string]func(*testredis.Node){
+		"refused":  func(n *testredis.Node) { n.Deny("subscribe") },
+		"too slow": func(n *testredis.Node) { n.SubscribeSlowly(20 * lease) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				for _, n := range c.Nodes {
+					prevent(n)
+				}
+				g := newGroup(t, c, 8)
+				g.join("a")
+				g.eventually(2*lease, "all shards are owned", func() bool { return g.l.even(8, "a") })
+				g.join("b")
+				g.eventually(lease*6/10, "even", func() bool { return g.l.even(8, "a", "b") })
+			})
+		})
+	}
 }
 
 // hangs is work that does not stop with its context, at some shards, until end is called.
