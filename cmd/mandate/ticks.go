@@ -29,7 +29,9 @@ by the clock of this host. "failed": the job returned an error, and may run
 again. --redis is the Redis that holds the ticks, which may be another one than
 that of the election; of several, each is read. It writes nothing, and answers
 within 2 s. Ticks in a database are not shown: read the table mandate_tick.
-To remove a job that is gone: redis-cli HDEL 'mandate:{NAME}:ticks' JOB`,
+Below are the newest gaps of each job: ticks that nobody ran, and why. A job that
+is gone is listed until its mark expires; redis-cli DEL 'mandate:{NAME}:tick:JOB'
+removes it at once, and unblocks a job whose mark is in the future.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: a.openElection,
@@ -42,7 +44,7 @@ To remove a job that is gone: redis-cli HDEL 'mandate:{NAME}:ticks' JOB`,
 func (a *app) ticks(ctx context.Context, name string, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	all, err := a.readTicks(ctx, name)
+	all, err := a.readTicks(ctx)
 	switch {
 	case err != nil && len(all) == 0 && !errors.Is(err, fence.ErrForeignMark):
 		err = &exitError{code: exitUnreachable, err: err}
@@ -57,17 +59,17 @@ func (a *app) ticks(ctx context.Context, name string, f format) error {
 	case f.json:
 		perr = output.JSON(a.stdout, ticksJSON(all, time.Now()))
 	case len(all) > 0:
-		perr = p.Lines(p.Table(ticksTable(all, time.Now())))
+		perr = p.Lines(append(p.Table(ticksTable(all, time.Now())), skippedTicks(all)...))
 	}
 	return cmp.Or(perr, err)
 }
 
 // readTicks returns the last tick of each job that one of the servers keeps, by name. What no Once has
 // written is in the error, beside the others.
-func (a *app) readTicks(ctx context.Context, name string) ([]fence.Taken, error) {
+func (a *app) readTicks(ctx context.Context) ([]fence.Taken, error) {
 	found := make([][]fence.Taken, len(a.opened))
 	errs := make([]error, len(a.opened))
-	concurrently(len(a.opened), len(a.opened), func(i int) { found[i], errs[i] = a.ticksOn(ctx, a.opened[i], name) })
+	concurrently(len(a.opened), len(a.opened), func(i int) { found[i], errs[i] = a.ticksOn(ctx, a.opened[i]) })
 	newest := map[string]fence.Taken{}
 	for _, t := range slices.Concat(found...) {
 		if last, ok := newest[t.Job]; !ok || t.Tick.After(last.Tick) {
@@ -77,19 +79,19 @@ func (a *app) readTicks(ctx context.Context, name string) ([]fence.Taken, error)
 	return slices.SortedFunc(maps.Values(newest), func(a, b fence.Taken) int { return strings.Compare(a.Job, b.Job) }), errors.Join(errs...)
 }
 
-func (a *app) ticksOn(ctx context.Context, url, name string) ([]fence.Taken, error) {
+func (a *app) ticksOn(ctx context.Context, url string) ([]fence.Taken, error) {
 	client, err := elector.NewClient(url)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	once, err := fence.NewOnce(client, a.prefix, name)
+	once, err := fence.NewOnce(client, a.election)
 	if err != nil {
 		return nil, err
 	}
 	all, err := once.All(ctx)
 	if redis.IsPermissionError(err) {
-		err = fmt.Errorf("%w (the Redis user needs +hgetall)", err)
+		err = fmt.Errorf("%w (the Redis user needs +zrevrange +get)", err)
 	}
 	return all, err
 }
@@ -102,7 +104,10 @@ func ticksTable(all []fence.Taken, now time.Time) *output.Table {
 		if k.Failed {
 			color, taken = output.Yellow, "failed "+taken
 		}
-		if ahead := k.Tick.Sub(now); ahead > k.Every { // no Once takes such a tick
+		if k.Never {
+			taken = "never"
+		}
+		if ahead := k.Blocked(now); ahead > 0 {
 			color, overdue = output.Red, "in the future: blocked for "+output.Brief(ahead)
 		}
 		if late := k.Overdue(now); late > 0 {
@@ -111,6 +116,17 @@ func ticksTable(all []fence.Taken, now time.Time) *output.Table {
 		t.Row(color, k.Job, k.Tick.Local().Format(dateTimeZone), taken, k.By, fmt.Sprint(k.Token), output.Brief(k.Every), overdue)
 	}
 	return t
+}
+
+// skippedTicks returns a line for each gap between the ticks of a job.
+func skippedTicks(all []fence.Taken) (lines []string) {
+	for _, k := range all {
+		for _, s := range k.Skipped {
+			lines = append(lines, fmt.Sprintf("%s: not run after %s until %s: %s", output.Printable(k.Job),
+				s.After.Local().Format(dateTimeZone), s.Until.Local().Format(dateTimeZone), output.Printable(s.Reason)))
+		}
+	}
+	return lines
 }
 
 // tickJSON is a job in JSON.
@@ -123,12 +139,26 @@ type tickJSON struct {
 	Every   float64   `json:"every_ms"`
 	Overdue float64   `json:"overdue_ms"`
 	Failed  bool      `json:"failed,omitempty"`
+	Never   bool      `json:"never,omitempty"`
+	Skipped []gapJSON `json:"skipped,omitempty"`
+}
+
+// gapJSON is a gap between ticks in JSON.
+type gapJSON struct {
+	After  time.Time `json:"after"`
+	Until  time.Time `json:"until"`
+	Found  time.Time `json:"found"`
+	Reason string    `json:"reason"`
 }
 
 func ticksJSON(all []fence.Taken, now time.Time) []tickJSON {
 	rows := []tickJSON{} // never null
 	for _, k := range all {
-		rows = append(rows, tickJSON{k.Job, k.Tick, k.At, k.By, k.Token, output.MS(k.Every), output.MS(k.Overdue(now)), k.Failed})
+		row := tickJSON{k.Job, k.Tick, k.At, k.By, k.Token, output.MS(k.Every), output.MS(k.Overdue(now)), k.Failed, k.Never, nil}
+		for _, s := range k.Skipped {
+			row.Skipped = append(row.Skipped, gapJSON(s))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

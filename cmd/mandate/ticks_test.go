@@ -23,9 +23,22 @@ func TestTicks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	once, err := fence.NewOnce(c, "", "reports")
+	q, err := elector.NewQuorum(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer q.Close()
+	e, err := q.Election("reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := fence.NewOnce(c, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(job, mark string) {
+		_ = m.Set("mandate:{reports}:tick:"+job, mark)
+		_, _ = m.ZAdd("mandate:{reports}:jobs", 1e15, job)
 	}
 	ticks := func(code int, args ...string) (string, string) {
 		t.Helper()
@@ -41,7 +54,7 @@ func TestTicks(t *testing.T) {
 	}
 	at := time.Now().Add(-90 * time.Minute).Truncate(time.Second)
 	for job, every := range map[string]time.Duration{"mail": time.Hour, "bills": 24 * time.Hour} {
-		if err := once.Take(t.Context(), fence.Tick{Job: job, At: at, Every: every, Token: 7, By: "worker-a"}); err != nil {
+		if err := once.Take(t.Context(), fence.Tick{Job: job, At: at, Every: every, Within: 2 * time.Hour, Token: 7, By: "worker-a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,22 +70,31 @@ func TestTicks(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 
-	m.HSet("mandate:{reports}:ticks", "typo", fmt.Sprintf("%d 1000 9 %d 0a taken b", at.Add(1000*time.Hour).UnixMilli(), at.UnixMilli()))
+	set("typo", fmt.Sprintf("%d 1000 9 %d 0a taken b", at.Add(1000*time.Hour).UnixMilli(), at.UnixMilli()))
 	if o, _ := ticks(0); !regexp.MustCompile(`(?m)^typo .* in the future: blocked for 41d\d\dh$`).MatchString(o) {
 		t.Error(o)
 	}
-	m.HDel("mandate:{reports}:ticks", "typo")
+	m.Del("mandate:{reports}:tick:typo")
 
-	m.HSet("mandate:{reports}:ticks", "\x1b[2J\xff", fmt.Sprintf("%d 1000 9 %d 0a taken \x1b]0;x\a\u202e", at.UnixMilli(), at.UnixMilli()))
-	m.HSet("mandate:{reports}:ticks", "night\x1b[2J", "\xff\x00 backup")
+	set("gap", fmt.Sprintf("%[1]d 1000 9 %[1]d 0a first b\n%[2]d %[1]d %[1]d nobody led\x1b[2J\n", at.UnixMilli(), at.Add(-time.Minute).UnixMilli()))
+	if o, _ := ticks(0); !regexp.MustCompile(`(?m)^gap .* never `).MatchString(o) || !regexp.MustCompile(`(?m)^gap: not run after .* until .*: nobody led.\[2J$`).MatchString(o) {
+		t.Error(o)
+	}
+	if o, _ := ticks(0, "--json"); json.Unmarshal([]byte(o), &all) != nil || !all[1].Never || len(all[1].Skipped) != 1 || !all[1].Skipped[0].Until.Equal(at) {
+		t.Error(o)
+	}
+	m.Del("mandate:{reports}:tick:gap")
+
+	set("\x1b[2J\xff", fmt.Sprintf("%d 1000 9 %d 0a taken \x1b]0;x\a\u202e", at.UnixMilli(), at.UnixMilli()))
+	set("night\x1b[2J", "\xff\x00 backup")
 	for _, args := range [][]string{nil, {"--json"}, {"--wide"}} {
 		o, e := ticks(exitFailed, args...)
 		if !strings.Contains(o, "mail") || !strings.Contains(o, "[2J") || !strings.Contains(e, "night?[2J") || !strings.Contains(e, "no tick") {
 			t.Errorf("%q: %s%s", args, o, e)
 		}
 	}
-	m.Del("mandate:{reports}:ticks")
-	_ = m.Set("mandate:{reports}:ticks", "x")
+	m.Del("mandate:{reports}:jobs")
+	_ = m.Set("mandate:{reports}:jobs", "x")
 	if _, e := ticks(exitFailed); !strings.Contains(e, "belongs to another program") {
 		t.Error(e)
 	}

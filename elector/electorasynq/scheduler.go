@@ -139,16 +139,16 @@ func (e *entry) options() []asynq.Option {
 
 // name sets the id of the latest tick, and how long it is known. It reports whether there is such a tick.
 func (e *entry) name(options []asynq.Option, now time.Time) bool {
-	tick, every, err := fence.Latest(e.schedule.Next, now.In(e.location))
+	tick, err := fence.Latest(e.schedule.Next, now.In(e.location))
 	if err != nil || len(options) < 2 {
 		return false
 	}
-	keep := every + time.Minute
+	keep := tick.Every + time.Minute
 	for _, o := range e.Options {
 		if d, ok := o.Value().(time.Duration); ok && o.Type() == asynq.RetentionOpt {
 			keep = max(keep, d)
 		}
 	}
-	options[len(options)-2], options[len(options)-1] = asynq.Retention(keep), asynq.TaskID(fmt.Sprintf("%s:%d", e.Name, tick.Unix()))
+	options[len(options)-2], options[len(options)-1] = asynq.Retention(keep), asynq.TaskID(fmt.Sprintf("%s:%d", e.Name, tick.At.Unix()))
 	return true
 }

@@ -45,7 +45,7 @@ func ours(b *testing.B, r *replica) {
 		b.Fatal(err, err2)
 	}
 	e, err := elector.New(q, elector.Config{Election: "reports", ID: r.id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)})
-	ticks, err2 := fence.NewOnce(client, "", "reports")
+	ticks, err2 := fence.NewOnce(client, e.Election())
 	s, err3 := gocron.NewScheduler(gocron.WithClock(r))
 	if err != nil || err2 != nil || err3 != nil {
 		b.Fatal(err, err2, err3)

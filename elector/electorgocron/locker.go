@@ -2,7 +2,7 @@
 //
 //	gate := new(elector.Gate)
 //	go e.Run(ctx, gate.Work)
-//	ticks, err := fence.NewOnce(client, "", "reports")
+//	ticks, err := fence.NewOnce(client, e.Election())
 //	jobs := electorgocron.Locker{Gate: gate, Ticks: ticks}
 //	_, err = jobs.NewJob(scheduler, "mail", "0 12 * * *", gocron.NewTask(sendMail))
 //
@@ -132,7 +132,7 @@ func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	if l.now != nil {
 		now = l.now
 	}
-	tick, every, err := fence.Latest(l.schedule.Next, now())
+	tick, err := fence.Latest(l.schedule.Next, now())
 	if err == nil {
 		timeout := l.Timeout
 		if timeout == 0 {
@@ -140,7 +140,8 @@ func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		err = l.Ticks.Take(ctx, fence.Tick{Job: job, At: tick, Every: every, Token: term.Token(), By: l.By})
+		tick.Job, tick.Token, tick.By = job, term.Token(), l.By
+		err = l.Ticks.Take(ctx, tick)
 	}
 	if err == nil && !term.Valid() { // an answer that came late: another one may lead, and the tick is lost rather than run beside it
 		err = fmt.Errorf("the tick of %s was taken, but the term has ended meanwhile: %w", job, elector.ErrNotLeader)

@@ -60,7 +60,7 @@ func TestAnswerAfterTheTermRunsNoJob(t *testing.T) {
 		}
 		client := r.Client("ticks")
 		client.AddHook(slow{by: 4 * time.Second})
-		ticks, err := fence.NewOnce(client, "", "reports")
+		ticks, err := fence.NewOnce(client, e.Election())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestAnswerAfterTheTermRunsNoJob(t *testing.T) {
 		var mu sync.Mutex
 		ran, late := 0, 0
 		count := func(n *int) { mu.Lock(); defer mu.Unlock(); *n++ }
-		jobs := electorgocron.Locker{Gate: new(elector.Gate), Ticks: ticks}
+		jobs := electorgocron.Locker{Gate: new(elector.Gate), Ticks: ticks, Timeout: 10 * time.Second}
 		if _, err := jobs.NewJob(scheduler, "mail", "* * * * * *", gocron.NewTask(func() { count(&ran) }),
 			gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
 				if strings.Contains(err.Error(), "meanwhile") && errors.Is(err, elector.ErrNotLeader) {
@@ -155,7 +155,7 @@ func (s *stage) start(q *elector.Quorum, client redis.UniversalClient, id string
 	s.all = append(s.all, e)
 	s.mu.Unlock()
 	gate := new(elector.Gate)
-	ticks, err := fence.NewOnce(client, "", "reports")
+	ticks, err := fence.NewOnce(client, e.Election())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,16 @@ func TestBadJobs(t *testing.T) {
 	defer s.Shutdown()
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
-	ticks, err := fence.NewOnce(client, "", "reports")
+	q, err := elector.NewQuorum(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	e, err := q.Election("reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks, err := fence.NewOnce(client, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,8 +59,10 @@
 // that was taken: its ideal time, which is the same on every clock, and the token that took it. A tick is run only
 // if it is later, by a token that is not older:
 //
-//	ticks, err := fence.NewOnce(client, "", "reports")
-//	err = ticks.Do(ctx, fence.Tick{Job: "mail", At: noon, Every: 24 * time.Hour, Token: term.Token()}, sendMail)
+//	ticks, err := fence.NewOnce(client, e.Election())
+//	tick, err := fence.Latest(schedule.Next, time.Now())
+//	tick.Job, tick.Token = "mail", term.Token()
+//	err = ticks.Do(ctx, tick, sendMail)
 //	if errors.Is(err, fence.ErrRan) { ... } // this tick, or a later one, was taken before
 //
 // The mark is raised before the job begins. What becomes of a tick:
@@ -71,7 +73,9 @@
 //	the process died after the mark         it is not run again, also if the job had not begun
 //	no answer from Redis within ctx         the job is not run; the tick may have been taken
 //	Redis lost the mark                     it may run again: a database is safer, see OnceSQL
-//	nobody led when it was due              a leader may run it later, as long as no later tick was taken
+//	nobody led when it was due              a leader may run it late, within Tick.Within, as long as no later tick was taken
+//	nobody ran it                           the mark names it, and why, from the next one on (Taken.Skipped)
+//	a clock was ahead when it was taken     the job is blocked until then (Taken.Blocked), or until somebody deletes the mark
 //
 // [OnceSQL] keeps the marks in a table. [OnceSQL.Take] raises the mark in the transaction in which the job writes: the tick is then
 // taken if and only if its writes are committed, exactly once.

@@ -1,101 +1,50 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed" // the script
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrRan means that a tick was not run: this tick of the job, or a later one, has been taken before. The error
-// itself is a [*RanError].
-var ErrRan = errors.New("fence: the tick has been taken")
-
-// Tick is one run of a job that a schedule asks for.
-type Tick struct {
-	// Job is the name of the job: 1 to 255 printable characters without braces.
-	Job string
-	// At is the ideal time of the tick: what the schedule says, not what the clock says when the job is
-	// started. Clocks of hosts differ, and so would the tick. It counts in milliseconds.
-	At time.Time
-	// Every is the time to the next tick of the job; where it varies, the longest. A tick further ahead than that
-	// (at least a minute) is refused: a mistake would block the job until then.
-	Every time.Duration
-	// Token is that of the term that runs the tick (elector.Term.Token).
-	Token uint64
-	// By names who runs it, such as the candidate, for operators; at most 255 bytes.
-	By string
-	// Retry lets a tick whose function returned an error run again. A tick whose process died never runs
-	// again.
-	Retry bool
-}
-
-// Taken is the newest tick of a job that was taken.
-type Taken struct {
-	Job    string
-	Tick   time.Time // its ideal time
-	At     time.Time // when it was taken, by the clock of Redis or, for SQL, of who took it
-	Every  time.Duration
-	Token  uint64
-	By     string
-	Failed bool // its function returned an error, and it may run again
-}
-
-// Overdue returns for how long the next tick has been due; zero: it is not.
-func (t Taken) Overdue(now time.Time) time.Duration { return max(0, now.Sub(t.Tick.Add(t.Every))) }
-
-// RanError is an [ErrRan] with its details.
-type RanError struct {
-	Tick  time.Time // that was not run
-	Taken Taken     // the newest one that was
-}
-
-// Error says which tick was taken, by whom and when.
-func (e *RanError) Error() string {
-	return fmt.Sprintf("fence: the tick %s of %s is not run: that of %s was taken at %s by %s with token %d",
-		stamp(e.Tick), e.Taken.Job, stamp(e.Taken.Tick), stamp(e.Taken.At), e.Taken.By, e.Taken.Token)
-}
-
-// Is makes errors.Is(err, ErrRan) true.
-func (e *RanError) Is(target error) bool { return target == ErrRan }
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
 // Once runs each tick of a job at most once, although the clocks of hosts differ and the leader changes
-// between them, as long as Redis does not lose the mark. Its marks are in one Redis deployment: a single server, Sentinel or Cluster. Safe for concurrent use.
+// between them, as long as Redis does not lose the mark. Its marks are in one Redis deployment: a single server, Sentinel or
+// Cluster. Its calls return when their context ends, also if the client ignores that. Safe for concurrent use.
 type Once struct {
 	client redis.UniversalClient
-	key    string
+	keys   string // up to what kind of key it is
 }
 
-// NewOnce returns the ticks of an election, all under one key, with an expiry. An empty prefix means
-// "mandate". The deployment need not be one that holds the election, but must be the same for all
+// NewOnce returns the ticks of an election, such as elector.Elector.Election. Each job has a mark, with an
+// expiry. The deployment need not be one that holds the election, but must be the same for all
 // candidates. NewOnce does no I/O.
-func NewOnce(client redis.UniversalClient, prefix, election string) (*Once, error) {
-	on, err := OnElection(client, prefix, election)
+func NewOnce(client redis.UniversalClient, election interface {
+	Prefix() string
+	Name() string
+},
+) (*Once, error) {
+	on, err := OnElection(client, election.Prefix(), election.Name())
 	if err != nil {
 		return nil, err
 	}
-	return &Once{client: client, key: strings.TrimSuffix(on.mark, "fence") + "ticks"}, nil
+	return &Once{client: client, keys: strings.TrimSuffix(on.mark, "fence")}, nil
 }
 
-// keptBeyond is how much longer than two periods a mark is kept: as long as Redis may need for a clock that
-// was wrong.
-const keptBeyond = 24 * time.Hour
+func (o *Once) mark(job string) string { return o.keys + "tick:" + job }
 
-// maxJobs is the maximum number of jobs of one election: names that change with every run (with a date in
-// them) would fill Redis.
-const maxJobs = 1000
+func (o *Once) jobs() string { return o.keys + "jobs" }
+
+// keptBeyond is how much longer than two periods, and than it may run late, a mark is kept: as long as Redis may
+// need for a clock that was wrong.
+const keptBeyond = 24 * time.Hour
 
 //go:embed once.lua
 var onceLua string
@@ -106,8 +55,8 @@ var onceScript = redis.NewScript(onceLua)
 // the tick leaves it undone: at most once. Work that must be done exactly once takes its tick in its own
 // transaction: see [OnceSQL].
 func (o *Once) Do(ctx context.Context, t Tick, f func(ctx context.Context) error) error {
-	attempt := newAttempt()
-	if err := o.take(ctx, t, attempt); err != nil {
+	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
+	if err := o.Take(ctx, t); err != nil {
 		return err
 	}
 	err := f(ctx)
@@ -116,13 +65,14 @@ func (o *Once) Do(ctx context.Context, t Tick, f func(ctx context.Context) error
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, failed := o.run(back, t.Job, "", 0, 0, attempt); failed != nil {
+	if _, failed := o.run(back, "back", t); failed != nil {
 		return errors.Join(err, fmt.Errorf("fence: the tick can't run again: giving it back: %w", failed))
 	}
 	return err
 }
 
-func newAttempt() string {
+// NewAttempt returns another [Tick.Attempt] each time.
+func NewAttempt() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
@@ -130,18 +80,14 @@ func newAttempt() string {
 
 // Take returns nil if no tick of the job at or after t has been taken, and none with a newer token: the caller runs
 // it then, and nobody else does, so Retry has no effect. Otherwise the error is a [*RanError] (this tick, or a
-// later one, has been taken), a [*StaleError] (a newer leader has taken a tick), or another one; after a time-out
-// the tick may have been taken. It makes one round trip, which ctx bounds.
-func (o *Once) Take(ctx context.Context, t Tick) error { return o.take(ctx, t, newAttempt()) }
-
-// take takes a tick for an attempt. The same attempt may take it twice: go-redis repeats a command whose answer
-// was lost.
-func (o *Once) take(ctx context.Context, t Tick, attempt string) error {
+// later one, has been taken), a [*StaleError] (a newer leader has taken a tick), a [*SkippedError] (it is too old), or another one;
+// after a time-out the tick may have been taken. It makes one round trip, which ctx bounds.
+func (o *Once) Take(ctx context.Context, t Tick) error {
+	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
 	if err := t.check(); err != nil {
 		return err
 	}
-	keep := 2*t.Every + keptBeyond
-	answer, err := o.run(ctx, t.Job, t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, attempt, t.By, keep.Milliseconds(), maxJobs)
+	answer, err := o.run(ctx, "take", t)
 	if err != nil {
 		return fmt.Errorf("fence: taking the tick %s of %s: %w", stamp(t.At), t.Job, err)
 	}
@@ -150,25 +96,73 @@ func (o *Once) take(ctx context.Context, t Tick, attempt string) error {
 		return nil
 	case "early":
 		return t.tooEarly("Redis' clock")
-	case "late":
-		return fmt.Errorf("fence: the tick %s of %s is too old: whether it ran is no longer known", stamp(t.At), t.Job)
-	case "many":
-		return fmt.Errorf("fence: %s holds the ticks of %d jobs, and has no room for %s: name each job the same at every tick; HDEL removes old ones", o.key, maxJobs, t.Job)
+	case "old":
+		return t.skipped()
 	}
-	return t.refused(o.key, answer[1])
+	return t.refused(o.mark(t.Job), answer[1])
+}
+
+// Missed reports whether the tick, the newest one that is due, has neither been taken nor skipped: nobody led, or Redis did
+// not answer. A job that is not known yet has missed nothing; from now on it is known, so that its first tick can be missed.
+func (o *Once) Missed(ctx context.Context, t Tick) (bool, error) {
+	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
+	if err := t.check(); err != nil {
+		return false, err
+	}
+	answer, err := o.run(ctx, "meet", t)
+	if err != nil {
+		return false, fmt.Errorf("fence: looking for missed ticks of %s: %w", t.Job, err)
+	}
+	if answer[0] != "known" && answer[0] != "foreign" {
+		return false, nil
+	}
+	last, err := parseTaken(o.mark(t.Job), t.Job, answer[1])
+	return err == nil && last.until().Before(t.At.Truncate(time.Millisecond)), err
+}
+
+// until returns the newest tick that was taken or skipped.
+func (t Taken) until() time.Time {
+	if len(t.Skipped) > 0 && t.Skipped[0].Until.After(t.Tick) {
+		return t.Skipped[0].Until
+	}
+	return t.Tick
 }
 
 // run runs the script.
-func (o *Once) run(ctx context.Context, args ...any) ([]string, error) {
-	answer, err := onceScript.Run(ctx, o.client, []string{o.key}, args...).StringSlice()
+func (o *Once) run(ctx context.Context, mode string, t Tick) ([]string, error) {
+	keep := 2*t.Every + t.within() + keptBeyond
+	answer, err := await(ctx, func() ([]string, error) {
+		return onceScript.Run(ctx, o.client, []string{o.mark(t.Job), o.jobs()}, mode, t.Job, t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, t.Attempt, t.By,
+			keep.Milliseconds(), t.within().Milliseconds(), max(0, t.Prev.UnixMilli()), t.Why).StringSlice()
+	})
 	if err == nil && len(answer) != 2 {
 		err = fmt.Errorf("unexpected answer %q", answer)
 	}
-	return answer, o.explain(err)
+	return answer, o.explain(err, o.mark(t.Job))
+}
+
+// await calls f, and returns when that does or ctx ends: go-redis heeds a context only with ContextTimeoutEnabled.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // explain makes the error for a key of another type an ErrForeignMark, and says where the rights are listed.
-func (o *Once) explain(err error) error {
+func (o *Once) explain(err error, key string) error {
 	if err == nil {
 		return nil
 	}
@@ -178,123 +172,54 @@ func (o *Once) explain(err error) error {
 	} else if !strings.Contains(text, "WRONGTYPE") { // miniredis puts more before it
 		return err
 	}
-	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, o.key)
+	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, key)
 }
 
 // Last returns the newest tick of a job that was taken; the zero Taken if there is none.
 func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
-	mark, err := o.client.HGet(ctx, o.key, job).Result()
+	key := o.mark(job)
+	mark, err := await(ctx, func() (string, error) { return o.client.Get(ctx, key).Result() })
 	if errors.Is(err, redis.Nil) {
 		return Taken{}, nil
 	}
 	if err != nil {
-		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.explain(err))
+		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.explain(err, key))
 	}
-	return parseTaken(o.key, job, mark)
+	return parseTaken(key, job, mark)
 }
 
 // All returns the newest tick of each job that was taken, by name. Marks of other programs are in the error, beside the
 // others.
 func (o *Once) All(ctx context.Context) ([]Taken, error) {
-	marks, err := o.client.HGetAll(ctx, o.key).Result()
+	jobs, err := await(ctx, func() ([]string, error) { return o.client.ZRevRange(ctx, o.jobs(), 0, -1).Result() })
 	if err != nil {
-		return nil, fmt.Errorf("fence: reading the ticks in %s: %w", o.key, o.explain(err))
+		return nil, fmt.Errorf("fence: reading the jobs in %s: %w", o.jobs(), o.explain(err, o.jobs()))
+	}
+	slices.Sort(jobs)
+	marks, err := await(ctx, func() ([]redis.Cmder, error) {
+		return o.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, job := range jobs {
+				p.Get(ctx, o.mark(job))
+			}
+			return nil
+		})
+	})
+	if len(marks) < len(jobs) {
+		return nil, fmt.Errorf("fence: reading the ticks of %d jobs: %w", len(jobs), err)
 	}
 	var all []Taken
-	var foreign []error
-	for job, mark := range marks {
-		t, err := parseTaken(o.key, job, mark)
-		if err != nil {
-			foreign = append(foreign, err)
+	var errs []error
+	for i, job := range jobs {
+		mark, err := marks[i].(*redis.StringCmd).Result()
+		if errors.Is(err, redis.Nil) { // its mark has expired
+			continue
+		}
+		t, foreign := parseTaken(o.mark(job), job, mark)
+		if err = cmp.Or(o.explain(err, o.mark(job)), foreign); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(a, b Taken) int { return strings.Compare(a.Job, b.Job) })
-	return all, errors.Join(foreign...)
-}
-
-// check returns what is wrong with a tick, before anything is sent.
-func (t Tick) check() error {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' || r == unicode.ReplacementChar }
-	switch {
-	case t.Job == "" || len(t.Job) > 255 || strings.ContainsFunc(t.Job, odd):
-		return fmt.Errorf("fence: job %.40q: a job has a name of 1 to 255 printable bytes, without braces", t.Job)
-	case t.At.UnixMilli() <= 0:
-		return fmt.Errorf("fence: job %s: a tick needs the time of its schedule, not %v", t.Job, t.At)
-	case t.Every < time.Millisecond || t.Every > maxEvery:
-		return fmt.Errorf("fence: job %s: Every is %v: give the longest time between two of its ticks, 1ms to %v", t.Job, t.Every, maxEvery)
-	case len(t.By) > 255 || strings.ContainsFunc(t.By, unicode.IsControl):
-		return fmt.Errorf("fence: job %s: By is at most 255 printable bytes, not %d", t.Job, len(t.By))
-	}
-	return checkToken(t.Token)
-}
-
-// maxEvery is the longest period of a schedule: four years between two 29ths of February, twice over 1900 and 2100.
-const maxEvery = 8 * 366 * 24 * time.Hour
-
-func (t Tick) tooEarly(clock string) error {
-	return fmt.Errorf("fence: the tick %s of %s is more than a period (%v) ahead of %s: it would block the job until then",
-		stamp(t.At), t.Job, t.Every, clock)
-}
-
-// refused returns why a mark refuses the tick.
-func (t Tick) refused(where, mark string) error {
-	taken, err := parseTaken(where, t.Job, mark)
-	switch {
-	case err != nil:
-		return err
-	case t.Token < taken.Token:
-		return &StaleError{Resource: where + " " + t.Job, Token: t.Token, Newest: taken.Token}
-	}
-	return &RanError{Tick: t.At, Taken: taken}
-}
-
-// aMark is tick, every, token, when it was taken, the attempt, failed or taken, by whom; times in milliseconds.
-// The script allows as many digits: its numbers are exact up to 2^53, and times end before the year 5139, periods at 31 years.
-var aMark = regexp.MustCompile(`(?s)^(\d{1,14}) (\d{1,12}) (\d{1,16}) (\d{1,14}) [[:xdigit:]]+ (taken|failed) (.*)$`)
-
-// parseTaken parses a mark. One that no Once has written is an ErrForeignMark.
-func parseTaken(where, job, mark string) (Taken, error) {
-	f := aMark.FindStringSubmatch(mark)
-	var n [5]int64 // tick, every, token, when it was taken, from 1 on
-	for i := 1; f != nil && i < len(n); i++ {
-		n[i], _ = strconv.ParseInt(f[i], 10, 64)
-	}
-	if f == nil {
-		return Taken{}, fmt.Errorf("%w: job %s in %s holds %q, which is no tick: find out what else writes there, then delete it",
-			ErrForeignMark, legible(job), where, legible(mark))
-	}
-	return Taken{
-		Job: job, Tick: time.UnixMilli(n[1]), Every: time.Duration(n[2]) * time.Millisecond, Token: uint64(n[3]),
-		At: time.UnixMilli(n[4]), Failed: f[5] == "failed", By: f[6],
-	}, nil
-}
-
-// Latest returns the newest tick of a schedule, and the time from it to the next one, for [Tick]. next returns the
-// first tick after a time, as the Next of robfig/cron's schedules does; a schedule whose ticks depend on when
-// a process began has no ideal times. The tick is never later than now: whoever took the coming one early would lose the one
-// that was missed. It fails if the schedule has had no tick for eight years, or has no next one.
-func Latest(next func(time.Time) time.Time, now time.Time) (tick time.Time, every time.Duration, err error) {
-	for back := time.Minute; back < 2*maxEvery; back *= 2 {
-		first := next(now.Add(-back))
-		if first.IsZero() {
-			break
-		}
-		if first.After(now) {
-			continue
-		}
-		tick = first
-		for n := next(tick); ; n = next(tick) {
-			every = n.Sub(tick)
-			if every <= 0 {
-				return tick, 0, errors.New("fence: the schedule has no next tick")
-			}
-			if n.After(now) {
-				return tick, every, nil
-			}
-			tick = n
-		}
-	}
-	return time.Time{}, 0, errors.New("fence: the schedule has had no tick yet")
+	return all, errors.Join(errs...)
 }

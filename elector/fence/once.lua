@@ -1,39 +1,49 @@
--- One tick of a job is taken, or given back after a failure.
--- KEYS the ticks of an election: a hash of marks by job
--- ARGV job, tick, every, token, attempt, by, keep, jobs; times in milliseconds; tick '' gives back
--- A mark: tick, every, token, when it was taken, the attempt, failed or taken, by whom
+-- One tick of a job is taken, or given back after a failure; or a job is made known.
+-- KEYS the mark of the job; the jobs of its election: a sorted set by the end of their marks
+-- ARGV take, back or meet; job, tick, every, token, attempt, by, keep, within, the tick before, why that did not run; times in milliseconds
+-- A mark: a line of tick, every, token, when it was taken, the attempt, taken, failed or first (none has been taken yet), by whom;
+-- then one for each gap, the newest first: after which tick, until which, when that was found, why
 -- Answers: 'taken' for the attempt that runs the tick; else why not, with the mark
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local job, attempt = ARGV[1], ARGV[5]
-local mark = redis.call('HGET', KEYS[1], job)
-local tick, token, before, state
+local mode, job, attempt = ARGV[1], ARGV[2], ARGV[6]
+local mark, gaps = redis.call('GET', KEYS[1]), ''
+local tick, token, before, state, by, known
 if mark then
   local every, at
-  tick, every, token, at, before, state = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ')
-  if state ~= 'taken' and state ~= 'failed' then return {'foreign', mark} end
+  tick, every, token, at, before, state, by, gaps = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ([^\n]*)\n?(.*)$')
+  if state ~= 'taken' and state ~= 'failed' and state ~= 'first' then return {'foreign', mark} end
   if math.max(#tick, #every + 2, #token - 2, #at) > 14 then return {'foreign', mark} end -- numbers that neither Lua nor Go keeps
-  tick, token = tonumber(tick), tonumber(token)
+  known = string.match(gaps, '^%d+ (%d+) %d+ [^\n]*\n') or gaps == '' and '0'
+  if not known or #known > 14 then return {'foreign', mark} end
+  tick, token, known = tonumber(tick), tonumber(token), math.max(tonumber(tick), tonumber(known))
 end
-if ARGV[2] == '' then
+if mode == 'back' then
   if before == attempt and state == 'taken' then
-    redis.call('HSET', KEYS[1], job, (string.gsub(mark, ' taken ', ' failed ', 1)))
+    redis.call('SET', KEYS[1], (string.gsub(mark, ' taken ', ' failed ', 1)), 'PX', redis.call('PTTL', KEYS[1]))
   end
   return {'taken', ''}
 end
-if before == attempt then return {'taken', ''} end -- sent twice: its first answer was lost
-local wanted, keep = tonumber(ARGV[2]), tonumber(ARGV[7])
-local ahead = math.max(tonumber(ARGV[3]), 60000)
-if wanted > now + ahead then return {'early', ''} end
+if before == attempt and state == 'taken' then return {'taken', ''} end -- sent twice: its first answer was lost
+if mode == 'meet' and mark then return {'known', mark} end
+local wanted, keep = tonumber(ARGV[3]), tonumber(ARGV[8])
+if wanted > now + math.max(tonumber(ARGV[4]), 60000) then return {'early', ''} end
+local line = table.concat({ARGV[3], ARGV[4], ARGV[5], string.format('%d', now), attempt, mode == 'meet' and 'first' or 'taken', ARGV[7]}, ' ')
+local old, gap = mode == 'take' and now - wanted > tonumber(ARGV[9]), tonumber(ARGV[10])
 if mark then
-  if tonumber(ARGV[4]) < token then return {'stale', mark} end
-  if wanted < tick or wanted == tick and state ~= 'failed' then return {'ran', mark} end
-elseif wanted < now + ahead - keep then
-  return {'late', ''} -- it may have run: its mark would be gone by now
-elseif redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[8]) then
-  return {'many', ''}
+  if tonumber(ARGV[5]) < token then return {'stale', mark} end
+  if wanted < tick or wanted == tick and state == 'taken' then return {'ran', mark} end
+  if old then line, gap = string.match(mark, '^[^\n]*'), wanted end
+  if gap > known then
+    local n = 0
+    gaps = string.format('%d %d %d %s\n', known, gap, now, ARGV[11]) .. gaps
+    gaps = string.gsub(gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)
+  end
+elseif old then
+  return {'old', ''}
 end
-redis.call('HSET', KEYS[1], job,
-  table.concat({ARGV[2], ARGV[3], ARGV[4], string.format('%d', now), attempt, 'taken', ARGV[6]}, ' '))
-redis.call('PEXPIRE', KEYS[1], string.format('%d', math.max(redis.call('PTTL', KEYS[1]), keep)))
-return {'taken', ''}
+redis.call('SET', KEYS[1], line .. '\n' .. gaps, 'PX', ARGV[8])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+redis.call('ZADD', KEYS[2], now + keep, job)
+redis.call('PEXPIRE', KEYS[2], string.format('%d', math.max(redis.call('PTTL', KEYS[2]), keep)))
+return {old and 'old' or 'taken', ''}

@@ -83,7 +83,10 @@ func (o *OnceSQL) taken(t Tick, take func(args ...any) (string, error)) error {
 	if t.At.Sub(now) > max(t.Every, time.Minute) {
 		return t.tooEarly("this host's clock")
 	}
-	ours := fmt.Sprintf("%d %d %d %d %s taken %s", t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, now.UnixMilli(), newAttempt(), t.By)
+	if now.Sub(t.At) > t.within() {
+		return t.skipped()
+	}
+	ours := fmt.Sprintf("%d %d %d %d %s taken %s", t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, now.UnixMilli(), NewAttempt(), t.By)
 	mark, err := take(t.Job, ours, int64(t.Token), t.At.UnixMilli())
 	switch {
 	case err != nil:

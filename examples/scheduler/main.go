@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, _, stderr io.Write
 		return err
 	}
 	defer client.Close()
-	ticks, err := fence.NewOnce(client, "", "scheduler-example")
+	ticks, err := fence.NewOnce(client, candidate.Election())
 	if err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ func (s *scheduler) lead(ctx context.Context, term *elector.Term) error {
 func (s *scheduler) once(ctx context.Context, term *elector.Term, j job) cron.JobWrapper {
 	return func(cron.Job) cron.Job {
 		return cron.FuncJob(func() {
-			tick, every, err := fence.Latest(j.schedule.Next, s.now())
+			tick, err := fence.Latest(j.schedule.Next, s.now())
 			if err == nil {
-				err = s.ticks.Do(ctx, fence.Tick{Job: j.name, At: tick, Every: every, Token: term.Token(), By: s.by},
-					func(ctx context.Context) error { return j.run(ctx, j.name, tick) })
+				tick.Job, tick.Token, tick.By = j.name, term.Token(), s.by
+				err = s.ticks.Do(ctx, tick, func(ctx context.Context) error { return j.run(ctx, j.name, tick.At) })
 			}
 			switch {
 			case err == nil, errors.Is(err, context.Canceled):
@@ -138,11 +138,11 @@ func (s *scheduler) missed(ctx context.Context, j job) bool {
 	if err != nil || last.Tick.IsZero() { // it has never run
 		return false
 	}
-	latest, _, err := fence.Latest(j.schedule.Next, s.now())
-	if err != nil || !latest.After(last.Tick) {
+	latest, err := fence.Latest(j.schedule.Next, s.now())
+	if err != nil || !latest.At.After(last.Tick) {
 		return false
 	}
-	s.log.Warn("missed ticks", "job", j.name, "after", last.Tick.Unix(), "until", latest.Unix(), "catching_up", s.catchUp)
+	s.log.Warn("missed ticks", "job", j.name, "after", last.Tick.Unix(), "until", latest.At.Unix(), "catching_up", s.catchUp)
 	return true
 }
 
