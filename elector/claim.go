@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -166,12 +165,6 @@ func (m *machine) assess(t quorum.Tally) error {
 // before it lost its data, as in a claim or a renewal that arrived late. Such a lock lapses: only a lock
 // that is met again and again is a leader's.
 func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
-	var ids []string
-	for _, a := range t.Answers {
-		if a.ID != "" {
-			ids = append(ids, a.ID)
-		}
-	}
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
 			return true, joinNodes(t.Errors())
@@ -179,7 +172,7 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 		if a.Status != protocol.Held {
 			continue
 		}
-		b, err := protocol.ParseLockValue(a.Holder)
+		_, err := protocol.ParseLockValue(a.Holder)
 		if other := protocol.OtherVersion(0); errors.As(err, &other) {
 			return true, fmt.Errorf("%w: refusing to lead until all candidates have the same", err)
 		}
@@ -191,33 +184,13 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 			}
 			return true, err
 		}
-		what := m.differs(b, ids)
-		if what == "" {
-			continue
-		}
-		if refuses = true; m.differs(b, nil) != "" || m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) {
-			return true, fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", b.Candidate, what)
-		}
 	}
-	if !refuses {
-		m.memory.differs = ""
+	for _, r := range m.voter.Rivals() {
+		if refuses = true; r.Sure || r.For > 5*r.Holder.Lease/2 { // requests that arrive late can't keep a lock for so long
+			return true, fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", r.Holder.Candidate, r.What)
+		}
 	}
 	return refuses, nil
-}
-
-// differs returns in what the holder of a lock differs from this candidate so that both could lead; "": in
-// nothing. ids are the identities of this candidate's nodes.
-func (m *machine) differs(b protocol.LockValue, ids []string) string {
-	n := m.nodes.Len()
-	switch {
-	case b.Nodes != n:
-		return fmt.Sprintf("counts %d Redis nodes, this candidate %d", b.Nodes, n)
-	case b.Lease != m.cfg.Lease:
-		return fmt.Sprintf("uses a lease of %v, this candidate %v", b.Lease, m.cfg.Lease)
-	case b.Identities.Differ(ids, n):
-		return "votes with other Redis nodes than this candidate"
-	}
-	return ""
 }
 
 // memory is what a candidate remembers of its election, from one Run to the next: a candidate that has
@@ -229,9 +202,6 @@ type memory struct {
 	answered         bool        // a majority has answered a claim before
 	abstentionLogged bool        // logged that nodes abstain
 	configLogged     bool        // logged the configuration
-
-	differs     string      // the attempt that was last seen to vote with other nodes
-	differsFrom lease.Stamp // when that attempt was first seen
 
 	leader     string        // the attempt of the other candidate that led last
 	leaderFrom lease.Stamp   // when it was first seen to lead
@@ -252,18 +222,6 @@ func (k *memory) learn(t quorum.Tally) {
 func (k *memory) sawNode(counter uint64, trace bool) {
 	k.highest = max(k.highest, counter)
 	k.traced = k.traced || counter > 0 || trace
-}
-
-// keepsDiffering reports whether each claim has met a lock of the same attempt with another list of
-// nodes for more than two and a half leases. Requests that arrive late can't keep a lock for so long.
-func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Duration) bool {
-	attempt, _, _ := strings.Cut(holder, " ")
-	if k.differs != attempt {
-		k.differs, k.differsFrom = attempt, clock.Now()
-		return false
-	}
-	held, ok := clock.Since(k.differsFrom)
-	return ok && held > 5*life/2
 }
 
 // vacant returns for how long there has been no leader, at most; zero: not known. A leader that

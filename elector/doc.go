@@ -73,11 +73,13 @@
 // once. The overlap lasts until the old leader's next renewal.
 //
 // All candidates must list the same nodes, in any order. A candidate that meets, on
-// any of its nodes, a holder that votes with other nodes does not lead. Two such
-// candidates can both lead only while no node on both lists answers both of them, or
-// while that node still holds the lock of an earlier attempt (a lease at most); from
-// then on one of them ends its term within about two leases (ReasonLost). Lists
-// without a common node can't be noticed.
+// any of its nodes, a holder that votes with other nodes does not lead. A node that is
+// farther away than the others may show the holder only after a majority has elected
+// the candidate: then it ends its term at once (ReasonLost). Two such candidates can
+// both lead for longer only while no node on both lists answers both of them, or while
+// that node still holds the lock of an earlier attempt (a lease at most); from then on
+// one of them ends its term within about two leases. Lists without a common node can't
+// be noticed.
 //
 // Tokens are unique and grow in the order of elections, without any assumption about
 // clocks, while no node of the granting majority loses its data before the first

@@ -122,9 +122,7 @@ func (m *machine) hold(ctx context.Context) {
 		case <-m.renewal.timer.C:
 			m.due()
 		case a := <-m.voter.Answers():
-			if tally, over := m.voter.Count(a); over {
-				m.count(tally)
-			}
+			m.answered(m.voter.Count(a))
 		}
 	}
 }
@@ -165,9 +163,7 @@ func (m *machine) drain(keep bool) {
 		case <-m.renewal.timer.C:
 			m.due() // checks health first
 		case a := <-m.voter.Answers():
-			if tally, over := m.voter.Count(a); over {
-				m.count(tally)
-			}
+			m.answered(m.voter.Count(a))
 		case <-lapse.C:
 			if _, left := t.grant.Left(); left > 0 {
 				lapse.Reset(left) // the lease was renewed

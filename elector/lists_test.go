@@ -250,3 +250,87 @@ func TestForgettingIsNoOtherList(t *testing.T) {
 		}
 	})
 }
+
+// farLists are lists that share one node, which is farther away than the others: no claim waits for it for so long.
+var farLists = map[string][2][]int{
+	"three of five":           {{0, 1, 2}, {0, 3, 4}},
+	"from one node to three":  {{0}, {0, 3, 4}},
+	"from three nodes to one": {{0, 1, 2}, {0}},
+	"from three to five":      {{0, 1, 2}, {0, 3, 4, 5, 6}},
+}
+
+// The far node answers both, only later than the others. It must not take until a lock that is met there counts as
+// renewed, and not again after each term.
+func TestTwoListsWithAFarNode(t *testing.T) {
+	for name, lists := range farLists {
+		for _, times := range []time.Duration{4, 6, 20, 200} {
+			t.Run(fmt.Sprintf("%s,%d", name, times), func(t *testing.T) {
+				bubble(t, 7, func(t *testing.T, c *cluster) {
+					c.Each(fault{Delay: time.Millisecond / 2})
+					c.Nodes[0].Set(fault{Delay: times * time.Millisecond / 2, Far: true})
+					c.Seed()
+					a := c.StartOn("a", lists[0])
+					a.Elected(3 * shortLease)
+					b := c.StartOn("b", lists[1])
+					wantOneLeader(t, shortLease/10, a, b)
+				})
+			})
+		}
+	}
+}
+
+// wantOneLeader wants that one of two candidates leads for 22 leases, and both for a moment at most.
+func wantOneLeader(t *testing.T, most time.Duration, a, b *candidate) {
+	t.Helper()
+	const look = shortLease / 1000
+	var led, both time.Duration
+	for range 22 * shortLease / look {
+		time.Sleep(look)
+		if one, two := a.IsLeader(), b.IsLeader(); one && two {
+			both += look
+		} else if one || two {
+			led += look
+		}
+	}
+	if both > most {
+		t.Errorf("both lead for %v", both)
+	}
+	if led+both < 21*shortLease {
+		t.Errorf("one of them leads for %v only", led)
+	}
+}
+
+// The node answers one of them now and then, and not at all for longer than a lock that was met there lasts.
+func TestTwoListsWithANodeThatComesAndGoes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		c.Seed()
+		a := c.StartOn("a", []int{0, 1, 2})
+		a.Elected(3 * shortLease)
+		go func() {
+			for i := range 100 {
+				c.Nodes[0].Set([]fault{{}, frozen, {Delay: 30 * time.Millisecond}, cut, {}}[i%5], "b")
+				time.Sleep(shortLease / 4)
+			}
+			c.Heal()
+		}()
+		wantOneLeader(t, 3*shortLease, a, c.StartOn("b", []int{0, 3, 4}))
+		time.Sleep(5 * shortLease)
+	})
+}
+
+// What was met on a node is remembered no longer than it can be there: nobody waits for the dead.
+func TestRivalDiesWithItsNode(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		c.Seed()
+		c.StartOn("a", []int{0, 1, 2}).Elected(3 * shortLease)
+		b := c.StartOn("b", []int{0, 3, 4})
+		b.Quiet(4 * shortLease)
+		c.Nodes[0].Set(down)
+		c.Each(cut, "a")
+		b.Elected(2 * shortLease)
+		time.Sleep(3 * shortLease)
+		if !b.IsLeader() {
+			t.Error("it does not lead on")
+		}
+	})
+}

@@ -63,6 +63,16 @@ func (m *machine) renew() {
 	r.timer.Reset(m.timing.CallTimeout() / 2)
 }
 
+// answered evaluates an answer of a node, and the renewal if that is over.
+func (m *machine) answered(tally quorum.Tally, over bool) {
+	if over {
+		m.count(tally)
+	}
+	if err := m.rival(); err != nil {
+		m.serving.end(ReasonLost, err)
+	}
+}
+
 // count evaluates the outcome of a renewal, and schedules the next one.
 func (m *machine) count(tally quorum.Tally) {
 	r, t := &m.renewal, m.serving
@@ -92,9 +102,6 @@ func (m *machine) count(tally quorum.Tally) {
 	default: // not decided: try again until the deadline
 		m.undecided(tally)
 		r.timer.Reset(m.retryIn(tally))
-	}
-	if err := m.rival(); err != nil {
-		t.end(ReasonLost, err)
 	}
 }
 
@@ -175,18 +182,16 @@ func lostData(t quorum.Tally, note string) (lost int) {
 	return lost
 }
 
-// rival returns why this leader must not remain leader: another candidate has held one of its nodes
-// for longer than a lock lasts without a renewal, and uses another number of nodes, other nodes or
-// another lease. That candidate is a second leader. Not always do both notice; the leader that does
-// ends its term.
+// rival returns why this leader must not remain leader: another candidate that uses another number of nodes, other
+// nodes or another lease refused its claim on a node, which answered late, or has held a node for longer than a lock
+// lasts without a renewal. That candidate is a second leader. Not always do both notice; the leader that does ends its term.
 func (m *machine) rival() error {
 	for _, r := range m.voter.Rivals() {
-		b, err := protocol.ParseLockValue(r.Holder)
-		if err != nil || r.For <= b.Lease+b.Lease/8 {
-			continue // the lock of an attempt that is not renewed lapses
-		}
-		if what := m.differs(b, m.voter.Identities().Known()); what != "" {
-			return failed(nil, "another leader, %s, holds the lock of %s and %s", b.Candidate, r.Node, what)
+		switch {
+		case r.Late && !r.Sure: // as in a claim that waited for it, this is not certain yet
+			return failed(nil, "another candidate, %s, holds the lock of %s and names other Redis nodes", r.Holder.Candidate, r.Node)
+		case r.Late, r.For > r.Holder.Lease*9/8:
+			return failed(nil, "another leader, %s, holds the lock of %s and %s", r.Holder.Candidate, r.Node, r.What)
 		}
 	}
 	return nil

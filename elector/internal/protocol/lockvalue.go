@@ -115,6 +115,21 @@ func parseLockValue(s string) (b LockValue, err error) {
 	return b, nil
 }
 
+// Differs returns in what the holder of a lock differs from a candidate so that both could lead; "": in nothing.
+// n, lease and ids are the number of the candidate's nodes, its lease, and the identities of its nodes, as far as
+// they are known.
+func (b LockValue) Differs(n int, lease time.Duration, ids []string) string {
+	switch {
+	case b.Nodes != n:
+		return fmt.Sprintf("counts %d Redis nodes, this candidate %d", b.Nodes, n)
+	case b.Lease != lease:
+		return fmt.Sprintf("uses a lease of %v, this candidate %v", b.Lease, lease)
+	case b.Identities.Differ(ids, n):
+		return "votes with other Redis nodes than this candidate"
+	}
+	return ""
+}
+
 // Majority returns how many of n nodes must agree.
 func Majority(n int) int { return n/2 + 1 }
 

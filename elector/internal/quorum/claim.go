@@ -18,12 +18,14 @@ import (
 // notes of nodes that abstained, by node, if the caller has decided to start a new
 // election on them; else nil. won is the token, or 0 if the claim was lost. What a
 // lost attempt was granted is given back in the background. After the end of ctx
-// nothing is sent.
+// nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
 	for i := range r.ignored {
-		r.ignored[i] = v.state[i].unresponsive
+		if r.ignored[i] = v.state[i].unresponsive; v.rival(i) != nil {
+			r.ignored[i], r.patience = false, v.cfg.CallTimeout
+		}
 	}
 	requests, echo := make([]*request, v.nodes.Len()), v.cfg.Echo(v.cfg.Lease/2)
 	for node := range requests {
@@ -92,7 +94,7 @@ func (v *Voter) newAttempt() {
 	}
 	for i := range v.state {
 		n := &v.state[i]
-		n.counter, n.rival, n.gone = 0, nil, false
+		n.counter, n.gone = 0, false
 	}
 }
 

@@ -92,6 +92,9 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 		return Tally{}, false
 	}
 	v.note(a)
+	if r := v.state[a.node].rival; r != nil {
+		r.Late = a.answer.Status == protocol.Held // only claims are answered so
+	}
 	if a.round != n.round || n.ended {
 		return Tally{}, false
 	}

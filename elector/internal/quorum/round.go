@@ -21,10 +21,13 @@ type round struct {
 	sent    []int  // by node: requests that have not ended
 	ignored []bool // nodes that are not expected to answer: their last request failed
 	ended   bool
+	// patience is for how long the other nodes are waited for at least, once a majority has answered.
+	patience time.Duration
 }
 
 // WaitFactor is how long the other nodes get once a majority has answered, in multiples of the
-// majority's time. They get at least MinExtraWait, since timers are no finer.
+// majority's time. They get at least MinExtraWait, since timers are no finer. A claim that has to know the answer of
+// a rival's node waits for longer.
 const (
 	WaitFactor   = 4
 	MinExtraWait = time.Millisecond
@@ -36,7 +39,7 @@ func newRound(ns *Nodes, yes protocol.Status, every bool) *round {
 	n := len(ns.list)
 	r := &round{
 		Tally: Tally{Answers: make([]protocol.Answer, n), nodes: ns}, yes: yes, every: every, started: time.Now(),
-		sent: make([]int, n), ignored: make([]bool, n),
+		sent: make([]int, n), ignored: make([]bool, n), patience: MinExtraWait,
 	}
 	for i := range r.Answers {
 		r.Answers[i] = noAnswer
@@ -78,7 +81,7 @@ func (r *round) await(answers <-chan *request, note func(*request)) {
 	var others <-chan time.Time
 	for !r.over() {
 		if r.Answered() && others == nil {
-			others = time.After(max(MinExtraWait, WaitFactor*time.Since(r.started)))
+			others = time.After(max(r.patience, WaitFactor*time.Since(r.started)))
 		}
 		select {
 		case a := <-answers:

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,29 +115,50 @@ func (v *Voter) Regainable() bool {
 	return slices.ContainsFunc(v.state, func(n nodeState) bool { return n.gone })
 }
 
-// Rival is an attempt of another candidate that holds the lock of a node while this voter
-// serves a term.
+// Rival is the lock of another candidate on a node, by a configuration with which both could lead.
 type Rival struct {
 	Node   string
-	Holder string        // the lock value
-	For    time.Duration // from the first to the last time that it was met there
+	Holder protocol.LockValue
+	What   string        // in what it differs from this voter
+	Sure   bool          // not only in the identities of the nodes, which may be out of date in a lock
+	Late   bool          // it refused the claim that won the term, and the answer came after that
+	For    time.Duration // from the first to the last of the answers in a row that showed it there
 
-	attempt string
-	since   time.Time
+	attempt     string
+	first, last time.Time // when these answers came
 }
 
-// Rivals returns the attempts of other candidates that held nodes against the newest term
-// at the last answers, including answers that came after their round was over.
+// Rivals returns the rivals that the nodes have shown in their last answers, also in those to earlier attempts and
+// in those that came after their round was over.
 func (v *Voter) Rivals() []Rival {
 	var all []Rival
-	for i, n := range v.state {
-		if n.rival != nil {
-			r := *n.rival
-			r.Node = v.nodes.list[i].Name
-			all = append(all, r)
+	for i := range v.state {
+		if r := v.rival(i); r != nil {
+			all = append(all, *r)
 		}
 	}
 	return all
+}
+
+// rival returns the rival on a node; nil: there is none. It is remembered until the node has shown that its lock is
+// gone. A node that does not answer can't show that, but a lock that is not renewed lapses.
+func (v *Voter) rival(node int) *Rival {
+	r := v.state[node].rival
+	if r == nil || time.Since(r.last) > r.Holder.Lease {
+		return nil
+	}
+	var ids []string // a node that did not answer may have another one by now
+	for _, n := range v.state {
+		if n.id != "" && !n.unresponsive {
+			ids = append(ids, n.id)
+		}
+	}
+	n, lease := v.nodes.Len(), v.cfg.Lease
+	if r.What = r.Holder.Differs(n, lease, ids); r.What == "" {
+		return nil
+	}
+	r.Node, r.Sure = v.nodes.list[node].Name, r.Holder.Differs(n, lease, nil) != ""
+	return r
 }
 
 // request makes a request of an attempt to one node. The outcome comes on ended.
@@ -205,21 +227,23 @@ type nodeState struct {
 	id           string // its identity; empty: not known
 	offer        string // an identity that the node may take; empty: the next request needs a new one
 
+	rival *Rival // the other candidate that held the lock at the last answer, whatever its configuration; nil: none
+
 	// Of the newest term.
 	counter uint64 // the highest counter that the node has shown
-	rival   *Rival // the other candidate that held the lock at the last renewal; nil: none
 	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
 }
 
-// next returns the rival that a renewal's answer shows, or nil; r is the one from before.
+// next returns the other candidate that holds a node by its answer, or nil; r is the one from before.
 func (r *Rival) next(a protocol.Answer) *Rival {
-	if a.Status != protocol.Taken || a.Holder == "" {
+	b, err := protocol.ParseLockValue(a.Holder)
+	if err != nil || a.Status != protocol.Taken && a.Status != protocol.Held {
 		return nil
 	}
-	_, attempt := protocol.AttemptOf(a.Holder)
-	next := &Rival{Holder: a.Holder, attempt: attempt, since: time.Now()}
-	if r != nil && r.attempt == attempt {
-		next.since, next.For = r.since, time.Since(r.since)
+	now := time.Now()
+	next := &Rival{Holder: b, first: now, last: now}
+	if next.attempt, _, _ = strings.Cut(a.Holder, " "); r != nil && r.What != "" && r.attempt == next.attempt {
+		next.first, next.For = r.first, now.Sub(r.first)
 	}
 	return next
 }
