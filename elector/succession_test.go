@@ -138,17 +138,27 @@ func TestPriorityDoesNotFlap(t *testing.T) {
 }
 
 func TestDeadHeirDelaysForABoundedTime(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := ranked(t, c, elector.SuccessionSeniority, nil)
-		time.Sleep(shortLease)
-		c.Each(cut, "c2") // the favourite, without a word
-		began := time.Now()
-		all[0].Shutdown()
-		_, term := first(t, shortLease, all[2:]...)
-		if gap := term.Since().Sub(began); gap > shortLease/4+100*time.Millisecond {
-			t.Errorf("%v without a leader", gap)
-		}
-	})
+	for name, tc := range map[string]struct {
+		end  func(*cluster, *candidate) // of the leader
+		most time.Duration
+	}{
+		"the leader stops": {func(_ *cluster, a *candidate) { a.Shutdown() }, shortLease / 4},
+		"both die":         {func(c *cluster, a *candidate) { c.Each(cut, a.ID()) }, shortLease * 5 / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				all := ranked(t, c, elector.SuccessionSeniority, nil)
+				time.Sleep(shortLease)
+				c.Each(cut, "c2") // the heir, without a word
+				began := time.Now()
+				tc.end(c, all[0])
+				_, term := first(t, 2*shortLease, all[2:]...)
+				if gap := term.Since().Sub(began); gap > tc.most+100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
 }
 
 func TestMaxTermNeedsNoSuccession(t *testing.T) {

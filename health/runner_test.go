@@ -42,8 +42,12 @@ func TestProbeFailsThreeTimesThenRecovers(t *testing.T) {
 		sentinel := errors.New("disk full")
 		p.set(sentinel)
 		time.Sleep(2500 * time.Millisecond)
-		wantHealthy(t, r, "after two failures")
-		if st := r.Status(); st.Failures != 2 || !errors.Is(st.LastErr, sentinel) {
+		p.set(nil) // the row of failures breaks
+		time.Sleep(time.Second)
+		p.set(sentinel)
+		time.Sleep(2 * time.Second)
+		wantHealthy(t, r, "after two failures in a row")
+		if st := r.Status(); st.Failures != 4 || !errors.Is(st.LastErr, sentinel) {
 			t.Errorf("the failures must show before the fall: %+v", st)
 		}
 		fallsAfter(t, r, 500*time.Millisecond)

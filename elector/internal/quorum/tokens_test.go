@@ -75,6 +75,32 @@ func TestCountersAreNeverLowered(t *testing.T) {
 	}
 }
 
+// Answers may overtake each other: a renewal that is still under way may have been shown the higher of two counters.
+func TestReleaseClosesAboveTheHighestCounterShown(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("4", "4", "4")
+		a := p.voter("a")
+		token := a.wins(1)
+		for _, counter := range []string{"60", "50"} {
+			for _, n := range p.redis {
+				_ = n.Set(p.keys.Fence, counter)
+			}
+			a.renew(testLease, token, protocol.Heir{}, fit)
+		}
+		a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
+		synctest.Wait()
+		closed := 0
+		for node := range p.redis {
+			if p.get(node, p.keys.Fence) == "61" {
+				closed++
+			}
+		}
+		if closed < 2 { // the third node's answers may have come after those of the majority
+			t.Errorf("%d nodes have closed the token above what they have shown", closed)
+		}
+	})
+}
+
 // The counter of a node that another holds may be the very token of the other's term.
 func TestHeldNodesNameNoToken(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {

@@ -171,6 +171,25 @@ func TestWhenToClaimAgain(t *testing.T) {
 	}
 }
 
+// A candidate that must not lead comes when the lock in its way lapses, and without one after half a lease
+// to three quarters.
+func TestRefusedClaimWaitsForTheLockInItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[time.Duration][2]time.Duration{
+			time.Second:     {time.Second, 1100 * time.Millisecond},
+			-1:              {5 * time.Second, 7500 * time.Millisecond},
+			time.Minute:     {5 * time.Second, 7500 * time.Millisecond},
+			7 * time.Second: {5 * time.Second, 7100 * time.Millisecond},
+		} {
+			d, no := follower(3), protocol.Answer{Status: protocol.Won}
+			d.refused(quorum.Tally{Answers: []protocol.Answer{no, no, holding("a", "7", left)}}, time.Now())
+			if in := time.Until(d.at); in < want[0] || in > want[1] {
+				t.Errorf("%v left of the lock: in %v, want %v", left, in, want)
+			}
+		}
+	})
+}
+
 // A claim that was made because of a message, and met the holder of before, shuts the
 // ears for a sixteenth of a lease: else whoever forges releases drives the claims of all.
 func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
