@@ -106,7 +106,7 @@ race: ## run the tests of the packages in which threads race under the race dete
 .PHONY: real
 real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
 	@.ci/which-redis
-	@packages=$$(.ci/list-tests '$(REAL)' | cut -d ' ' -f 1 | uniq); \
+	@packages=$$(.ci/modules tests '$(REAL)' | cut -d ' ' -f 1 | uniq); \
 	run() { (set -x; $(GO) test -vet=off -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS) "$$@"); }; \
 	run $$(grep -E '$(DRIVERS)' <<<"$$packages"); \
 	run $$(.ci/race) $$(grep -vE '$(DRIVERS)' <<<"$$packages")
@@ -133,7 +133,7 @@ claims: ## write docs/generated/claims.md: what is promised, its tests, and its 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed
 	@.ci/which-redis
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/list-tests ^Benchmark | cut -d ' ' -f 1 | uniq)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/modules tests ^Benchmark | cut -d ' ' -f 1 | uniq)
 
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each; FUZZ=./elector only those of packages there)
@@ -145,7 +145,7 @@ model: ## check the model of the fencing tokens with spin, and that its mutants 
 
 .PHONY: nightly
 nightly: ## everything that is long or random: hours
-	.ci/each $(GO) test $$(.ci/race) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
+	.ci/modules each $(GO) test $$(.ci/race) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
 	$(MAKE) sim SIMSEED=$$(date +%s) SIMRUNS=1000
 	$(MAKE) mutants
 	$(MAKE) servers SERVERS=.
@@ -162,10 +162,10 @@ api: ## compare the exported API with the last tag: what breaks callers must be 
 lint: ## gofmt, golangci-lint (installed when missing), go mod tidy -diff
 	@.ci/lint
 
-# Only what people install has code of its own for other systems.
+# Only what people install has code of its own for other systems. It is compiled to be read, not to be fast.
 .PHONY: systems
-systems: ## vet what people install for macOS and Windows (5 minutes with empty caches)
-	for os in darwin windows; do GOOS=$$os $(GO) vet $$(.ci/modules --published | sed 's,$$,/...,'); done
+systems: ## vet what people install for macOS and Windows (3 minutes with empty caches)
+	for os in darwin windows; do GOOS=$$os $(GO) vet -gcflags=all='-N -l' $$(.ci/modules published | sed 's,$$,/...,'); done
 
 .PHONY: build
 build: ## build the static binary bin/mandate
