@@ -89,7 +89,7 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // lease. Run returns the work's error, unchanged, unless that is a RestartError or the term had ended,
 // if only by the clock (then the error is logged); an ErrPermanent when a permanent misconfiguration
 // shows before the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
-// Quorum was closed.
+// Quorum was closed. An error that comes before the end of ctx is logged, too.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("Run: the work is nil")
@@ -101,7 +101,11 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	defer end()
 	e.enter(ctx)
 	defer e.leave()
-	return e.runError(ctx, e.run(ctx, work))
+	err := e.runError(ctx, e.run(ctx, work))
+	if err != nil && ctx.Err() == nil && !e.ofMember { // the caller may not be waiting for it
+		e.log.Error("run ended", "error", err)
+	}
+	return err
 }
 
 // begin checks that Run or Campaign may start, and marks the Elector as running.

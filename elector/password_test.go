@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -46,6 +47,30 @@ func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 		}
 		if _, next := first(t, shortLease, a, b); next.Token() <= term.Token() {
 			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+	})
+}
+
+// Run on a goroutine that nobody waits for: the log has the error that ends it, with what to do, and once. The end of
+// its context is none.
+func TestRunThatEndsSaysWhy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		a.Shutdown()
+		failing := makeCandidate(t, c.Quorum("f"), "f").Begin(func(context.Context, *elector.Term) error { return errors.New("disk full") })
+		_ = failing.Ended(3 * shortLease)
+		c.Nodes[0].Server().RequireAuth("new")
+		denied := c.Start("d")
+		_ = denied.Ended(shortLease)
+		for x, want := range map[*candidate]string{a: "", failing: `error="disk full"`, denied: "give the password"} {
+			lines := x.Log.Lines("level=ERROR")
+			if want == "" && len(lines) == 0 {
+				continue
+			}
+			if len(lines) != 1 || !strings.Contains(lines[0], `msg="run ended"`) || !strings.Contains(lines[0], want) {
+				t.Errorf("%s logged %q, want %q", x.ID(), lines, want)
+			}
 		}
 	})
 }

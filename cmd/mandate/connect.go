@@ -163,7 +163,7 @@ func (a *app) connect() error {
 // candidate makes the quorum and an elector on it; neither does I/O. Problems with the URLs or the
 // configuration are recorded, and returned as a usage error.
 func (a *app) candidate(cfg elector.Config) error {
-	cfg.Logger = a.log
+	cfg.Logger = a.campaignLog()
 	err := a.connect()
 	if err != nil {
 		return err

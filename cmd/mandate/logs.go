@@ -103,6 +103,23 @@ func handlerFor(w io.Writer, name string, level slog.Level) slog.Handler {
 	}
 }
 
+// campaignLog returns the logger for an elector or a member: it leaves out the error that ends Run, which is
+// printed when this process ends.
+func (a *app) campaignLog() *slog.Logger { return slog.New(withoutEnd{a.log.Handler()}) }
+
+type withoutEnd struct{ slog.Handler }
+
+func (h withoutEnd) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "run ended" {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withoutEnd) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withoutEnd{h.Handler.WithAttrs(attrs)}
+}
+
 // withUnit formats a duration as the text log does: slog's JSON handler would omit the unit.
 func withUnit(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {

@@ -1,7 +1,8 @@
 // Package electorgocron runs the jobs of a gocron scheduler on the leader only, and each tick of a job once.
 //
 //	gate := new(elector.Gate)
-//	go e.Run(ctx, gate.Work)
+//	ended := make(chan error, 1)
+//	go func() { ended <- e.Run(ctx, gate.Work) }() // main waits for it
 //	ticks, err := fence.NewOnce(client, e.Election())
 //	jobs := electorgocron.Locker{Gate: gate, Ticks: ticks}
 //	_, err = jobs.NewJob(scheduler, "mail", "0 12 * * *", gocron.NewTask(sendMail))

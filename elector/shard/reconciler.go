@@ -117,6 +117,9 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	}
 	all.Go(r.campaignAsAssigner)
 	err := r.run(ctx)
+	if err != nil && ctx.Err() == nil { // the caller may not be waiting for it
+		m.log().Error("run ended", "error", err)
+	}
 	r.leaveBy = time.Now().Add(m.cfg.requestTimeout())
 	cancel()
 	changes.Close()

@@ -162,11 +162,7 @@ func (g *group) run(m *shard.Member, work shard.Work) *member {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &member{Member: m, stop: stop, done: make(chan error, 1)}
 	go func() {
-		err := m.Run(ctx, work)
-		if err != nil {
-			g.log.Logger().Error("Run ended", "member", m.ID(), "error", err)
-		}
-		r.done <- err
+		r.done <- m.Run(ctx, work)
 	}()
 	g.t.Cleanup(func() {
 		stop()
@@ -240,6 +236,9 @@ func TestStuckShard(t *testing.T) {
 				t.Errorf("a owns %d", s)
 			}
 		}
+		if lines := g.log.Lines("run ended"); len(lines) > 0 {
+			t.Errorf("a shard's failure is logged as the end of Run: %q", lines)
+		}
 	})
 }
 
@@ -255,6 +254,9 @@ func TestOtherSettings(t *testing.T) {
 		}
 		if lines := g.log.Lines("cannot campaign"); len(lines) > 0 {
 			t.Errorf("nodes that answer are logged as unreachable: %v", lines)
+		}
+		if lines := g.log.Lines("level=ERROR"); len(lines) != 1 || !strings.Contains(lines[0], "all members need the same") {
+			t.Errorf("logged %q", lines)
 		}
 	})
 }
