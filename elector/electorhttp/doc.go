@@ -9,7 +9,7 @@
 //	GET  /status   what every Redis node reports
 //	GET  /events   the state, then every change, as server-sent events
 //	GET  /live     200 as long as this process answers
-//	GET  /ready    200 when this candidate can campaign
+//	GET  /ready    200 when this candidate leads, or could be elected now
 //	GET  /metrics  what Config.Metrics serves
 //	POST /resign   this candidate steps down; only with Config.Token
 //

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,7 +34,8 @@ type ForwardConfig struct {
 	// (Reason.Wanted), before its context ends. It delays the next leader, and must be shorter than
 	// Config.DrainTimeout of the candidate, during which the lease is kept. If the lease can't be
 	// kept, the context ends a StopMargin before the lease does. After any other end of the term the
-	// context ends at once. Default a quarter of the lease; negative: none.
+	// context ends at once. An app that has not answered 1/64 of the lease later loses the connection
+	// to its client, which ends its reads and writes. Default a quarter of the lease; negative: none.
 	Finish time.Duration
 	// Transport carries requests to the other replicas. Default: a transport without a proxy that
 	// dials for at most a second and waits for an answer for as long as the client does. If it does
@@ -50,21 +53,24 @@ const (
 // Forward is a replica of a service: it runs e, and serves HTTP on l, until ctx ends. Every replica
 // takes requests, and only the leader's app executes them: a follower passes them on to the leader.
 // The Advertise of each replica must be a URL that reaches its listener (http://10.0.0.7:8080). So
-// all replicas can stand behind one load balancer and be ready at all times. For TLS give it a
-// listener of crypto/tls.
+// all replicas can stand behind one load balancer and be ready at all times; serve the metrics and the
+// health of each replica on another listener. For TLS give it a listener of crypto/tls.
 //
 //   - The lock is not released before the app has answered (see elector.Gate). The context of its
 //     request carries the term (elector.TermOf), and the header Mandate-Token the term's token, which
 //     the resource that the app writes to must compare, as with any work. No other header
-//     Mandate-..., also not one written with underscores, reaches the app. The app's answers have the
-//     headers Mandate-Leader and Mandate-Token.
+//     Mandate-..., also not one written with underscores, reaches the app, nor does Connection, by
+//     which a client could remove the token at the next proxy. The app's answers have the headers
+//     Mandate-Leader and Mandate-Token.
 //   - 503 with Retry-After: no leader executed the request, because none is known or reached, or its
 //     term has just ended. The client, or the load balancer, may send it again, whatever its method.
 //   - 502: the leader was gone before it had answered, so it is not known whether the request was
-//     executed. Forward never sends a request to a second leader.
+//     executed. Forward never sends a request twice.
+//   - 501: upgrades (WebSocket) and CONNECT are refused, and the app can't hijack a connection: its
+//     messages would be executed after the term. Serve WebSockets on another listener, and close them
+//     when the term's context ends.
 //   - Requests are forwarded once, so there are no loops. Hop-by-hop headers are removed,
-//     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they
-//     end with the term.
+//     X-Forwarded-For is continued, and Host is kept. Streams pass; they end with the term.
 //
 // When ctx ends, Forward hands the leadership over, forwards requests for one more second, while the
 // other replicas learn who leads, and then lets those under way finish for at most 10 s. It closes the
@@ -79,6 +85,9 @@ func Forward(ctx context.Context, e *elector.Elector, app http.Handler, l net.Li
 	h, err := New(e, Config{})
 	if err != nil {
 		return err
+	}
+	if _, err = baseURL(e.Advertise()); err != nil {
+		return fmt.Errorf("electorhttp: Forward: this candidate %w", err)
 	}
 	cfg.Finish = cmp.Or(cfg.Finish, e.Lease()/4)
 	if cfg.Transport == nil {
@@ -109,7 +118,10 @@ func (f *forwarder) run(ctx context.Context, l net.Listener) error {
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	var follow sync.WaitGroup
 	follow.Go(func() { _ = f.h.Run(following) }) // it fails only when it is running already
-	server := &http.Server{Handler: f, ReadHeaderTimeout: readTimeout, IdleTimeout: 2 * time.Minute, ErrorLog: discarded}
+	server := &http.Server{
+		Handler: f, ReadHeaderTimeout: readTimeout, IdleTimeout: 2 * time.Minute, ErrorLog: discarded,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
 	served := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -144,7 +156,30 @@ func leave(server *http.Server, l net.Listener) {
 	}
 }
 
+// connKey is the key of the connection (net.Conn) in the context of a request.
+type connKey struct{}
+
+// answer is a ResponseWriter without the connection: it has no Hijack, and no Unwrap that leads to one.
+type answer struct{ controlled }
+
+// controlled is what else a ResponseWriter of net/http can do, for http.ResponseController.
+type controlled interface {
+	http.ResponseWriter
+	http.Flusher
+	FlushError() error
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	EnableFullDuplex() error
+}
+
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = answer{w.(controlled)}
+	if up := r.Header["Upgrade"]; r.Method == http.MethodConnect || up != nil && !slices.Equal(up, []string{"h2c"}) {
+		w.Header().Set("Cache-Control", "no-store")
+		refuse(w, http.StatusNotImplemented, "upgrades (WebSocket) and CONNECT are not served here: they would outlive the leader's term")
+		return
+	}
+	r.Header.Del("Upgrade") // to h2c: some clients offer it with each request, and a server may ignore it
 	err := f.gate.Do(r.Context(), func(ctx context.Context, term *elector.Term) error {
 		f.local(ctx, w, r, term)
 		return nil
@@ -177,13 +212,18 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.R
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(in.Context(), func() { cancel(context.Cause(in.Context())) })()
+	served := make(chan struct{})
+	defer close(served)
 	defer context.AfterFunc(term.Context(), func() {
 		f.finish(ctx, term)
 		cancel(term.Err())
+		f.cut(in, term, served)
 	})()
 	token := strconv.FormatUint(term.Token(), 10)
 	r := in.Clone(ctx)
+	r.Trailer = in.Trailer // it is filled at the end of the body
 	removeOurs(r.Header)
+	r.Header.Del("Connection")
 	r.Header.Set(tokenHeader, token)
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, token)
@@ -210,6 +250,21 @@ func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
 	}
 }
 
+// cut closes the connection of a request whose context has ended, unless the app answers soon: nothing else
+// ends its reads of a body that never comes, and its writes to a client that does not read.
+func (f *forwarder) cut(in *http.Request, term *elector.Term, served <-chan struct{}) {
+	select {
+	case <-served:
+		return
+	case <-time.After(min(f.h.elector.Lease()/64, term.Kept()/4)):
+	}
+	c, _ := in.Context().Value(connKey{}).(net.Conn)
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn() // the Close of crypto/tls would first write to the client
+	}
+	_ = c.Close()
+}
+
 // remote lets the leader answer, on another replica.
 func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.URL) {
 	var traced, sent atomic.Bool // without a trace nothing proves that the request was not sent
@@ -223,6 +278,10 @@ func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.U
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // else parameters with a semicolon or a bad escape are missing
 			pr.SetURL(target)
 			continueForwarded(pr)
+			pr.Out.Trailer = pr.In.Trailer
+			if pr.Out.Body == nil { // net/http would repeat a GET, or what has an Idempotency-Key, on another connection
+				pr.Out.Body, pr.Out.TransferEncoding = io.NopCloser(strings.NewReader("")), []string{"identity"}
+			}
 			removeOurs(pr.Out.Header)
 			pr.Out.Header.Set(forwardedHeader, f.h.elector.ID())
 		},
@@ -271,16 +330,18 @@ func leaderURL(l Leadership) (*url.URL, error) {
 	if l.Leader == "" {
 		return nil, errors.New("no candidate leads")
 	}
-	if l.Address == "" {
-		return nil, fmt.Errorf("the leader %s advertises no address: give each candidate the URL at which the others reach it (Config.Advertise)", l.Leader)
+	u, err := baseURL(l.Address)
+	if err != nil {
+		return nil, fmt.Errorf("the leader %s %w", l.Leader, err)
 	}
-	address := l.Address
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
+	return u, nil
+}
+
+// baseURL parses what a candidate advertises.
+func baseURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the leader %s advertises %q, which is no URL such as http://10.0.0.7:8080 (Config.Advertise)", l.Leader, l.Address)
+		return nil, fmt.Errorf("advertises %q: set Config.Advertise to the URL at which the other replicas reach it, such as http://10.0.0.7:8080", address)
 	}
 	return u, nil
 }

@@ -2,6 +2,7 @@ package electorhttp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +23,9 @@ import (
 
 // fleet is replicas of a service behind Forward, on a network in memory.
 type fleet struct {
-	t *testing.T
-	s *stage
+	t   *testing.T
+	s   *stage
+	tls *tls.Config // nil: HTTP/1.1
 
 	mu       sync.Mutex
 	replicas map[string]*replica
@@ -60,13 +62,17 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 	}
 	r := &replica{Elector: e, id: id, l: &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, dead: make(chan struct{})}
 	if cfg.Transport == nil {
-		transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second}
+		transport := f.transport()
 		f.t.Cleanup(transport.CloseIdleConnections)
 		cfg.Transport = transport
 	}
 	f.mu.Lock()
 	f.replicas[id] = r
 	f.mu.Unlock()
+	var l net.Listener = r.l
+	if f.tls != nil {
+		l = tls.NewListener(l, f.tls)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -77,11 +83,31 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 				return
 			}
 			f.serve(w, req, e)
-		}), r.l, cfg)
+		}), l, cfg)
 	}()
 	r.stop = func() { cancel(); <-done }
 	f.t.Cleanup(r.stop)
 	return r
+}
+
+// leads makes a candidate lead that runs no Forward.
+func (f *fleet) leads(advertise string) {
+	e, err := elector.New(f.s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Advertise: advertise, Lease: lease, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = e.Run(ctx, new(elector.Gate).Work) }()
+	f.t.Cleanup(func() { cancel(); <-ended })
+	until(f.t, "a leads", 2*lease, e.IsLeader)
+}
+
+func (f *fleet) transport() *http.Transport {
+	return &http.Transport{
+		DialContext: f.dial, MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
+		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // a test's certificate
+	}
 }
 
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}

@@ -224,17 +224,15 @@ func TestForwardOnce(t *testing.T) {
 // Where the leader can't be reached, nothing is executed, and the answer says why.
 func TestForwardToNoAddress(t *testing.T) {
 	for address, want := range map[string]string{
-		"":              "the leader a advertises no address",
-		"ftp://a":       `the leader a advertises \"ftp://a\", which is no URL`,
-		":8080":         `the leader a advertises \":8080\", which is no URL`, // not this machine
+		"":              `the leader a advertises \"\": set Config.Advertise`,
+		"ftp://a":       `the leader a advertises \"ftp://a\": set Config.Advertise`,
+		":8080":         `the leader a advertises \":8080\": set Config.Advertise`, // not this machine
 		"http://nobody": "the leader can't be reached at http://nobody",
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			f := newFleet(t, s)
-			cfg := electorhttp.ForwardConfig{}
-			a := f.start("a", cfg, func(c *elector.Config) { c.Advertise = address })
-			until(t, "a leads", 2*lease, a.IsLeader)
-			f.start("b", cfg)
+			f.leads(address)
+			f.start("b", electorhttp.ForwardConfig{})
 			time.Sleep(lease)
 			resp, body, err := f.do("b", http.MethodPost, "/", "x")
 			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) || len(f.executed) > 0 {
