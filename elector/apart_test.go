@@ -141,3 +141,28 @@ func TestDeafCandidatesAreReachedAgain(t *testing.T) {
 		}
 	})
 }
+
+// The usual failover of a managed Redis: the name moves to the promoted replica, and the old primary lives on as a
+// replica of it. The subscriptions there receive what their own processes publish, although nobody is subscribed at
+// the new primary, where operators look for candidates.
+func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		time.Sleep(5 * shortLease)
+		to := c.NewNode("127.0.0.1:7009")
+		c.Nodes[0].FailOver(to)
+		all = append(all, c.Start("d")) // that one is subscribed at the new primary
+		time.Sleep(2 * shortLease)
+		if !term.Valid() {
+			t.Fatalf("the failover ended the term: %v", term.Err())
+		}
+		el := electionOf(op, "orders")
+		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+			t.Errorf("%d candidates answer, %v", len(roll), err)
+		}
+		if h, err := el.Transfer(within(t, time.Minute), "b"); err != nil || h.Gap > 100*time.Millisecond {
+			t.Errorf("%+v, %v", h, err)
+		}
+		all[1].Elected(shortLease)
+	})
+}

@@ -1,10 +1,15 @@
 package elector
 
 import (
+	"bytes"
+	"io"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Each trace of an election keeps a candidate from taking a loss of data for a first
@@ -29,6 +34,28 @@ func TestTracesOfAnElection(t *testing.T) {
 				t.Errorf("%+v: traced %v, highest %d", c.a, k.traced, k.highest)
 			}
 			k.learn(quorum.Tally{Answers: []protocol.Answer{{Status: protocol.Abstains}}})
+		}
+	}
+}
+
+// What makes a subscription impossible is logged once: a right that is missing, and an answer that nothing else explains,
+// as of a proxy without publish/subscribe. What passes, or what the requests report too, is not.
+func TestImpossibleSubscriptionIsLoggedOnce(t *testing.T) {
+	for text, want := range map[string]int{
+		"NOPERM no permissions to access a channel":                     1,
+		"ERR unsupported command":                                       1,
+		"LOADING Redis is loading the dataset in memory":                0,
+		"BUSY Redis is busy running a script.":                          0,
+		"NOPERM this user has no permissions to run the 'ping' command": 0,
+	} {
+		var logged bytes.Buffer
+		c := candidate{log: slog.New(slog.NewTextHandler(&logged, nil))}
+		for range 3 {
+			c.logNotSubscribed(&rediserr.NodeError{Node: "n", Err: rediserr.Refusal(text)})
+			c.logNotSubscribed(&rediserr.NodeError{Node: "n", Err: io.EOF})
+		}
+		if n := strings.Count(logged.String(), "cannot subscribe"); n != want {
+			t.Errorf("%s: logged %d times", text, n)
 		}
 	}
 }

@@ -47,8 +47,8 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 // again and names the markers that it found, so that a node that loses its data only after that
 // answer still abstains.
 func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) {
-	hint := m.hint()
-	token, tally = m.voter.Claim(ctx, hint, nil)
+	hint, echo := m.hint(), m.bus.Echo(m.cfg.Lease/2)
+	token, tally = m.voter.Claim(ctx, hint, nil, echo)
 	m.memory.learn(tally)
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
@@ -56,7 +56,7 @@ func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) 
 			markers[i] = a.Note
 		}
 		m.log.Info("starting a new election")
-		token, tally = m.voter.Claim(ctx, hint, markers)
+		token, tally = m.voter.Claim(ctx, hint, markers, echo)
 		m.memory.learn(tally)
 	}
 	m.noteAbstention(tally)

@@ -45,7 +45,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	election.own = &e.candidate
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
 		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
-		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded, Echo: q.bus.Echo,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
 		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {

@@ -147,10 +147,11 @@ func (c *candidate) setPaused(note string) {
 	c.paused.note(c.log, paused, note, time.Now(), "note", protocol.ParsePauseNote(note).String())
 }
 
-// logNotSubscribed logs once that the Redis user lacks a right to receive releases. Other errors
-// of a subscription are temporary, and the requests report them too.
+// logNotSubscribed logs once that the node refuses to send releases, as for want of a right, or a proxy that can't.
+// The other errors of a subscription are temporary, and the requests report them too.
 func (c *candidate) logNotSubscribed(err error) {
-	if rediserr.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
+	refused := rediserr.RefusedSubscribe(err) || rediserr.Answered(err) && rediserr.Advice(err) == ""
+	if refused && c.unsubscribed.CompareAndSwap(false, true) {
 		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }

@@ -54,7 +54,7 @@ type Answer struct {
 	Fence       uint64        // of Won: the token; else the node's counter
 	Holder      string        // the lock value in the way; of Renewed: the value that the node kept
 	Left        time.Duration // how long what is in the way still lives
-	Subscribers int           // of the channel for requests to candidates; -1: not known
+	Subscribers int           // of the channel for requests to candidates; 0: the sender is none of them; -1: not known
 	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
 	Err         error

@@ -73,7 +73,7 @@ type Request struct {
 	Keep        int64  // for how long leadership is reserved for it, in ms
 	OnlyHeld    bool   // of a release: changes nothing on a node that does not hold the lock
 	Identity    string // for a node that has none
-	Echo        string // the channel to which the node publishes, too; empty: to none
+	Echo        string // of a claim: the channel to which the node publishes if it is lost; empty: to none
 	Head        string // of a report: what precedes the event in the message; empty: it is not published
 	Event       string // of a report and a release; of a report empty: keep the history, no more
 }

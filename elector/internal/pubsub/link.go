@@ -15,8 +15,9 @@ import (
 
 // Periods of a link.
 const (
-	retryFirst = 50 * time.Millisecond
-	retryMax   = time.Second // a node that was loading its data is subscribed to again soon
+	retryFirst   = 50 * time.Millisecond
+	retryMax     = time.Second // of a lost connection
+	retryRefused = time.Minute // of what the node has refused: a right, or anything while it is busy
 	// closeTimeout is how long close waits for a subscription to end: go-redis may be dialling a
 	// hung node, which can't be interrupted.
 	closeTimeout = 100 * time.Millisecond
@@ -30,9 +31,10 @@ type link struct {
 
 	mu      sync.Mutex // of all below
 	topics  map[string]*topic
-	altered []string // channels that the writer has to look at
-	conn    *conn    // nil while there is no subscription
-	own     string   // the channel on which the link receives what it publishes; "": no test was made yet
+	altered []string      // channels that the writer has to look at
+	conn    *conn         // nil while there is no subscription
+	own     string        // the channel on which the link receives what it publishes; "": no test was made yet
+	backoff time.Duration // before what was refused is requested again; 0: nothing was
 	closed  bool
 }
 
@@ -50,10 +52,11 @@ type conn struct {
 	changed chan struct{} // signaled when the writer has something to do
 	done    chan struct{} // closed when its goroutines have ended
 
-	refused bool          // the node refuses a right permanently
-	tested  time.Time     // when the last test was requested, or something of this process arrived
-	within  time.Duration // of the test that is due; 0: none is
-	awaited bool          // a test has not come back yet
+	refused    bool          // the node has refused a channel; all are requested again later
+	untestable bool          // the node refuses PING
+	tested     time.Time     // when the last test was requested, or something of this process arrived
+	within     time.Duration // of the test that is due; 0: none is
+	awaited    bool          // a test has not come back yet
 }
 
 // add adds a subscription, and reports whether the node has confirmed its channel already.
@@ -115,13 +118,18 @@ func (c *conn) wake() {
 // connect makes a subscription to all channels, in place of the one before. The caller holds mu.
 func (l *link) connect() {
 	c := &conn{ps: l.nodes.Subscription(l.node), changed: make(chan struct{}, 1), done: make(chan struct{}), tested: time.Now()}
+	l.conn = c
+	l.request(c)
+	go l.write(c)
+}
+
+// request has the writer subscribe to all channels. The caller holds mu.
+func (l *link) request(c *conn) {
 	for channel, t := range l.topics {
 		t.requested, t.confirmed = false, false
 		l.altered = append(l.altered, channel)
 	}
-	l.conn = c
 	c.wake()
-	go l.write(c)
 }
 
 // write subscribes to and unsubscribes from channels as the topics require, and tests the subscription,
@@ -211,10 +219,6 @@ func (l *link) read(ctx context.Context, c *conn) {
 		case <-time.After(backoff):
 		}
 		backoff = min(2*backoff, retryMax)
-		if refusal := redis.Error(nil); errors.As(err, &refusal) && !rediserr.Permanent(err) {
-			// The node was loading its data. The connection stays open, so go-redis does not subscribe again.
-			l.replace(c)
-		}
 	}
 }
 
@@ -242,7 +246,7 @@ func (l *link) received(c *conn, m any) {
 		return
 	}
 	if s.Kind == Subscribed {
-		t.confirmed, c.refused = true, false // perhaps a password was mended
+		t.confirmed, c.untestable, l.backoff = true, false, 0
 	}
 	all := slices.Clone(t.subs)
 	l.mu.Unlock()
@@ -255,15 +259,14 @@ func (l *link) received(c *conn, m any) {
 }
 
 // failed notifies all subscriptions that they may miss messages; if the node refuses the link's own channel,
-// only that. A missing right is not requested again until the connection is made anew: a request every second
-// would fill the server's log.
+// only that. What the node refuses is requested again later: go-redis does that for a new connection only.
 func (l *link) failed(c *conn, err error) {
 	var refusal redis.Error
-	refused := errors.As(err, &refusal)
-	lost := map[string][]*Subscription{}
+	refused, lost := errors.As(err, &refusal), map[string][]*Subscription{}
 	l.mu.Lock()
+	c.awaited = c.awaited && !refused                                          // the connection carries an answer
 	if refused && rediserr.Permanent(err) && !rediserr.RefusedSubscribe(err) { // UNSUBSCRIBE or PING
-		c.refused = true
+		c.untestable = true
 		l.mu.Unlock()
 		return
 	}
@@ -275,12 +278,34 @@ func (l *link) failed(c *conn, err error) {
 			lost[channel] = slices.Clone(t.subs)
 		}
 	}
-	c.refused = c.refused || refused && !testing && rediserr.Permanent(err)
+	if refused && !c.refused {
+		c.refused = true
+		l.backoff = min(max(2*l.backoff, retryFirst), retryRefused)
+		time.AfterFunc(l.backoff, func() { l.retry(c) })
+	}
+	if own != nil && rediserr.RefusedSubscribe(err) { // it must not keep the others from being confirmed
+		own.subs = nil
+		l.altered = append(l.altered, l.own)
+		c.wake()
+		if !testing {
+			l.own = "" // it was not to blame: the next test makes it again
+		}
+	}
 	l.mu.Unlock()
 	for channel, subs := range lost {
 		for _, s := range subs {
 			s.Receive(Signal{Kind: Failed, Node: l.node, Err: l.nodes.SubscriptionError(l.node, channel, err)})
 		}
+	}
+}
+
+// retry requests all channels again: since the node refused some, a right may have been granted.
+func (l *link) retry(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == c {
+		c.refused = false
+		l.request(c)
 	}
 }
 

@@ -3,6 +3,18 @@
 //
 // A message is a hint: messages get lost, forged and replayed, so no state is taken from
 // one without reading it from Redis.
+//
+// The life of a link, the subscription to one node:
+//
+//   - Dial: the first Subscribe makes a connection, with a goroutine that writes and one that reads (connect, write,
+//     read). When it is lost go-redis makes another, and subscribes to all channels again.
+//   - Subscribe: the writer requests what has changed (next). What the node refuses is requested again, on the same
+//     connection, at first after 50 ms and in the end once a minute (failed, retry).
+//   - Test: a connection that is in order may receive nothing. The link publishes to itself, and looks whether that
+//     arrives and how many have received it (selftest.go).
+//   - Replace: if the test fails, a new connection takes the place of the old one (deaf, replace).
+//
+// Without subscriptions a link closes its connection.
 package pubsub
 
 import (
@@ -65,18 +77,20 @@ func (b *Bus) Subscribers(channel string) int { return b.links[0].subscribers(ch
 // Check has the subscriptions tested that have received nothing of this process for every: what the Bus
 // publishes to itself on a node must arrive within that time, or the subscription to that node is made anew.
 // A connection that is in order may lead to a server whose name has moved to another one since, or into a
-// firewall that has forgotten it. Check does not block, and without subscriptions it does nothing.
-func (b *Bus) Check(every, within time.Duration) {
+// firewall that has forgotten it. claimed are answers to a claim: where nobody has received what it published on
+// Echo's channel, the test is made at once. Check does not block, and without subscriptions it does nothing.
+func (b *Bus) Check(every, within time.Duration, claimed ...protocol.Answer) {
 	b.mu.Lock()
 	own := b.own
 	b.mu.Unlock()
-	for _, l := range b.links {
-		l.check(own, every, within)
+	for i, l := range b.links {
+		doubted := i < len(claimed) && claimed[i].Status != protocol.Unknown && claimed[i].Subscribers == 0
+		l.check(own, every, within, doubted && !b.nodes.Cluster(i))
 	}
 }
 
-// Echo returns the channel to which a request may publish that is sent to all nodes anyway, which saves the
-// test that Check would make; "": that was done within every.
+// Echo returns the channel to which the next claim, which is sent to all nodes anyway, should publish: a follower then
+// needs no request to test its subscriptions. It is empty if another claim did so within every.
 func (b *Bus) Echo(every time.Duration) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

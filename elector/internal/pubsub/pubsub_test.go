@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
@@ -51,35 +52,59 @@ func onNodes(t *testing.T, n int, f func(t *testing.T, b *Bus, nodes []*miniredi
 	})
 }
 
-// A Redis that restarts answers LOADING for a while, to SUBSCRIBE too, and keeps the
-// connection: a process that does not subscribe again never receives anything.
+// What a node refuses is requested again on the same connection, less and less often: a right may be granted, and a
+// server that is busy keeps the connection. A refusal does not touch the channels that the node has confirmed.
 func TestRefusedSubscriptionIsRepeated(t *testing.T) {
-	onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
-		loading := atomic.Bool{}
-		loading.Store(true)
-		nodes[0].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
-			if cmd != "SUBSCRIBE" || !loading.Load() {
-				return false
-			}
-			c.WriteError("LOADING Redis is loading the dataset in memory")
-			return true
+	for name, refusal := range map[string]string{
+		"loading":       "LOADING Redis is loading the dataset in memory",
+		"unknown":       "ERR unsupported command",
+		"without right": "NOPERM this user has no permissions to access one of the channels used as arguments",
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+				allowed := b.Subscribe("allowed", 99, all)
+				defer allowed.Close()
+				synctest.Wait()
+				refuses, requests := atomic.Bool{}, atomic.Int64{}
+				refuses.Store(true)
+				nodes[0].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+					if cmd != "SUBSCRIBE" {
+						return false
+					}
+					requests.Add(1)
+					if refuses.Load() {
+						c.WriteError(refusal)
+					}
+					return refuses.Load()
+				})
+				news := b.Subscribe("news", 99, all)
+				defer news.Close()
+				for range 600 {
+					b.Check(time.Second, time.Second/5)
+					time.Sleep(time.Second)
+				}
+				if n := requests.Load(); n < 15 || n > 25 { // doubling from 50 ms, and then one a minute
+					t.Errorf("requested %d times in ten minutes", n)
+				}
+				nodes[0].Publish("allowed", "x")
+				synctest.Wait()
+				if got := taken(allowed); !strings.HasSuffix(got, "x") {
+					t.Errorf("beside a channel that is refused another one received %q", got)
+				}
+				refuses.Store(false)
+				time.Sleep(time.Minute)
+				taken(news)
+				nodes[0].Publish("news", "today")
+				synctest.Wait()
+				if got := taken(news); got != "today" {
+					t.Errorf("received %q", got)
+				}
+				if n := nodes[0].Server().ClientsLen(); n > 2+1 { // for requests, and the one that started it
+					t.Errorf("%d connections", n)
+				}
+			})
 		})
-		var received atomic.Int64
-		defer b.Subscribe("news", 0, func(s Signal) bool {
-			if s.Kind == Message {
-				received.Add(1)
-			}
-			return false
-		}).Close()
-		time.Sleep(time.Minute)
-		loading.Store(false)
-		time.Sleep(1100 * time.Millisecond) // the next attempt is a second away at most
-		nodes[0].Publish("news", "today")
-		synctest.Wait()
-		if received.Load() != 1 {
-			t.Errorf("received %d messages, want 1", received.Load())
-		}
-	})
+	}
 }
 
 // all is a filter that lets every signal through.
@@ -237,6 +262,40 @@ func TestDeafSubscriptionIsReplaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// After a failover by name the old server may be a replica of the new one, and repeat what this process publishes: a
+// follower's claims then pass for tests, until the answer to one shows that nobody has received it.
+func TestDoubtedSubscriptionIsTested(t *testing.T) {
+	testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
+		b, end := busOn(t, s)
+		defer end()
+		sub := b.Subscribe("mandate:{e}:events", 9, all)
+		time.Sleep(11 * time.Second)
+		claim := func(subscribers int) {
+			t.Helper()
+			c := s.Client("claims", 0)
+			defer c.Close()
+			if err := c.Publish(t.Context(), b.Echo(time.Second), "").Err(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			b.Check(10*time.Second, time.Second, protocol.Answer{Status: protocol.Held, Subscribers: subscribers})
+			time.Sleep(3 * time.Second)
+		}
+		claim(2)
+		s.Nodes[0].FailOver(s.NewNode("127.0.0.1:7009"))
+		taken(sub)
+		for range 10 {
+			claim(2)
+		}
+		if got := taken(sub); got != "" {
+			t.Errorf("without a doubt it received %q", got)
+		}
+		if claim(0); taken(sub) != "-+" {
+			t.Error("the doubt caused no new subscription")
+		}
+	})
 }
 
 // Where a right is missing, a subscription is not made anew at each test, nor is a refused command repeated.

@@ -11,16 +11,17 @@ import (
 // A connection that is in order may lead to a server whose name has moved to another one since, or into a
 // firewall that has forgotten it: then no error ever shows that messages are missed. So a link subscribes to
 // a channel of its own, publishes there as everybody publishes, and makes a new subscription if the message does
-// not arrive.
+// not arrive, or if the server that answers has passed it on to nobody: the old server may be its replica, which repeats it.
 
 var errDeaf = errors.New("the subscription did not receive what was published")
 
-// check requests a test, unless something of this process has arrived within every. own is the channel for it.
-func (l *link) check(own string, every, within time.Duration) {
+// check requests a test, unless something of this process has arrived within every, and nothing casts doubt on that.
+// own is the channel for it.
+func (l *link) check(own string, every, within time.Duration, doubted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.conn
-	if c == nil || l.closed || c.refused || time.Since(c.tested) < every {
+	if c == nil || l.closed || c.refused || c.untestable || !doubted && time.Since(c.tested) < every {
 		return
 	}
 	c.tested, c.within = time.Now(), within
@@ -37,15 +38,8 @@ func (l *link) check(own string, every, within time.Duration) {
 func (l *link) ownSignal(s Signal) (keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.conn
-	switch {
-	case c == nil:
-	case s.Kind != Failed:
+	if c := l.conn; c != nil && s.Kind != Failed {
 		c.awaited, c.tested = false, time.Now()
-	case rediserr.RefusedSubscribe(s.Err): // go-redis would request it again together with all others
-		l.topics[l.own].subs = nil
-		l.altered = append(l.altered, l.own)
-		c.wake()
 	}
 	return false
 }
@@ -64,7 +58,8 @@ func (l *link) test(ctx context.Context, c *conn, within time.Duration) time.Dur
 		receivers, err := l.nodes.PublishTo(ctx, l.node, own, nil, within)
 		switch {
 		case err == nil && receivers == 0: // another server has answered than the one that is subscribed to
-			return 0
+			l.deaf(c)
+			return within
 		case err == nil:
 			return within
 		case !rediserr.Denied(err): // no answer shows nothing of the subscription
@@ -82,10 +77,15 @@ func (l *link) test(ctx context.Context, c *conn, within time.Duration) time.Dur
 // judge makes a new subscription if the newest test has not come back.
 func (l *link) judge(c *conn) {
 	l.mu.Lock()
-	deaf := l.conn == c && !c.refused && c.awaited
+	deaf := l.conn == c && c.awaited
 	l.mu.Unlock()
 	if deaf {
-		l.failed(c, errDeaf)
-		l.replace(c)
+		l.deaf(c)
 	}
+}
+
+// deaf makes a new subscription in place of one that receives nothing.
+func (l *link) deaf(c *conn) {
+	l.failed(c, errDeaf)
+	l.replace(c)
 }

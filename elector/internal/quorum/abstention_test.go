@@ -62,7 +62,7 @@ func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
 		}
 		p.redis[0].FlushAll()
 		b.loses()
-		token, tally := a.Claim(t.Context(), 1, markers)
+		token, tally := a.Claim(t.Context(), 1, markers, "")
 		if token == 0 || tally.Answers[0].Status != protocol.Abstains {
 			t.Errorf("token %d, %+v", token, tally.Answers)
 		}

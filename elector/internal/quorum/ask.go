@@ -126,9 +126,8 @@ func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, li
 func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rdb := ns.list[node].rdb
-	n, err := rdb.Publish(ctx, channel, payload).Result()
-	if _, cluster := rdb.(*redis.ClusterClient); cluster {
+	n, err := ns.list[node].rdb.Publish(ctx, channel, payload).Result()
+	if ns.Cluster(node) {
 		n = -1
 	}
 	return int(n), ns.NodeError(node, rediserr.Needs(err, "+publish &"+channel))

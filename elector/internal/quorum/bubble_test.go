@@ -170,7 +170,6 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 				b.failed = append(b.failed, err)
 			}
 		},
-		Echo: func(time.Duration) string { return "" },
 	})
 	p.t.Cleanup(func() {
 		b.WaitIdle(time.Hour)
@@ -225,7 +224,7 @@ func (p *polls) counters(values ...string) {
 // wins claims and wants to win.
 func (b *booth) wins(hint uint64) uint64 {
 	b.t.Helper()
-	token, tally := b.Claim(b.t.Context(), hint, nil)
+	token, tally := b.Claim(b.t.Context(), hint, nil, "")
 	if token == 0 {
 		b.t.Fatalf("%s did not win: %+v", b.cfg.Candidate, tally.Answers)
 	}
@@ -235,7 +234,7 @@ func (b *booth) wins(hint uint64) uint64 {
 // loses claims and wants to lose.
 func (b *booth) loses() Tally {
 	b.t.Helper()
-	token, tally := b.Claim(b.t.Context(), 1, nil)
+	token, tally := b.Claim(b.t.Context(), 1, nil, "")
 	if token != 0 {
 		b.t.Fatalf("%s won token %d: %+v", b.cfg.Candidate, token, tally.Answers)
 	}

@@ -16,10 +16,11 @@ import (
 // trip to a majority (two if the nodes granted different tokens), each of at most
 // the call time-out. hint is the lowest token that the caller wants. markers are the
 // notes of nodes that abstained, by node, if the caller has decided to start a new
-// election on them; else nil. won is the token, or 0 if the claim was lost. What a
+// election on them; else nil. A node that refuses the claim publishes to the channel
+// echo, if it is not empty. won is the token, or 0 if the claim was lost. What a
 // lost attempt was granted is given back in the background. After the end of ctx
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out.
-func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
+func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo string) (won uint64, t Tally) {
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
 	for i := range r.ignored {
@@ -27,7 +28,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			r.ignored[i], r.patience = false, v.cfg.CallTimeout
 		}
 	}
-	requests, echo := make([]*request, v.nodes.Len()), v.cfg.Echo(v.cfg.Lease/2)
+	requests := make([]*request, v.nodes.Len())
 	for node := range requests {
 		marker := ""
 		if node < len(markers) {

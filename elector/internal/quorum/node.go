@@ -183,6 +183,13 @@ func (ns *Nodes) Close() {
 	})
 }
 
+// Cluster reports whether a node is a Redis Cluster, whose servers pass on messages to each other: each counts only its
+// own subscribers.
+func (ns *Nodes) Cluster(node int) bool {
+	_, is := ns.list[node].rdb.(*redis.ClusterClient)
+	return is
+}
+
 // Subscription returns a subscription to a node, without any channel yet. The caller
 // must close it.
 func (ns *Nodes) Subscription(node int) *redis.PubSub {

@@ -38,7 +38,7 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	if n.value != v.lock {
 		n.value, n.what.Value = v.lock, v.lock.String()
 	}
-	n.what.Token, n.what.Successor, n.what.Keep, n.what.Echo = token, heir.Incarnation, heir.Keep.Milliseconds(), v.cfg.Echo(v.cfg.Lease/2)
+	n.what.Token, n.what.Successor, n.what.Keep = token, heir.Incarnation, heir.Keep.Milliseconds()
 	for node := range v.state {
 		v.renewOn(node, n.wanted)
 	}

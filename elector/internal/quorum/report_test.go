@@ -29,13 +29,13 @@ func TestReportIsRecordedLater(t *testing.T) {
 				a.WaitIdle(time.Minute)
 				for range 3 { // while it goes on
 					time.Sleep(time.Second)
-					a.Claim(t.Context(), 1, nil)
+					a.Claim(t.Context(), 1, nil, "")
 					a.WaitIdle(time.Minute)
 				}
 				p.refuse(0, "", "")
 				time.Sleep(time.Minute)
 				for range 3 {
-					a.Claim(t.Context(), 1, nil)
+					a.Claim(t.Context(), 1, nil, "")
 					a.WaitIdle(time.Minute)
 				}
 				entries, _ := p.redis[0].Stream(p.keys.History)

@@ -164,6 +164,23 @@ func TestListenersMayBeUnknown(t *testing.T) {
 	})
 }
 
+// A claim that is lost tells a process that is subscribed to another server so, however many others are subscribed here.
+func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		p.voter("a").wins(1)
+		p.messages(0, p.keys.Ask, 2)
+		b := p.voter("b")
+		for _, want := range []int{0, 2} {
+			_, tally := b.Claim(t.Context(), 1, nil, "mine")
+			if got := tally.Answers[0].Subscribers; got != want {
+				t.Errorf("%d subscribers, want %d", got, want)
+			}
+			p.messages(0, "mine", 1)
+		}
+	})
+}
+
 // A renewal brings news of a pause, which does not end the term.
 func TestRenewalShowsAPause(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {

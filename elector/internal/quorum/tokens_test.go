@@ -206,7 +206,7 @@ func TestClockHints(t *testing.T) {
 						markers = append(markers, answer.Note)
 					}
 				}
-				token, tally := a.Claim(t.Context(), tc.hint(), markers)
+				token, tally := a.Claim(t.Context(), tc.hint(), markers, "")
 				if want := tc.want(); token != want {
 					t.Errorf("token %d, want %d: %+v", token, want, tally.Answers)
 				}
@@ -225,7 +225,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 				defer func() { p.redis = own }()
 				p.redis = append(append([]*miniredis.Miniredis(nil), own[:3-same]...), own[2], own[2], own[2])[:3]
 				a := p.voter("a")
-				_, tally := a.Claim(t.Context(), 1, nil)
+				_, tally := a.Claim(t.Context(), 1, nil, "")
 				if tally.Count(protocol.Won) != won || tally.Count(protocol.SameServer) != 3-won || len(tally.Errors()) != 3-won {
 					t.Errorf("%+v", tally.Answers)
 				}

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -25,9 +23,6 @@ type VoterConfig struct {
 	// Unrecorded, if set, is called with the reason when a node's history did not take an
 	// event. It is called on several goroutines.
 	Unrecorded func(error)
-	// Echo returns the channel to which the nodes publish when a claim is lost, or the lease is renewed; "": to
-	// none, as they did so within that time. It is called for each claim and renewal.
-	Echo func(every time.Duration) string
 }
 
 // Voter claims, renews, releases and announces for one elector. It belongs to the state machine's
@@ -63,9 +58,8 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n)}
 	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
 	for i, node := range ns.list {
-		_, cluster := node.rdb.(*redis.ClusterClient)
 		v.recorders = append(v.recorders, &recorder{
-			apart: cluster, node: node, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
+			apart: ns.Cluster(i), node: node, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
 			refused: func(err error) {
 				if cfg.Unrecorded != nil {
 					cfg.Unrecorded(ns.NodeError(i, err))

@@ -18,7 +18,7 @@ import (
 type Subscriber interface {
 	Subscribe(channel string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription
 	Subscribers(channel string) int
-	Check(every, within time.Duration)
+	Check(every, within time.Duration, claimed ...protocol.Answer)
 }
 
 // Config configures a Waiter.
@@ -50,7 +50,7 @@ const maxMessages = 32
 
 // TestEvery is how many leases pass between two tests of the subscriptions of a process that neither leads nor
 // campaigns: with its reads, one per lease, these are at most 4/3 requests per lease. The claims of a follower,
-// one per lease, test the subscriptions without a request.
+// one per lease, test the subscriptions without a request; a leader's are tested once per lease.
 const TestEvery = 4
 
 // New subscribes to releases, until Close.
@@ -110,7 +110,7 @@ func (w *Waiter) Lost(t quorum.Tally) {
 	all := w.count(t)
 	w.followers.Store(int64(all))
 	w.d.lost(t, all, time.Now())
-	w.c.Bus.Check(3*w.c.Lease/2, w.c.CallTimeout)
+	w.c.Bus.Check(3*w.c.Lease/2, w.c.CallTimeout, t.Answers...)
 }
 
 // count returns about how many candidates there are. The nodes count those of one process as one

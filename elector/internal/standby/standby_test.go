@@ -27,7 +27,7 @@ func (b bus) Subscribers(channel string) int {
 	return 1
 }
 
-func (bus) Check(_, _ time.Duration) {}
+func (bus) Check(_, _ time.Duration, _ ...protocol.Answer) {}
 
 func (b bus) publish(channel, payload string, nodes ...int) {
 	for _, n := range nodes {

@@ -59,8 +59,11 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 			n.calls = append(n.calls, c)
 		}
 	}
-	slow := n.slow
+	slow, replica := n.slow, n.replica
 	n.mu.Unlock()
+	if cmd == "PUBLISH" && replica != nil {
+		replica.Publish(args[0], args[1])
+	}
 	if cmd == "SUBSCRIBE" {
 		time.Sleep(slow)
 	}

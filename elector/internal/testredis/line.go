@@ -116,7 +116,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 		for err := error(nil); err == nil; {
 			var k int
 			k, err = from.Read(buf)
-			if up && bytes.Contains(buf[:k], []byte("subscribe")) {
+			if up && bytes.Contains(buf[:k], []byte("$9\r\nsubscribe")) {
 				p.subscribed.Store(true)
 			}
 			mu.Lock()

@@ -33,8 +33,9 @@ type Node struct {
 	slow    time.Duration // that each SUBSCRIBE takes
 	wrote   bool          // the script that runs has written
 	hook    func(Call, *server.Peer) (handled bool)
-	own     peer          // on which Run executes a call without the hook
-	clients map[peer]bool // connections of clients; a peer of a script is none
+	replica *miniredis.Miniredis // gets what is published; nil: there is none
+	own     peer                 // on which Run executes a call without the hook
+	clients map[peer]bool        // connections of clients; a peer of a script is none
 }
 
 func (n *Node) start() {
@@ -119,6 +120,24 @@ func (n *Node) Move(to *Node) {
 			p.close()
 		}
 	}
+}
+
+// FailOver is Move to a server with this one's data, of which this one becomes a replica: its subscribers still get
+// what is published, there.
+func (n *Node) FailOver(to *Node) {
+	old := n.Server()
+	for _, key := range old.Keys() {
+		if v, err := old.Get(key); err == nil { // the history has another type
+			_ = to.m.Set(key, v)
+			if ttl := old.TTL(key); ttl > 0 {
+				to.m.SetTTL(key, ttl)
+			}
+		}
+	}
+	to.mu.Lock()
+	to.replica = old
+	to.mu.Unlock()
+	n.Move(to)
 }
 
 // Deafen makes all present subscriptions lead nowhere, without a sign.

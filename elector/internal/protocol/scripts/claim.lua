@@ -75,8 +75,9 @@ if status == 'won' then
   return answer{status = 'won', fence = token, id = id}
 end
 
--- This process tests its subscription, which costs it no request of its own.
-if echo ~= '' then redis.pcall('PUBLISH', echo, '') end
+-- This process tests its subscription, which costs it no request of its own. If nobody receives the message here,
+-- this process is subscribed to another server: then it is told that there are no subscribers.
+local received = echo ~= '' and redis.pcall('PUBLISH', echo, '')
 local subs = redis.pcall('PUBSUB', 'NUMSUB', ask)
 -- One follower is stored as the first to claim, so that a release causes no race; the note
 -- tells it so. It is the one with the smallest incarnation, so that all nodes come to store the
@@ -88,4 +89,4 @@ if status == 'held' and mine == 'other' and first then
 elseif status == 'held' and reserved == incarnation then
   note = 'next'
 end
-return answer{status = status, fence = stored, holder = lock, left = left, subscribers = not subs.err and subs[2], note = note, id = id}
+return answer{status = status, fence = stored, holder = lock, left = left, subscribers = received == 0 and 0 or not subs.err and subs[2], note = note, id = id}

@@ -1,7 +1,7 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again if the node lost them (a plant is no vote in its round).
 -- KEYS lock fence new heir pause id
--- ARGV value incarnation seq lease token shown successor keep identity echo
+-- ARGV value incarnation seq lease token shown successor keep identity
 -- -> mine, planted, gone or taken; fence; holder (of a renewed lock: the value that it keeps, when the new one was
 -- refused); note: of a pause; of a plant 'forgot' where it found no counter, 'emptied' where another candidate's
 -- claim had found none before; id
@@ -27,7 +27,6 @@ if mine == 'same' or mine == 'older' then
     redis.call('SET', fence_key, stored)
   end
   reserve()
-  if echo ~= '' then redis.pcall('PUBLISH', echo, '') end -- as in claim.lua
   return answer{status = 'mine', fence = stored, holder = set and set.err and lock, note = pause, id = id}
 end
 if mine ~= 'nobody' then return answer{status = 'taken', fence = stored, holder = lock, id = id} end
