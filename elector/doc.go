@@ -85,7 +85,8 @@
 // clocks, while no node of the granting majority loses its data before the first
 // renewal has copied the token to the other nodes. Otherwise the wall clock keeps them
 // growing, as long as the new candidate's clock is not behind the fastest clock shown
-// (by a candidate or a single node) by more than the time since. (Of two concurrent
+// (by a candidate or a single node) by more than the time since; one that is more than
+// an hour ahead of a node's counts as an hour ahead. (Of two concurrent
 // claims either may get the higher token; both can win only if a node's clock was
 // stepped meanwhile.)
 //

@@ -56,7 +56,8 @@ if status == 'won' then
   local token, p, now = hint, tonumber(hint), redis.call('TIME')
   local clock = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
   local ms = tonumber(clock)
-  if p > ms + 3600000 then p = 0 end
+  local limit = ms + 3600000 -- an hour: a candidate whose clock is wrong by years must not use up the tokens
+  if p > limit then token, p = string.format('%.0f', limit), limit end
   -- A single node also uses its own clock: a claim that was under way for long, as to a
   -- hung master that was replaced meanwhile, has an old hint. Several nodes don't, since
   -- they would grant different tokens.
