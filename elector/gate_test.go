@@ -149,6 +149,21 @@ func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 		if !a.IsLeader() {
 			t.Error("the first one fell")
 		}
+		// Nor while a function of its last term still runs.
+		go func() {
+			_ = gate.Do(t.Context(), func(ctx context.Context, _ *elector.Term) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil
+			})
+		}()
+		time.Sleep(tick)
+		go func() { _ = a.Resign(t.Context()) }()
+		time.Sleep(tick)
+		other = makeCandidate(t, c.Quorum("d"), "d", func(cfg *elector.Config) { cfg.Election = "invoices" }).Begin(gate.Work)
+		if err := other.Ended(time.Second / 2); err == nil {
+			t.Error("a gate that drains served another elector")
+		}
 		a.Shutdown()
 		// It serves again, after its term.
 		again := makeCandidate(t, c.Quorum("c"), "c").Begin(gate.Work)
