@@ -159,7 +159,8 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"MaxTerm", c.MaxTerm}} {
+	}{{"StopMargin", c.StopMargin}, {"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"MaxTerm", c.MaxTerm}} {
+		problems = append(problems, setting.CheckUnit(f.name, f.value))
 		if f.value > lease.MaxLease {
 			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, lease.MaxLease))
 		}

@@ -57,6 +57,10 @@ func TestConfigAtItsBounds(t *testing.T) {
 			elector.Config{Election: "e", DrainTimeout: 24*time.Hour + 1, Cooldown: 24*time.Hour + 1, MaxTerm: 1<<63 - 1},
 			[]string{"DrainTimeout is 24h0m0.000000001s: give at most 24h0m0s", "Cooldown is", "MaxTerm is"},
 		},
+		"no unit": {
+			elector.Config{Election: "e", Lease: 10, StopMargin: 2, DrainTimeout: 5, Cooldown: 30, MaxTerm: 60},
+			[]string{"Lease is 10ns: give at least 1ms (was the unit forgotten", "StopMargin is 2ns", "DrainTimeout is 5ns", "Cooldown is 30ns", "MaxTerm is 60ns"},
+		},
 		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, MaxTerm: -1}, nil},
 		"probes": {elector.Config{
 			Election: "e", ProbeSettings: health.Settings{Interval: -1}, WorkProbeSettings: health.Settings{Failures: -1},

@@ -87,7 +87,7 @@ func conformObserve(t *testing.T, w *world) {
 }
 
 func conformObserveSlow(t *testing.T, w *world) {
-	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Cooldown = time.Nanosecond })
+	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	slow := observe(ctx, a.Election())

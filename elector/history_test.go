@@ -13,7 +13,7 @@ import (
 // be away; a majority not.
 func TestHistoryOfTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = time.Nanosecond })
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 		one := a.Elected(3 * shortLease)
 		time.Sleep(time.Second)
 		if err := a.Resign(t.Context()); err != nil {

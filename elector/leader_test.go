@@ -16,7 +16,7 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		const terms = 4
 		n := 0
-		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.Cooldown = time.Nanosecond })
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 		a.Begin(func(ctx context.Context, term *elector.Term) error {
 			if n++; n < terms {
 				term.Resign()

@@ -188,6 +188,9 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := electorhttp.New(e, electorhttp.Config{Token: "fifteen bytes.."}); err == nil {
 			t.Error("a short token was accepted")
 		}
+		if _, err := electorhttp.New(e, electorhttp.Config{Promise: 5}); err == nil || !strings.Contains(err.Error(), "Promise is 5ns: give at least 1ms (was the unit forgotten") {
+			t.Error(err)
+		}
 		if _, err := electorhttp.New(nil, electorhttp.Config{}); err == nil {
 			t.Error("nil was accepted")
 		}

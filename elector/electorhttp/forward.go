@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Headers between replicas, and on the app's answers. Of a client's request no header Mandate-... passes.
@@ -88,6 +89,9 @@ func Forward(ctx context.Context, e *elector.Elector, app http.Handler, l net.Li
 	}
 	if _, err = baseURL(e.Advertise()); err != nil {
 		return fmt.Errorf("electorhttp: Forward: this candidate %w", err)
+	}
+	if err := setting.CheckUnit("Finish", cfg.Finish); err != nil {
+		return fmt.Errorf("electorhttp: Forward: %w", err)
 	}
 	cfg.Finish = cmp.Or(cfg.Finish, e.Lease()/4)
 	if cfg.Transport == nil {

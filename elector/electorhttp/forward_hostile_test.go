@@ -494,3 +494,18 @@ func TestForwardNeedsAnAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestForwardWantsAUnit(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", Advertise: "http://10.0.0.7:8080", Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), lease)
+		defer cancel()
+		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		if err := electorhttp.Forward(ctx, e, http.NotFoundHandler(), l, electorhttp.ForwardConfig{Finish: 5}); err == nil || !strings.Contains(err.Error(), "Finish is 5ns: give at least 1ms") {
+			t.Error(err)
+		}
+	})
+}

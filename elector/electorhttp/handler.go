@@ -14,6 +14,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Config configures a Handler. The zero value of a field means its default.
@@ -68,6 +69,9 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	}
 	if cfg.Token != "" && len(cfg.Token) < minToken {
 		return nil, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken)
+	}
+	if err := setting.CheckUnit("Promise", cfg.Promise); err != nil {
+		return nil, fmt.Errorf("electorhttp: %w", err)
 	}
 	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())

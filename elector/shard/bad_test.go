@@ -214,6 +214,10 @@ func TestBadConfig(t *testing.T) {
 			"ID is \"a b\"":    {Group: "g", Shards: 1, ID: "a b"},
 			"Cooldown is -1s":  {Group: "g", Shards: 1, Cooldown: -time.Second},
 			"at most 24h0m0s":  {Group: "g", Shards: 1, Cooldown: 25 * time.Hour},
+			"Lease is 10ns: give at least 1ms (was the unit forgotten": {Group: "g", Shards: 1, Lease: 10},
+			"Cooldown is 30ns: give at least 1ms":                      {Group: "g", Shards: 1, Cooldown: 30},
+			"DrainTimeout is 5ns: give at least 1ms":                   {Group: "g", Shards: 1, DrainTimeout: 5},
+			"StopMargin is 2ns: give at least 1ms":                     {Group: "g", Shards: 1, StopMargin: 2},
 		} {
 			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, want %q", cfg, err, want)

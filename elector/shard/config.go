@@ -95,7 +95,9 @@ func (c Config) validate() (problems []error) {
 	if !(c.Weight > 0) || math.IsInf(c.Weight, 0) {
 		add(setting.Errorf("Weight", " is %v: above 0 (a member that should own nothing need not run)", c.Weight))
 	}
-	if c.Lease < minLease {
+	if err := setting.CheckUnit("Lease", c.Lease); err != nil {
+		add(err)
+	} else if c.Lease < minLease {
 		add(setting.Errorf("Lease", " is %v: at least %v", c.Lease, minLease))
 	}
 	if c.Cooldown < 0 {

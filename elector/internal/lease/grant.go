@@ -91,10 +91,12 @@ func (t Timing) RetryEvery() time.Duration { return t.Lease / 16 }
 func (t Timing) Problems() []error {
 	var all []error
 	add := func(name, format string, args ...any) { all = append(all, setting.Errorf(name, format, args...)) }
-	if t.Lease < MinLease || t.Lease > MaxLease {
+	switch unit := setting.CheckUnit("Lease", t.Lease); {
+	case unit != nil:
+		all = append(all, unit)
+	case t.Lease < MinLease, t.Lease > MaxLease:
 		add("Lease", " is %v: choose between %v and %v", t.Lease, MinLease, MaxLease)
-	}
-	if t.Lease%time.Millisecond != 0 {
+	case t.Lease%time.Millisecond != 0:
 		add("Lease", " is %v: Redis counts in whole milliseconds", t.Lease)
 	}
 	if t.StopMargin < 0 {

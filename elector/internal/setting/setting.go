@@ -1,7 +1,10 @@
 // Package setting has the error type for one setting of a configuration.
 package setting
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Error is a problem with one setting, in a sentence that begins with the setting's name.
 type Error struct {
@@ -27,3 +30,11 @@ func (e *Error) Of(name string) string {
 }
 
 func (e *Error) Unwrap() error { return e.rest }
+
+// CheckUnit returns the problem of a duration that was given as a plain number; nil: it has none.
+func CheckUnit(name string, d time.Duration) error {
+	if d <= 0 || d >= time.Millisecond {
+		return nil
+	}
+	return Errorf(name, " is %v: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", d)
+}
