@@ -7,7 +7,10 @@
 // The current state (who leads, for how long) is read from the clock at every scrape;
 // Run counts events. All series exist from the first scrape on, at 0, so that an alert
 // can distinguish "never happened" from "not watched". All have the labels election and
-// prefix; the labels that Prometheus gives to its targets distinguish the replicas.
+// prefix; the labels that Prometheus gives to its targets distinguish the replicas. Two
+// candidates of one election in one process need a label of their own:
+//
+//	prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(c)
 //
 // Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
 package electorprom
@@ -133,7 +136,11 @@ func newGauge(name, help string, labels prometheus.Labels, value func() float64)
 // set is several collectors as one.
 type set []prometheus.Collector
 
-func (s set) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
+func (s set) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range s {
+		c.Describe(ch)
+	}
+}
 
 func (s set) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range s {
@@ -141,8 +148,14 @@ func (s set) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+// Describe implements prometheus.Collector. It describes all series, also those of a term: a registry finds a
+// Collector by them.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	c.all.Describe(ch)
+	for _, d := range []*prometheus.Desc{c.renewalTime, c.renewals, c.requests, c.requestTime, c.probeUp, c.probeRuns, c.probeTime} {
+		ch <- d
+	}
+}
 
 // Collect implements prometheus.Collector. It does no I/O.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {

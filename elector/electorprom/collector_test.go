@@ -220,7 +220,21 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := electorprom.New(e)
+		c, registry := electorprom.New(e), prometheus.NewPedanticRegistry()
+		registry.MustRegister(c)
+		moves := func(when string) { // to another registration, from one in the state before
+			t.Helper()
+			if _, err := registry.Gather(); err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+			if !registry.Unregister(c) {
+				t.Errorf("%s: it can't be unregistered", when)
+			}
+			if err := registry.Register(c); err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		moves("before it leads")
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
 			t.Errorf("before it leads: %v", v)
 		}
@@ -234,6 +248,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; !ok || v != 1 {
 			t.Errorf("while it leads: %v, there: %v", v, ok)
 		}
+		moves("while it leads")
 		cancel()
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -241,5 +256,25 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
 			t.Errorf("after its term: %v", v)
 		}
+		moves("after its term")
 	})
+}
+
+// Two candidates of one election share a registry if each has a label of its own.
+func TestTwoCandidatesOnOneRegistry(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	for _, id := range []string{"a", "b"} {
+		e := candidate(t, id, unreachable(t), nil)
+		prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(electorprom.New(e))
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "mandate_is_leader" && len(f.GetMetric()) == 2 {
+			return
+		}
+	}
+	t.Errorf("not one mandate_is_leader of each: %v", families)
 }
