@@ -95,3 +95,19 @@ func TestReportKeepsHistoryAndName(t *testing.T) {
 		})
 	}
 }
+
+// An election that flaps for weeks does not fill the memory of a node. (Redis may keep up to a hundred entries more.)
+func TestHistoryIsCapped(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		a := p.voter("a")
+		for i := range protocol.WholeHistory {
+			a.Announce(Report{Event: []byte(strconv.Itoa(i))})
+			a.WaitIdle(time.Minute)
+		}
+		entries, _ := p.redis[0].Stream(p.keys.History)
+		newest := strconv.Itoa(protocol.WholeHistory - 1)
+		if n := len(entries); n < protocol.MaxEntries || n >= protocol.WholeHistory || entries[n-1].Values[1] != newest {
+			t.Errorf("%d of %d entries are kept", n, protocol.WholeHistory)
+		}
+	})
+}
