@@ -20,7 +20,6 @@ const (
 	EventHealthy   = "healthy"             // this candidate's probe passes again
 	EventStopping  = "stopping"            // this leader's work was cancelled
 	EventOverrun   = "overrun"             // this leader's work is still running although its lease has ended
-	EventSkipped   = "skipped"             // the observer was too slow: Count events were left out
 )
 
 // Operator actions are recorded in the history, and returned by Pauses.
@@ -47,7 +46,6 @@ type Event struct {
 	Reason      Reason    `json:"reason,omitempty"` // on Stopping and Released
 	Detail      string    `json:"detail,omitempty"` // the reason in words
 	Next        string    `json:"next,omitempty"`   // on Released: the incarnation of the heir
-	Count       int       `json:"count,omitempty"`  // on Skipped
 	Time        time.Time `json:"time"`             // by the clock of its reporter
 
 	// In the history only. Held, on Released: for how long the lease covered the work, until the
@@ -112,8 +110,7 @@ func (ev Event) encode() []byte {
 	return b
 }
 
-// eventBuffer is how many events an observer may lag behind before the oldest are dropped and an
-// EventSkipped counts them.
+// eventBuffer is how many events an observer may lag behind before the oldest are dropped.
 const eventBuffer = 64
 
 // subscribers are the observers of a candidate in its own process. Each gets the candidate's events
@@ -124,9 +121,8 @@ type subscribers struct {
 }
 
 type subscription struct {
-	queue   []Event
-	skipped int
-	wake    chan struct{}
+	queue []Event
+	wake  chan struct{}
 }
 
 func (f *subscribers) publish(ev Event) {
@@ -135,7 +131,6 @@ func (f *subscribers) publish(ev Event) {
 	for s := range f.subs {
 		if len(s.queue) >= eventBuffer { // drop the oldest: the newest show the current state
 			s.queue = s.queue[1:]
-			s.skipped++
 		}
 		s.queue = append(s.queue, ev)
 		select {
@@ -162,12 +157,11 @@ func (f *subscribers) unsubscribe(s *subscription) {
 	delete(f.subs, s)
 }
 
-// take returns the events in a subscription's queue and empties it; skipped is how many were dropped
-// before the first of them.
-func (f *subscribers) take(s *subscription) (events []Event, skipped int) {
+// take returns the events in a subscription's queue and empties it.
+func (f *subscribers) take(s *subscription) []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	events, skipped = s.queue, s.skipped
-	s.queue, s.skipped = nil, 0
-	return events, skipped
+	events := s.queue
+	s.queue = nil
+	return events
 }

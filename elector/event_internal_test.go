@@ -12,7 +12,7 @@ import (
 func sampleEvent() Event {
 	return Event{
 		Version: eventVersion, Kind: EventReleased, Election: "orders", Candidate: "pod-1/a", Advertise: "http://[::1]:80/?a=b", Token: maxToken,
-		Reason: ReasonUnhealthy, Detail: "probe: \"no\"\n\u2028", Count: 3, Time: time.Date(2026, 11, 1, 2, 3, 4, 5, time.UTC),
+		Reason: ReasonUnhealthy, Detail: "probe: \"no\"\n\u2028", Time: time.Date(2026, 11, 1, 2, 3, 4, 5, time.UTC),
 	}
 }
 

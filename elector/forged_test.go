@@ -91,7 +91,11 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 				t.Errorf("while no candidate leads: %+v", all)
 			}
 			two := c.Start("b", advertising).Elected(shortLease)
-			want(t, events, shortLease, elector.EventElected, "b", two.Token())
+			time.Sleep(time.Millisecond) // b has published its own report, and nobody has looked yet
+			publish(c, "events", forge(elector.EventElected, "b", "evil:80", two.Token()))
+			if ev := want(t, events, shortLease, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
+				t.Errorf("%+v", ev)
+			}
 			publish(c, "events", forge(elector.EventElected, "evil", "evil:80", one.Token()+2))
 			publish(c, "events", forge(elector.EventReleased, "evil", "evil:80", one.Token()+2))
 			time.Sleep(shortLease)
@@ -151,34 +155,6 @@ func TestForgedEndOfALeaderThatStays(t *testing.T) {
 		if end := want(t, events, shortLease, elector.EventReleased, "a", term.Token()); end.Reason != elector.ReasonShutdown {
 			t.Errorf("ended: %+v", end)
 		}
-	})
-}
-
-// Terms that came and went before an observer looked are reported from the history.
-func TestShortTermsAreReported(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a", advertising)
-		one := a.Elected(3 * shortLease)
-		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
-		want(t, events, time.Second, elector.EventElected, "a", one.Token())
-		c.Each(cut, "bystander")
-		a.Shutdown()
-		b := c.Start("b", advertising)
-		two := b.Elected(shortLease)
-		time.Sleep(100 * time.Millisecond)
-		b.Shutdown()
-		d := c.Start("d", advertising)
-		three := d.Elected(shortLease)
-		time.Sleep(shortLease)
-		c.Heal()
-		want(t, events, shortLease, elector.EventReleased, "a", one.Token())
-		if ev := want(t, events, tick, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
-			t.Errorf("%+v", ev)
-		}
-		if ev := want(t, events, tick, elector.EventReleased, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
-			t.Errorf("%+v", ev)
-		}
-		want(t, events, tick, elector.EventElected, "d", three.Token())
 	})
 }
 

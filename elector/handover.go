@@ -191,6 +191,9 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 	}
 }
 
+// recentEntries is how many entries of the history are read to find the reports of a handover.
+const recentEntries = 64
+
 // gap returns the time between two terms, or zero if the history does not hold both reports or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {

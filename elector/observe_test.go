@@ -88,7 +88,8 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 			a := makeCandidate(t, c.Quorum(fmt.Sprint("a", i)), "a")
 			own := watch(t, a)
 			a.Begin(nil)
-			a.Elected(3 * shortLease)
+			term := a.Elected(3 * shortLease)
+			want(t, outside, time.Second, elector.EventElected, "a", term.Token())
 			time.Sleep(time.Duration(i) * 500 * time.Microsecond)
 			a.Shutdown()
 			for name, ch := range map[string]<-chan elector.Event{"outside": outside, "own": own} {

@@ -84,8 +84,8 @@ func FuzzTerminal(f *testing.F) {
 			{ID: word, Role: words, Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: word, Healthy: true},
 		}
 		var shown []string
-		for _, kind := range []string{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, word} {
-			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
+		for _, kind := range []string{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventStopping, word} {
+			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token}
 			shown = append(shown, eventLine(ev, true))
 		}
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}

@@ -25,8 +25,8 @@ func (a *app) watchCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
-		Short: "Show every change of an election as it happens",
-		Long: `Show the leader of the election NAME, then every change as it happens, until
+		Short: "Show each new state of an election as it happens",
+		Long: `Show the leader of the election NAME, then each newer state as it happens, until
 SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
 is unreachable, this is logged on stderr, and watch continues.`,
 		Example: `  mandate watch poller
@@ -45,7 +45,7 @@ is unreachable, this is logged on stderr, and watch continues.`,
 	return cmd
 }
 
-// watch prints each change until ctx ends.
+// watch prints each newer state until ctx ends.
 func (a *app) watch(ctx context.Context, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -140,7 +140,7 @@ func eventLine(ev elector.Event, first bool) string {
 		at = time.Now()
 	}
 	who, what := eventText(ev)
-	if ev.Kind != elector.EventVacant && ev.Kind != elector.EventSkipped {
+	if ev.Kind != elector.EventVacant {
 		if ev.Advertise != "" {
 			who += " (" + ev.Advertise + ")"
 		}
@@ -168,8 +168,6 @@ func eventText(ev elector.Event) (who, what string) {
 		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
 	case elector.EventVacant:
 		return "", "no leader: the leader vanished"
-	case elector.EventSkipped:
-		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
 	default: // also a kind of a later version
 		return ev.Candidate, ev.Detail
 	}

@@ -7,7 +7,7 @@
 //
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
 //	GET  /status   what every Redis node reports
-//	GET  /events   the state, then every change, as server-sent events
+//	GET  /events   the state, then each newer one, as server-sent events
 //	GET  /live     200 as long as this process answers
 //	GET  /ready    200 when this candidate leads, or could be elected now
 //	GET  /metrics  what Config.Metrics serves

@@ -45,8 +45,8 @@ type Collector struct {
 	renewals, requests, requestTime *prometheus.Desc
 	probeUp, probeRuns, probeTime   *prometheus.Desc
 
-	won, changes, overruns, skipped prometheus.Counter
-	stepDowns                       *prometheus.CounterVec
+	won, changes, overruns prometheus.Counter
+	stepDowns              *prometheus.CounterVec
 
 	mu      sync.Mutex
 	known   bool          // a candidate leads, as far as is known
@@ -97,7 +97,6 @@ func New(e *elector.Elector) *Collector {
 		won:         counter("elections_won_total", "Terms of this candidate."),
 		changes:     counter("leader_changes_total", "Terms of all candidates that this candidate has observed."),
 		overruns:    counter("overruns_total", "Terms whose work went on although the lease had ended."),
-		skipped:     counter("events_skipped_total", "Events that were left out of the counts."),
 		stepDowns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mandate_step_downs_total", Help: "Ends of this candidate's terms, by reason.", ConstLabels: labels,
 		}, []string{"reason"}),
@@ -124,7 +123,7 @@ func New(e *elector.Elector) *Collector {
 		newGauge("build_info", "1, with the version of the mandate module and of Go.", prometheus.Labels{
 			"election": e.Election().Name(), "prefix": e.Election().Prefix(), "version": version, "go_version": runtime.Version(),
 		}, func() float64 { return 1 }),
-		c.won, c.changes, c.overruns, c.skipped, c.stepDowns,
+		c.won, c.changes, c.overruns, c.stepDowns,
 	}
 	return c
 }
@@ -244,8 +243,6 @@ func (c *Collector) count(ev elector.Event) {
 		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
 	case elector.EventOverrun:
 		c.overruns.Inc()
-	case elector.EventSkipped:
-		c.skipped.Add(float64(ev.Count))
 	}
 }
 

@@ -103,7 +103,7 @@ func TestCollector(t *testing.T) {
 		want("before anything runs", map[string]float64{
 			"mandate_is_leader": 0, "mandate_token": 0, "mandate_lease_left_seconds": 0, "mandate_lease_seconds": 10, "mandate_able": 0,
 			"mandate_leader_known": 0, "mandate_leaderless_seconds_total": 0, "mandate_elections_won_total": 0, "mandate_leader_changes_total": 0,
-			"mandate_overruns_total": 0, "mandate_events_skipped_total": 0, "mandate_step_downs_total{unhealthy}": 0,
+			"mandate_overruns_total": 0, "mandate_step_downs_total{unhealthy}": 0,
 			"mandate_step_downs_total{expired}": 0, "mandate_step_downs_total{shutdown}": 0,
 		})
 
