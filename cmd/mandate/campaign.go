@@ -115,7 +115,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 		return err
 	}
 	a.shardMember, err = shard.New(a.quorum, shard.Config{
-		Group: o.name, Shards: o.shards, Weight: o.weight, ID: c.ID, Advertise: c.Advertise, Version: c.Version, Logger: a.campaignLog(),
+		Group: o.name, Shards: o.shards, Weight: o.weight, ID: c.ID, Advertise: c.Advertise, Version: c.Version, Logger: slog.New(withoutEnd{a.log.Handler()}),
 		Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown,
 		Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
 	})

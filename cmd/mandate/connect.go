@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -163,7 +164,7 @@ func (a *app) connect() error {
 // candidate makes the quorum and an elector on it; neither does I/O. Problems with the URLs or the
 // configuration are recorded, and returned as a usage error.
 func (a *app) candidate(cfg elector.Config) error {
-	cfg.Logger = a.campaignLog()
+	cfg.Logger = slog.New(withoutEnd{a.log.Handler()})
 	err := a.connect()
 	if err != nil {
 		return err

@@ -103,10 +103,7 @@ func handlerFor(w io.Writer, name string, level slog.Level) slog.Handler {
 	}
 }
 
-// campaignLog returns the logger for an elector or a member: it leaves out the error that ends Run, which is
-// printed when this process ends.
-func (a *app) campaignLog() *slog.Logger { return slog.New(withoutEnd{a.log.Handler()}) }
-
+// withoutEnd leaves out the error that ends Run: it is printed when this process ends.
 type withoutEnd struct{ slog.Handler }
 
 func (h withoutEnd) Handle(ctx context.Context, r slog.Record) error {
