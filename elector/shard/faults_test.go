@@ -102,6 +102,11 @@ func TestLeaveDuringAHiccup(t *testing.T) {
 		if err := a.ended(t, lease); err != nil {
 			t.Error(err)
 		}
+		for _, n := range c.Nodes {
+			if listed, err := n.Server().HKeys(membersKey); len(listed) != 1 {
+				t.Errorf("the members are %q, %v: a is not taken off the list", listed, err)
+			}
+		}
 	})
 }
 

@@ -161,3 +161,16 @@ func closed(c chan struct{}) bool {
 		return false
 	}
 }
+
+// A node that is behind shows what a member was: the newest record counts, in whatever order the nodes answer.
+func TestNewestRecordOfAMemberCounts(t *testing.T) {
+	at := func(seq uint64) []group.Member { return []group.Member{{ID: "a", Incarnation: "x", Seq: seq}} }
+	for _, lists := range [][][]group.Member{{at(1), at(2), at(1)}, {at(2), at(1), at(1)}, {at(1), at(1), at(2)}} {
+		if all := living(lists, 2); len(all) != 1 || all[0].Seq != 2 {
+			t.Errorf("%v: %v", lists, all)
+		}
+	}
+	if all := living([][]group.Member{at(1), nil, nil}, 2); len(all) > 0 {
+		t.Errorf("a member that a minority lists is alive: %v", all)
+	}
+}

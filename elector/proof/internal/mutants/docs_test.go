@@ -31,6 +31,21 @@ func TestClaimsAreListed(t *testing.T) {
 	}
 }
 
+// A promise that no bug breaks may have tests that can't fail.
+func TestEachPromiseHasABug(t *testing.T) {
+	for name, text := range files(t) {
+		promises, err := parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, p := range promises {
+			if len(p.mutants) == 0 {
+				t.Errorf("%s: no deliberate bug breaks the promise %q", name, p.text)
+			}
+		}
+	}
+}
+
 // A claim whose test was renamed, or never was, is none.
 func TestDocumentsNameExistingTests(t *testing.T) {
 	exist := testNames(t)
@@ -91,9 +106,6 @@ func (p *promise) write(w *bytes.Buffer) {
 		}
 	}
 	fmt.Fprintf(w, "%s\n", strings.Join(quoted, ", "))
-	if len(p.mutants) == 0 {
-		return
-	}
 	fmt.Fprint(w, "\n| deliberate bug | what it lets happen | noticed by |\n|---|---|---|\n")
 	for _, m := range p.mutants {
 		fmt.Fprintf(w, "| %s | %s | `%s` |\n", m.id, strings.ReplaceAll(m.bug, "|", "\\|"), m.test)
