@@ -123,6 +123,9 @@ func (e *examination) role(f *facts) {
 		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
 		e.add(f.Node, "failover", LevelFail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")
+	case (f.ViaSentinel || f.Cluster) && f.Info["min_slaves_good_slaves"] == "": // which is shown only if it is set
+		e.add(f.Node, "failover", LevelWarn, "with two replicas or more, set min-replicas-to-write 1 on all of them and on the master",
+			"%d replicas, and min-replicas-to-write is 0: when the master is cut off, a leader on its side continues beside the next one until that ends", replicas)
 	case f.ViaSentinel || f.Cluster:
 		e.add(f.Node, "failover", LevelOK, "", "%d replicas; a failover can lose the lock, so rely on the token", replicas)
 	case replicas > 0 && len(e.facts) > 1:

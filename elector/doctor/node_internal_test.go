@@ -92,7 +92,11 @@ func TestFindingsOfANode(t *testing.T) {
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
 		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},
-		"sentinel":         {func(f *facts) { f.ViaSentinel = true }, "failover", LevelOK, "token"},
+		"sentinel":         {func(f *facts) { f.ViaSentinel = true }, "failover", LevelWarn, "min-replicas-to-write is 0"},
+		"cluster":          {func(f *facts) { f.Cluster = true }, "failover", LevelWarn, "min-replicas-to-write is 0"},
+		"writes need one": {func(f *facts) {
+			f.ViaSentinel, f.Info["min_slaves_good_slaves"] = true, "0"
+		}, "failover", LevelOK, "token"},
 		"no aof":           {func(f *facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
 		"no aof by info":   {func(f *facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
 		"aof by info":      {noConf, "persistence", LevelOK, "not known"},
@@ -183,7 +187,7 @@ func TestAdviceFitsTheError(t *testing.T) {
 		"MISCONF Redis is configured to save RDB snapshots, but it":    "disk",
 		"LOADING Redis is loading the dataset in memory":               "wait",
 		"DENIED Redis is running in protected mode":                    "protected-mode",
-		"NOREPLICAS Not enough good replicas to write":                 "min-replicas-to-write",
+		"NOREPLICAS Not enough good replicas to write":                 "start its replicas",
 		"CLUSTERDOWN The cluster is down":                              "CLUSTER INFO",
 		"ERR max number of clients reached":                            "raise maxclients",
 		"something that nobody knows":                                  "",

@@ -175,7 +175,7 @@ var remedies = []struct {
 	{"ERR unknown command", "enable that command (rename-command disables it); a server that can't run scripts, such as a Sentinel, can't be used", true},
 	{"READONLY", "it is a replica: promote it (REPLICAOF NO ONE), or give the address of the master", false},
 	{"MASTERDOWN", "it is a replica without its master: give the address of the master", false},
-	{"NOREPLICAS", "bring its replicas back, or lower min-replicas-to-write", false},
+	{"NOREPLICAS", "start its replicas, or connect them again: without them it refuses writes, so that no leader continues at a master that was replaced", false},
 	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL", false},
 	{"CLUSTERDOWN", "see what the Cluster lacks: redis-cli CLUSTER INFO, and CLUSTER NODES", false},
 	{"OOM ", "give this Redis more memory, or make room", false},

@@ -15,7 +15,7 @@ func TestAdvice(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'.":                                          "more memory",
 		"ERR Error running script (call to f_1): @user_script:1: OOM command not allowed":                  "more memory",
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": "disk",
-		"NOREPLICAS Not enough good replicas to write.":                                                    "min-replicas-to-write",
+		"NOREPLICAS Not enough good replicas to write.":                                                    "start its replicas",
 		"CLUSTERDOWN The cluster is down":                                                                  "CLUSTER INFO, and CLUSTER NODES",
 		"CLUSTERDOWN Hash slot not served":                                                                 "CLUSTER INFO",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                 "address of the master",
