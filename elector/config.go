@@ -45,8 +45,8 @@ type Config struct {
 	// releasing the lock is replaced after this time. At least 50 ms. Default 10 s. All
 	// candidates must use the same. It is renewed every quarter of the lease, and a request to a
 	// node takes at most a fifth: a node that is farther away can't be used. With a round trip of at most an eighth of the lease, and at most half a second, a
-	// term also survives the loss of all connections; TLS and a database number cost one more
-	// trip each.
+	// term also survives a reset of all connections, and with one of up to an eleventh (with TLS
+	// a sixteenth) their silent loss; a database number costs one more trip.
 	Lease time.Duration
 	// StopMargin is how long before the lease ends the work is cancelled.
 	// Default a quarter of the lease.

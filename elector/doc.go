@@ -63,8 +63,10 @@
 //     (a quarter of a lease; three quarters when renewals don't get through). A
 //     minority may hang, die or restart empty without effect; a majority that loses
 //     its data ends the term.
-//   - Sentinel, Cluster: as one Redis. A failover can lose the lock, which is noticed
-//     at the next renewal.
+//   - Sentinel, Cluster: as one Redis. A failover can lose the lock, which a leader
+//     that reaches the new master notices at its next renewal. On the side of a master
+//     that is cut off a leader continues until the partition heals; if that master has
+//     min-replicas-to-write 1, for min-replicas-max-lag, 2 s and a lease at most.
 //
 // A node that lost its data abstains: it grants nothing for one lease. So even then
 // no candidate leads beside the old leader, with one exception: when all nodes are
