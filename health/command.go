@@ -11,6 +11,10 @@ import (
 // Command returns a probe that runs a program and passes when it exits with 0. The program
 // inherits the environment and the directory, and reads nothing (/dev/null).
 //
+// Go's garbage collector waits for every execve on Linux: while that of the program hangs, on a network
+// file system that is away for example, this whole process stands still, and its leases expire. A shell
+// starts a program without that risk: Command("sh", "-c", "/mnt/check").
+//
 // When ctx ends, the program and its whole process group are killed (on Unix; elsewhere
 // only the program itself), and reaped. A process of it that has left the group and still
 // holds the output delays Check by at most 100 ms. The error holds the exit code and the

@@ -487,6 +487,55 @@ func TestHelperRetriesTheRelease(t *testing.T) {
 	}
 }
 
+// An execve that hangs delays no deadline: that of the command ends with the term, and that of a probe counts as a
+// probe that fails, while mandate answers.
+func TestHungExecReal(t *testing.T) {
+	t.Run("command", func(t *testing.T) {
+		t.Parallel()
+		c := newCrash(t)
+		command := filepath.Join(c.dir, "command")
+		servertest.HungShell(t, command)
+		a := c.start("run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--", command, "-c", "touch ran")
+		c.leads("a")
+		hung := childOf(t, helpersOf(a.Process.Pid)[0], "")
+		began := time.Now()
+		_ = a.Process.Signal(syscall.SIGTERM)
+		<-c.ended[a]
+		if code, took := a.ProcessState.ExitCode(), time.Since(began); code != 0 || took > 20*time.Second || !reapedAlready(hung) {
+			t.Errorf("mandate ended after %v with %d", took, code)
+		}
+		if _, err := os.Stat(filepath.Join(c.dir, "ran")); err == nil {
+			t.Error("the command has run")
+		}
+	})
+	t.Run("probe", func(t *testing.T) {
+		c, addr := newCrash(t), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+		t.Setenv("PATH", c.dir+":"+os.Getenv("PATH"))
+		c.start("run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "100ms", "--http", addr,
+			"--probe-exec", "true", "--probe-start-grace", "0", "--probe-interval", "300ms", "--probe-timeout", "300ms", "--", "beater", "tree")
+		c.leads("a")
+		c.works("a")
+		servertest.HungShell(t, filepath.Join(c.dir, "sh"))
+		began := time.Now()
+		client := http.Client{Timeout: 5 * time.Second}
+		for ended := false; !ended; time.Sleep(50 * time.Millisecond) {
+			res, err := client.Get("http://" + addr + "/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			terms, err := c.election.History(context.Background(), 5)
+			ended = err == nil && len(terms) > 0 && terms[0].Reason == elector.ReasonUnhealthy
+			if time.Since(began) > 20*time.Second { // the kernel ends the hang after 45 s
+				t.Fatalf("the history is %+v", terms)
+			}
+		}
+		t.Logf("stepped down after %v", time.Since(began))
+	})
+}
+
+func reapedAlready(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
 // A worker that reports its terms to its supervisor has them released when it dies, once nothing is left that
 // it has started. The supervisor exits with its code.
 func TestSuperviseReleasesACrash(t *testing.T) {

@@ -22,7 +22,7 @@ func still(t *testing.T, text string) {
 }
 
 // FuzzStopTimes divides leases. What is accepted must suit the elector, with the
-// grace that was requested; what is refused must come with advice that works.
+// grace that was requested, and leave SIGKILL a tenth of the lease, a second at most; what is refused must come with advice that works.
 func FuzzStopTimes(f *testing.F) {
 	for _, d := range [][2]time.Duration{
 		{10 * time.Second, 2 * time.Second}, {10 * time.Second, 6 * time.Second}, {50 * time.Millisecond, 0}, {time.Second, 438 * time.Millisecond},
@@ -40,7 +40,7 @@ func FuzzStopTimes(f *testing.F) {
 			return false
 		}
 		_, err := elector.New(q, elector.Config{Election: "e", Lease: lease, StopMargin: g + kill})
-		return err == nil && kill > 0 && g+kill < lease/2 && (!given || g == grace)
+		return err == nil && kill > 0 && kill <= min(lease/10, time.Second) && g+kill < lease/2 && (!given || g == grace)
 	}
 	f.Fuzz(func(t *testing.T, l, g int64, given bool) {
 		lease, grace := time.Duration(l).Truncate(time.Millisecond), time.Duration(g)

@@ -91,18 +91,17 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
 	p, err := j.helper.Start(env, until)
-	switch {
-	case errors.Is(err, supervise.ErrStart) && !term.Valid():
-		return nil // mandate was suspended meanwhile, or the helper was killed
-	case err != nil:
-		return notStarted(j.argv[0], err)
+	if err != nil {
+		return j.notStarted(ctx, err)
 	}
-	log = log.With("token", term.Token(), "pid", p.PID)
-	log.Info("command started")
+	log = log.With("token", term.Token())
 	began := time.Now()
 
 	exited := j.attend(ctx, term, p, log)
 	j.end(p, log)
+	if p.Failed != nil {
+		return j.notStarted(ctx, p.Failed)
+	}
 	why := "command: " + statusOf(p.Status)
 	switch {
 	case p.Late:
@@ -128,14 +127,36 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 		return nil
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
-	case code != 0 && j.group.name != "": // the work may succeed on another member
-		return errors.New(why)
 	case code != 0: // so that the history does not report the term as finished
-		return &elector.RestartError{Err: errors.New(why)}
+		return j.again(errors.New(why))
 	default:
 		return nil
 	}
 }
+
+// again returns the error of a term after which this candidate pauses, and campaigns again.
+func (j *job) again(err error) error {
+	if j.group.name != "" { // the work may succeed on another member
+		return err
+	}
+	return &elector.RestartError{Err: err}
+}
+
+// notStarted returns the error of a term whose command was not executed.
+func (j *job) notStarted(ctx context.Context, err error) error {
+	passes := slices.ContainsFunc(passing, func(why error) bool { return errors.Is(err, why) })
+	switch {
+	case ctx.Err() != nil: // mandate was suspended meanwhile, or the helper was killed
+		return nil
+	case passes && !j.once:
+		return j.again(fmt.Errorf("can't start the command: %w", err))
+	default:
+		return notStarted(j.argv[0], err)
+	}
+}
+
+// passing are reasons why a program can't be started at the moment, such as a limit of processes, memory or files.
+var passing = []error{supervise.ErrStart, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY}
 
 // keep holds the lock until the time of --hold is over: a host whose clock is behind must not run the
 // command again.
@@ -203,9 +224,12 @@ func (a *app) signalNamed(name string) syscall.Signal {
 func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
-	stopped := p.Stopped
+	started, stopped := p.Started, p.Stopped
 	for {
 		select {
+		case <-started:
+			log.Info("command started", "pid", p.PID)
+			started = nil
 		case sig := <-stopped:
 			noteStopped(log, sig)
 			stopped = nil // report this only once

@@ -20,6 +20,8 @@ type probeFlags struct {
 	fileAge                       time.Duration
 	interval, timeout, startGrace time.Duration
 	failures                      int
+
+	shell func(script string) health.Probe // runs a shell command
 }
 
 // probeTargets are what the probes of the candidate, or of its work, look at.
@@ -91,7 +93,7 @@ func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Pro
 		return nil
 	}
 	return func(shard int) health.Probe {
-		probe, _ := o.work.of(shard).all(cmp.Or(o.fileAge, lease)) // the targets of shard 0 were checked by probes
+		probe, _ := o.work.of(shard).all(cmp.Or(o.fileAge, lease), o.shell) // the targets of shard 0 were checked by probes
 		return probe
 	}
 }
@@ -119,8 +121,8 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all("candidate-", o.candidate, 0)
-	cfg.WorkProbe = a.all("", work, cmp.Or(o.fileAge, cfg.Lease))
+	cfg.Probe = a.all("candidate-", o.candidate, 0, o.shell)
+	cfg.WorkProbe = a.all("", work, cmp.Or(o.fileAge, cfg.Lease), o.shell)
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
@@ -148,8 +150,8 @@ func (a *app) probeSettings(o *probeFlags) health.Settings {
 }
 
 // all combines the probes into one, and records what is wrong with them.
-func (a *app) all(prefix string, p probeTargets, fileAge time.Duration) health.Probe {
-	probe, problems := p.all(fileAge)
+func (a *app) all(prefix string, p probeTargets, fileAge time.Duration, shell func(string) health.Probe) health.Probe {
+	probe, problems := p.all(fileAge, shell)
 	for _, problem := range problems {
 		a.problem("--%s%s", prefix, problem)
 	}
@@ -158,7 +160,7 @@ func (a *app) all(prefix string, p probeTargets, fileAge time.Duration) health.P
 
 // all combines the probes into one, or returns nil if there are none. Each probe is named
 // after its flag, which then appears in the reason of a step-down.
-func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems []string) {
+func (p probeTargets) all(fileAge time.Duration, shell func(string) health.Probe) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	for _, t := range p {
 		var one health.Probe
@@ -172,7 +174,7 @@ func (p probeTargets) all(fileAge time.Duration) (probe health.Probe, problems [
 			problems = append(problems, t.flag+" is empty: give the shell command, or the file")
 			continue
 		case t.kind == "exec":
-			one = health.Command("sh", "-c", t.target)
+			one = shell(t.target)
 		default:
 			one = health.FileAge(t.target, fileAge)
 		}

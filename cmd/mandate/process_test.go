@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +15,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
@@ -153,6 +157,54 @@ func TestHelperIsExtendedInTime(t *testing.T) {
 			if j.extendEvery() > j.endTime()/2 {
 				t.Errorf("lease %v, grace %v: extended every %v to %v", lease, grace, j.extendEvery(), j.endTime())
 			}
+		}
+	}
+}
+
+// The lock of a command that has succeeded is held for --hold from its start, unless the term ends.
+func TestHoldCountsFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, log, began := &job{hold: time.Minute}, slog.New(slog.DiscardHandler), time.Now()
+		time.Sleep(10 * time.Second)
+		j.keep(t.Context(), log, began)
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("held for %v, want 1m", d)
+		}
+		if j.keep(t.Context(), log, began); time.Since(began) != time.Minute {
+			t.Error("held beyond its time")
+		}
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if j.keep(ctx, log, time.Now()); time.Since(began) != 61*time.Second {
+			t.Error("held although the term has ended")
+		}
+	})
+}
+
+// What keeps a command from being started for a while is a failure like that of the command, from which this
+// candidate, or another member, recovers. What does not pass ends mandate, as it would a shell.
+func TestNotStarted(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, passes := range []error{
+		syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY, fmt.Errorf("%w: x", supervise.ErrStart),
+	} {
+		var again *elector.RestartError
+		var exit *exitError
+		if err := (&job{}).notStarted(t.Context(), passes); !errors.As(err, &again) || errors.As(err, &exit) {
+			t.Errorf("%v: %v, want another attempt", passes, err)
+		}
+		if err := (&job{group: groupFlags{name: "g"}}).notStarted(t.Context(), passes); err == nil || errors.As(err, &again) || errors.As(err, &exit) {
+			t.Errorf("%v, in a group: %v, want an attempt elsewhere", passes, err)
+		}
+		if err := (&job{}).notStarted(ended, passes); err != nil {
+			t.Errorf("%v, of a term that has ended: %v", passes, err)
+		}
+	}
+	for stays, code := range map[error]int{syscall.ENOENT: exitNotFound, syscall.EACCES: exitNotRunnable, syscall.ENOEXEC: exitNotRunnable} {
+		var exit *exitError
+		if err := (&job{argv: []string{"x"}}).notStarted(t.Context(), stays); !errors.As(err, &exit) || exit.code != code {
+			t.Errorf("%v: %v, want exit code %d", stays, err, code)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	j.force = force
 	a.warnOfDefault()
 	campaigns := a.systemd()
-	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: a.opened}); err != nil {
+	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: a.opened, LogJSON: a.logFormat == "json"}); err != nil {
 		return err
 	}
 	defer j.helper.Close()
@@ -271,6 +271,7 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")),
 	}
 	a.succession(&o.succession, &cfg)
+	o.shell = new(supervise.Prober).Probe
 	a.probes(f, &o.probeFlags, &cfg, grouped)
 	for _, name := range []string{"wait", "hold"} {
 		if f.Changed(name) && !o.once {

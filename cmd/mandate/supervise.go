@@ -80,6 +80,9 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 		<-w.Exited
 	case <-w.Exited:
 	}
+	if w.Failed != nil {
+		return notStarted(args[0], w.Failed)
+	}
 	status := statusOf(w.Status)
 	switch gone, closed := w.Await(); {
 	case !gone:

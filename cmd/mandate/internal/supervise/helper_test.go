@@ -48,8 +48,12 @@ func TestExtendedWhileTheHelperWasStopped(t *testing.T) {
 // Nothing is started whose time has passed, or by an order for an earlier helper, which was killed.
 func TestStaleOrders(t *testing.T) {
 	h := newHelper(t)
-	if _, err := h.Start([]string{"SCRIPT=exit 0"}, Now().Add(-time.Second)); !errors.Is(err, ErrStart) {
-		t.Errorf("started after its deadline: %v", err)
+	late, err := h.Start([]string{"SCRIPT=exit 0"}, Now().Add(-time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isGone(t, late); !errors.Is(late.Failed, ErrStart) {
+		t.Errorf("started after its deadline: %v", late.Failed)
 	}
 	file := filepath.Join(t.TempDir(), "started")
 	_ = h.cmd.Process.Signal(syscall.SIGSTOP)

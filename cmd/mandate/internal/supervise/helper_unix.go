@@ -10,13 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,16 +54,17 @@ type helper struct {
 
 var dispatched bool
 
-// Dispatch runs the helper if this process was started as one, and reports whether it did. A
+// Dispatch runs the helper, or a prober, if this process was started as one, and reports whether it did. A
 // program must call it before anything else, also in TestMain: otherwise the helper would run the
 // program, or all tests, which start helpers again. No helper can be started before.
 func Dispatch() (was bool) {
 	dispatched = true
-	if filepath.Base(os.Args[0]) != HelperName {
-		return false
+	run, is := map[string]func(){HelperName: helperMain, proberName: proberMain}[filepath.Base(os.Args[0])]
+	if is {
+		_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0) // in ps, and in the log of the OOM killer
+		run()
 	}
-	helperMain()
-	return true
+	return is
 }
 
 // helperMain is the main function of the helper. It lives until mandate needs it no more, or is
@@ -143,7 +144,7 @@ func (h *helper) launch(o order) {
 	dieWithParent(attr)
 	c := &command{id: o.ID, until: o.Until}
 	err := error(syscall.ETIME)
-	if Until(o.Until) > 0 && !h.orders.ended {
+	if Until(o.Until) > 0 {
 		err = h.start(c, h.Path, h.Argv, &syscall.ProcAttr{Env: append(slices.Clone(h.Env), o.Start...), Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
 	if err == nil {
@@ -153,30 +154,31 @@ func (h *helper) launch(o order) {
 	errno := syscall.EIO
 	_ = errors.As(err, &errno)
 	h.tell("failed", o.ID, int(errno))
+	h.tell("gone", o.ID, 0)
 }
 
-// release releases the terms of a dead mandate. The end of the pipe does not prove its death: the
-// kernel closes a process's files a moment before the process is dead.
+// release releases the terms of a dead mandate: the kernel closes the files of a process when no thread of it
+// runs any more.
 func (h *helper) release() {
 	if !adopts || h.terms.Empty() {
 		return
 	}
-	deadline := Now().Add(10 * time.Second) // far longer than a process takes to end then
-	for ; os.Getppid() == h.Mandate; time.Sleep(time.Millisecond) {
-		if Until(deadline) <= 0 {
-			return // it has closed the pipe, and lives
-		}
-	}
 	q, err := elector.Open(h.Nodes...)
-	if err != nil {
-		return // unexpected: mandate could open the same URLs
+	if err == nil {
+		defer func() { _ = q.Close() }()
+		// A service manager or a terminal sends these to all processes: the release then makes one attempt
+		// and no more.
+		ctx, end := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer end()
+		_, err = h.terms.Release(ctx, q, "mandate was killed")
 	}
-	defer func() { _ = q.Close() }()
-	// A service manager or a terminal sends these to all processes: the release then makes one attempt
-	// and no more.
-	ctx, end := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer end()
-	_, _ = h.terms.Release(ctx, q, "mandate was killed")
+	if err != nil {
+		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		if h.LogJSON {
+			log = slog.New(slog.NewJSONHandler(os.Stderr, nil))
+		}
+		log.Warn("terms not released, they lapse", "error", err)
+	}
 }
 
 // catchSignals makes the helper survive the signals of a terminal, and of an operator who ends all
@@ -189,10 +191,10 @@ func catchSignals() {
 	signal.Notify(make(chan os.Signal, 1), passing...)
 }
 
-// detachStreams replaces the standard streams by /dev/null, so that a reader of the command's
-// output sees the end of it when mandate and the command have ended.
+// detachStreams replaces stdin and stdout by /dev/null, so that a reader of the command's output sees the
+// end of it when mandate and the command have ended. stderr is the helper's log.
 func detachStreams() {
-	for fd := range 3 {
+	for fd := range 2 {
 		_ = syscall.Close(fd)
 		_, _ = syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0) // takes the lowest number, which is this one
 	}

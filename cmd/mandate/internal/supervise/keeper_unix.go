@@ -21,6 +21,7 @@ type keeper struct {
 	tell       func(what string, id, value int) // receives what has happened to a command
 	commands   map[int]*command                 // by id, until nothing is left of them
 	wake       [2]int                           // a pipe on which the end of a child is seen, beside other files
+	failed     []byte                           // shared with the children: the error of execve, by the low bits of the id
 	stopSignal syscall.Signal
 	childless  bool // there is no child, also none that was adopted
 
@@ -48,8 +49,12 @@ const (
 
 // newKeeper makes this process adopt all orphans below it.
 func newKeeper(tell func(what string, id, value int)) (*keeper, error) {
-	k := &keeper{tell: tell, commands: map[int]*command{}, childless: true}
-	if err := errors.Join(adoptOrphans(), unix.Pipe(k.wake[:])); err != nil {
+	// This exec fails, and undoes what Go's runtime does in every process: raise the soft limit of open files.
+	// Programs that can't have so many, since they call select(2), must not inherit that.
+	_ = syscall.Exec("", []string{""}, nil)
+	failed, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	k := &keeper{tell: tell, commands: map[int]*command{}, failed: failed, childless: true}
+	if err := errors.Join(err, adoptOrphans(), unix.Pipe(k.wake[:])); err != nil {
 		return nil, err
 	}
 	for _, fd := range k.wake {
@@ -66,14 +71,19 @@ func newKeeper(tell func(what string, id, value int)) (*keeper, error) {
 	return k, nil
 }
 
-// start starts a command. Everything that it starts inherits its mark.
+// start starts a command. Everything that it starts inherits its mark. Its execve is the first thing that it
+// does: it may fail, or hang, and the command is killed in it as anywhere else.
 func (k *keeper) start(c *command, path string, argv []string, attr *syscall.ProcAttr) (err error) {
 	setMark(mark(os.Getpid(), c.id))
-	if c.pid, err = syscall.ForkExec(path, argv, attr); err == nil {
+	failed := k.errnoOf(c)
+	*failed = 0
+	if c.pid, err = forkExec(path, argv, attr, failed); err == nil {
 		k.commands[c.id], k.childless = c, false
 	}
 	return err
 }
+
+func (k *keeper) errnoOf(c *command) *byte { return &k.failed[c.id%len(k.failed)] }
 
 // await blocks until a child has ended, fd is readable, or it is time to act, at the latest until
 // limit. A negative fd is none.
@@ -138,6 +148,10 @@ func (k *keeper) note(pid int, ws syscall.WaitStatus) {
 		case c.pid != pid || c.ended:
 		case !ws.Stopped():
 			c.ended = true
+			if errno := *k.errnoOf(c); errno != 0 {
+				k.tell("failed", c.id, int(errno))
+				return
+			}
 			k.tell("ended", c.id, int(ws))
 		case sig == syscall.SIGTTIN || sig == syscall.SIGTTOU:
 			k.tell("stopped", c.id, int(sig))

@@ -33,10 +33,15 @@ const waitLimit = 30 * time.Second
 // newHelper starts a helper, whose commands are shell scripts.
 func newHelper(t *testing.T) *Helper {
 	t.Helper()
+	return newHelperOf(t, "/bin/sh")
+}
+
+func newHelperOf(t *testing.T, shell string) *Helper {
+	t.Helper()
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the helper would take a second to end
 	h, err := NewHelper()
 	if err == nil {
-		err = h.Begin(Setup{Path: "/bin/sh", Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
+		err = h.Begin(Setup{Path: shell, Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +59,7 @@ func (h *Helper) run(t *testing.T, n int, script string) (p *Process, pids []int
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-p.Started
 	t.Cleanup(func() { sweep(t, file) })
 	await(t, "the numbers of the processes", func() bool {
 		pids = numbers(t, file)

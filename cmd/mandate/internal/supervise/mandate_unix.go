@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -65,15 +63,12 @@ func (h *Helper) Begin(s Setup) error {
 	adopt()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.setup, h.setup.Mandate, h.setup.Env = s, os.Getpid(), os.Environ()
+	h.setup, h.setup.Env = s, os.Environ()
 	return h.begin()
 }
 
 func (h *Helper) begin() error {
-	if !dispatched {
-		return errors.New("this program can't run as a helper")
-	}
-	self, err := selfPath()
+	cmd, err := program(HelperName)
 	if err != nil {
 		return err
 	}
@@ -83,12 +78,9 @@ func (h *Helper) begin() error {
 		return err
 	}
 	defer func() { _, _ = outW.Close(), inR.Close() }()
-	cmd := exec.Command(self) //nolint:noctx // it ends with this process
-	cmd.Args = []string{HelperName}
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "GO") }) // of Go's runtime
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr                                    // for the commands
-	cmd.ExtraFiles = []*os.File{h.r, outW, inR}                                                           // fdOrders, fdReports, fdSetup
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                                                 // it receives no Ctrl-C and no Ctrl-Z
+	cmd.Env = helperEnv(os.Environ())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // for the commands
+	cmd.ExtraFiles = []*os.File{h.r, outW, inR}                        // fdOrders, fdReports, fdSetup
 	if err := cmd.Start(); err != nil {
 		_, _ = reports.Close(), setup.Close()
 		return err
@@ -103,23 +95,28 @@ func (h *Helper) begin() error {
 	return nil
 }
 
-// Start starts the command with env beside the environment of this process. The helper kills it at
-// until, unless that is extended, or when this process dies. The error is ErrStart, or that of exec.
+// program is this program, to be started under another name.
+func program(name string) (*exec.Cmd, error) {
+	if !dispatched {
+		return nil, errors.New("this program can't run as " + name)
+	}
+	self, err := selfPath()
+	cmd := exec.Command(self) //nolint:noctx // it ends with this process
+	cmd.Args = []string{name}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it receives no Ctrl-C and no Ctrl-Z
+	return cmd, err
+}
+
+// Start starts the command with env beside the environment of this process, and waits for neither the
+// helper nor the command's execve. The helper kills it at until, unless that is extended, or when this
+// process dies. The error is ErrStart.
 func (h *Helper) Start(env []string, until Instant) (*Process, error) {
 	p := newProcess(h, until)
 	if err := h.start(p, env); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for {
-		select {
-		case <-p.started:
-			return p, p.failed
-		case <-again.C: // the helper may have been stopped: this process would lead, and run nothing
-			h.wake()
-		}
-	}
+	h.wake() // if it was stopped, this process would lead, and run nothing
+	return p, nil
 }
 
 func (h *Helper) start(p *Process, env []string) error {
@@ -184,12 +181,12 @@ func (h *Helper) follow(cmd *exec.Cmd, from *os.File, ended chan struct{}) {
 		h.note(reports.Text())
 	}
 	_ = from.Close()
-	_ = cmd.Wait()
+	failed := cmd.Wait() // it is unknown how a helper has ended that was reaped elsewhere
 	h.mu.Lock()
 	left := h.running
 	h.running, h.killed = map[int]*Process{}, true
 	h.mu.Unlock()
-	if !cmd.ProcessState.Success() {
+	if failed != nil {
 		for _, p := range left {
 			p.orphan()
 		}
@@ -214,7 +211,7 @@ func (h *Helper) note(line string) {
 	if p := h.running[id]; p != nil {
 		p.note(what, value)
 	}
-	if what == "gone" || what == "failed" {
+	if what == "gone" {
 		delete(h.running, id)
 	}
 }
@@ -233,19 +230,20 @@ func (h *Helper) Close() {
 // Process is a running command with everything that it has started. Its methods must be called from
 // one goroutine.
 type Process struct {
-	PID     int
+	PID     int                 // once it has started
+	Started chan struct{}       // closed when the process exists, which then executes the command
 	Exited  chan struct{}       // closed when the command itself has ended
 	Status  syscall.WaitStatus  // of the command, once it has ended
+	Failed  error               // once it has ended: it has not begun, and this is why
 	Late    bool                // once it has ended: the helper has killed it because its deadline had passed
 	Orphan  bool                // once it has ended: the helper was killed, and the command with it
 	Stopped chan syscall.Signal // receives the signal with which the terminal has stopped the command
 	Until   Instant             // the deadline that was sent last
 
-	h             *Helper
-	id            int
-	started, gone chan struct{}
-	failed        error // set before started is closed
-	stop          bool  // Stop was called
+	h    *Helper
+	id   int
+	gone chan struct{}
+	stop bool // Stop was called
 
 	mu  sync.Mutex
 	due Instant // when the helper kills the command unless this process is in time; forever: it was
@@ -254,7 +252,7 @@ type Process struct {
 func newProcess(h *Helper, until Instant) *Process {
 	return &Process{
 		Exited: make(chan struct{}), Stopped: make(chan syscall.Signal, 1),
-		h: h, started: make(chan struct{}), gone: make(chan struct{}), Until: until, due: until,
+		h: h, Started: make(chan struct{}), gone: make(chan struct{}), Until: until, due: until,
 	}
 }
 
@@ -263,12 +261,12 @@ func (p *Process) note(what string, value int) {
 	switch what {
 	case "started":
 		p.PID = value
-		close(p.started)
+		close(p.Started)
 	case "failed":
-		if p.failed = syscall.Errno(value); p.failed == syscall.ETIME { //nolint:errorlint // it was made here
-			p.failed = fmt.Errorf("%w: the lease has ended", ErrStart)
+		if p.Failed = syscall.Errno(value); p.Failed == syscall.ETIME { //nolint:errorlint // it was made here
+			p.Failed = fmt.Errorf("%w: the lease has ended", ErrStart)
 		}
-		close(p.started)
+		p.exit(0)
 	case "stopped":
 		select {
 		case p.Stopped <- syscall.Signal(value):
@@ -291,10 +289,6 @@ func (p *Process) exit(status syscall.WaitStatus) {
 
 // orphan notes that the helper was killed.
 func (p *Process) orphan() {
-	if !closed(p.started) {
-		p.failed = fmt.Errorf("%w: %s has ended", ErrStart, HelperName)
-		close(p.started)
-	}
 	if !closed(p.Exited) {
 		p.Orphan = true
 		p.exit(syscall.WaitStatus(syscall.SIGKILL))

@@ -22,6 +22,11 @@ func adopt() {}
 
 func selfPath() (string, error) { return os.Executable() }
 
+// forkExec waits for execve, and returns its error.
+func forkExec(path string, argv []string, attr *syscall.ProcAttr, _ *byte) (int, error) {
+	return syscall.ForkExec(path, argv, attr)
+}
+
 // dieWithParent does nothing: only Linux has this.
 func dieWithParent(*syscall.SysProcAttr) {}
 

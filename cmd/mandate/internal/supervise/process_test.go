@@ -51,8 +51,12 @@ func TestExitStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Start(nil, Now().Add(time.Hour)); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", path, err, want)
+		p, err := h.Start(nil, Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isGone(t, p); !errors.Is(p.Failed, want) {
+			t.Errorf("%s: %v, want %v", path, p.Failed, want)
 		}
 		h.Close()
 	}

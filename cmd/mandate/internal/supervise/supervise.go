@@ -2,8 +2,9 @@
 
 // Package supervise runs commands, and kills all processes that they have started.
 //
-//	mandate ── mandate-helper ─┬─ COMMAND ── ...   whatever COMMAND starts
-//	                           └─ COMMAND ── ...   one for each shard that mandate owns
+//	mandate ─┬─ mandate-helper ─┬─ COMMAND ── ...   whatever COMMAND starts
+//	         │                  └─ COMMAND ── ...   one for each shard that mandate owns
+//	         └─ mandate-prober ─── sh ── ...        shell commands of probes
 //
 // A process group is not enough: timeout(1), `set -m` and setsid(1) create groups and sessions of
 // their own, and the parent of a daemon is process 1. Therefore the commands' parent is the helper,
@@ -18,12 +19,14 @@
 //
 // `mandate supervise` is the helper itself, with a program that campaigns on its own below it. The
 // remaining limits are in the help of `mandate run`. Unix systems other than Linux have no
-// subreapers: there the processes of a command are its process group, and the lease of a dead mandate
-// lapses.
+// subreapers: there the processes of a command are its process group, the lease of a dead mandate
+// lapses, and an execve that hangs holds up the helper.
 package supervise
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,7 +52,25 @@ type Setup struct {
 	// was killed.
 	Nodes []string
 
-	Mandate, After int // Begin sets these: the pid of mandate, and the last id of an earlier helper's command
+	LogJSON bool // the format of the helper's log
+
+	After int // Begin sets it: the last id of an earlier helper's command
+}
+
+// helperVariables are what the helper has of mandate's environment, in which passwords may be: settings of
+// Go's runtime, of TLS, of the resolver, and of the time in its log. What else it needs is in Setup, or
+// inherited: the working directory (of a relative ca_file), and stderr. Commands and probes get all
+// that mandate was started with: environment, working directory, umask, limits, signals that are ignored.
+var helperVariables = []string{
+	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES", "TZ", "ZONEINFO",
+}
+
+func helperEnv(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(helperVariables, name)
+	})
 }
 
 // Instant is a reading, in nanoseconds, of a clock that all processes of this machine share and

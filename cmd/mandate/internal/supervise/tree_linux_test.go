@@ -241,6 +241,12 @@ func TestLooksAtProc(t *testing.T) {
 	if p, err := parseStat(odd); err != nil || p != (process{pid: 42, parent: 1, group: 7, start: 987654, name: "a) b (c", dead: true}) {
 		t.Errorf("%+v, %v", p, err)
 	}
+	for _, state := range "RSDTtIWPK" { // t: a debugger has stopped it, and lets it run on
+		living := bytes.Replace(odd, []byte(") Z "), []byte(") "+string(state)+" "), 1)
+		if p, err := parseStat(living); err != nil || p.dead {
+			t.Errorf("a process in state %c is taken for dead: %+v, %v", state, p, err)
+		}
+	}
 	threads := bytes.Replace(odd, []byte(" 20 0 1 0 "), []byte(" 20 0 3 0 "), 1)
 	if p, err := parseStat(threads); err != nil || p.dead {
 		t.Errorf("a process whose main thread has ended, and others have not, is taken for dead: %+v, %v", p, err)

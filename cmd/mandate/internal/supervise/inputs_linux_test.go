@@ -1,0 +1,66 @@
+package supervise
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The command starts with what this process was started with, whatever the runtime, mandate or its helper has changed
+// since for itself: signals that are ignored (make, for one, hands down an ignored signal 32), the soft limit of open
+// files, the environment, and no file but three. RLIMIT_LOCKS is the mark.
+func TestCommandInherits(t *testing.T) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 123, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	defer syscall.Umask(syscall.Umask(0o27))
+	t.Setenv("MANDATE_REDIS", "redis://:secret@127.0.0.1")
+	h := newHelper(t)
+	const show = `exec 2>&1; pwd; umask; (cd /proc/$$/fd; echo *); grep -v 'file locks' /proc/self/limits
+grep -E '^(Sig(Ign|Blk)|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Uid|Gid|Groups)' /proc/self/status
+tr '\0' '\n' </proc/self/environ | grep -vE '^(SCRIPT|PIDS|PWD)=' | sort`
+	want, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", show).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "shown")
+	p, _ := h.run(t, 0, "exec >"+file+"; "+show)
+	<-p.Exited
+	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
+		t.Errorf("the command has\n%s\nwant\n%s\n(%v)", got, want, err)
+	}
+	for _, of := range []string{"environ", "cmdline"} {
+		if text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), of)); err != nil || strings.Contains(string(text), "secret") {
+			t.Errorf("the helper's %s: %q, %v", of, text, err)
+		}
+	}
+	if name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), "comm")); string(name) != HelperName+"\n" {
+		t.Errorf("the helper is called %q", name)
+	}
+}
+
+// What the helper connects with is what mandate connects with, and passwords stay out of its environment.
+func TestHelperEnv(t *testing.T) {
+	inherited := []string{
+		"SSL_CERT_FILE=/ca.pem", "SSL_CERT_DIR=/etc/certs", "GODEBUG=netdns=go", "GOMAXPROCS=1", "GOMEMLIMIT=64MiB", "GOTRACEBACK=all",
+		"LOCALDOMAIN=example.com", "RES_OPTIONS=timeout:1", "TZ=Europe/Zurich",
+	}
+	others := []string{
+		"GOOGLE_API_KEY=secret", "GOOGLE_APPLICATION_CREDENTIALS=/key.json", "GODADDY_SECRET=secret", "MANDATE_REDIS=redis://:secret@127.0.0.1",
+		"MANDATE_REDIS_PASSWORD_FILE=/p", "MANDATE_SUPERVISOR_FD=3:1", "HTTPS_PROXY=http://user:secret@proxy", "PATH=/bin", "GO", "",
+	}
+	if got := helperEnv(slices.Concat(others, inherited, others)); !slices.Equal(got, inherited) {
+		t.Errorf("the helper gets %q, want %q", got, inherited)
+	}
+}
