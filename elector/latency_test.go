@@ -29,7 +29,9 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 		all        func(*testredis.Node)
 		handshakes int
 	}{
-		"reset":              {func(t lease.Timing) time.Duration { return min((t.Lease*49/100-2*time.Millisecond)/4, 500*time.Millisecond) }, func(n *testredis.Node) { n.Reset("") }, 0},
+		"reset": {func(t lease.Timing) time.Duration {
+			return min((t.Lease*49/100-2*time.Millisecond)/4, 500*time.Millisecond)
+		}, func(n *testredis.Node) { n.Reset("") }, 0},
 		"swallowed":          {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow, 0},
 		"swallowed with TLS": {func(t lease.Timing) time.Duration { return min(t.Lease/16, 500*time.Millisecond) }, (*testredis.Node).Swallow, 1},
 	} {
