@@ -16,7 +16,7 @@ import (
 // released before the last one has lapsed. Times are of the monotonic clock. The
 // worker's clock is of the same machine, or has at least the same rate.
 type promises struct {
-	election string
+	election *elector.Election
 	token    uint64
 
 	mu       sync.Mutex // guards all below
@@ -31,7 +31,7 @@ type promises struct {
 // nothing: valid_for_ms is 0.
 func (h *Handler) Work(work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
-		p := &promises{election: h.elector.Election().Name(), token: term.Token()}
+		p := &promises{election: h.elector.Election(), token: term.Token()}
 		h.promised.Store(p)
 		defer p.lapse() // also when the work panics
 		return work(ctx, term)
@@ -80,7 +80,7 @@ func (p *promises) report(until time.Time) bool {
 	}
 	now := time.Now()
 	ahead := until.Sub(now) * 9 / 8
-	if !supervised.Inherit().Promised(p.election, p.token, ahead) {
+	if !supervised.Inherit().Promised(p.election.Prefix(), p.election.Name(), p.token, ahead) {
 		return false
 	}
 	p.reported = now.Add(ahead)

@@ -101,11 +101,12 @@ func (ts *Terms) note(line []byte) {
 	}
 }
 
-// promise counts from now, which is later than the process did.
+// promise counts from now, which is later than the process did. A shorter promise does not end a longer one.
 func (ts *Terms) promise(p supervised.Promise) {
+	until := time.Now().Add(p.For)
 	for key, t := range ts.terms {
-		if t.Election == p.Election && t.Token == p.Token {
-			t.promised = time.Now().Add(p.For)
+		if t.Prefix == p.Prefix && t.Election == p.Election && t.Token == p.Token && until.After(t.promised) {
+			t.promised = until
 			ts.terms[key] = t
 		}
 	}

@@ -221,39 +221,51 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What the process has promised to others holds after its death: the term is released when it has lapsed, also
-// when a signal would end the retries. A promise about another term is none of its.
+// What the process has promised to others holds after its death: the term is released when the longest promise has
+// lapsed, also when a signal would end the retries. A promise about another term is none of its.
 func TestPromiseOutlivesTheProcess(t *testing.T) {
 	over, end := context.WithCancel(context.Background())
 	end()
+	promised := func(change func(*supervised.Promise)) func(supervised.Promise) supervised.Promise {
+		return func(p supervised.Promise) supervised.Promise {
+			change(&p)
+			return p
+		}
+	}
+	long := promised(func(*supervised.Promise) {})
+	short := promised(func(p *supervised.Promise) { p.For /= 10 })
 	for name, c := range map[string]struct {
-		ctx     context.Context
-		promise func(t supervised.Term) supervised.Promise
-		waits   time.Duration
-		n       int
+		ctx      context.Context
+		promises []func(supervised.Promise) supervised.Promise
+		waits    time.Duration
+		n        int
 	}{
-		"promised": {context.Background(), func(t supervised.Term) supervised.Promise {
-			return supervised.Promise{Election: t.Election, Token: t.Token, For: testcluster.Lease / 4}
-		}, testcluster.Lease / 4, 1},
-		"promised, and a signal": {over, func(t supervised.Term) supervised.Promise {
-			return supervised.Promise{Election: t.Election, Token: t.Token, For: testcluster.Lease / 4}
-		}, 0, 0},
-		"another term": {context.Background(), func(t supervised.Term) supervised.Promise {
-			return supervised.Promise{Election: t.Election, Token: t.Token - 1, For: testcluster.Lease / 4}
-		}, 0, 1},
-		"another election": {context.Background(), func(t supervised.Term) supervised.Promise {
-			return supervised.Promise{Election: "other", Token: t.Token, For: testcluster.Lease / 4}
-		}, 0, 1},
+		"promised":                       {context.Background(), of(long), testcluster.Lease / 4, 1},
+		"promised, and a signal":         {over, of(long), 0, 0},
+		"a shorter one later":            {context.Background(), of(long, short), testcluster.Lease / 4, 1},
+		"a longer one later":             {context.Background(), of(short, long), testcluster.Lease / 4, 1},
+		"a longer one of another prefix": {context.Background(), of(short, promised(func(p *supervised.Promise) { p.Prefix = "other" })), testcluster.Lease / 40, 1},
+		"another prefix":                 {context.Background(), of(promised(func(p *supervised.Promise) { p.Prefix = "other" })), 0, 1},
+		"another term":                   {context.Background(), of(promised(func(p *supervised.Promise) { p.Token-- })), 0, 1},
+		"another election":               {context.Background(), of(promised(func(p *supervised.Promise) { p.Election = "other" })), 0, 1},
 	} {
 		testcluster.Bubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 			term := crashed(t, cl)
-			promise := c.promise(term)
-			ts := reported(t, supervised.Message{Elected: &term}, supervised.Message{Promised: &promise})
+			messages := []supervised.Message{{Elected: &term}}
+			for _, promise := range c.promises {
+				p := promise(supervised.Promise{Prefix: term.Prefix, Election: term.Election, Token: term.Token, For: testcluster.Lease / 4})
+				messages = append(messages, supervised.Message{Promised: &p})
+			}
+			ts := reported(t, messages...)
 			began := time.Now()
 			n, err := ts.Release(c.ctx, cl.Quorum("supervisor"), "")
-			if took := time.Since(began); n != c.n || (err == nil) != (c.n == 1) || took < c.waits || took > c.waits+testcluster.Lease/10 {
+			if took := time.Since(began); n != c.n || (err == nil) != (c.n == 1) || took < c.waits || took > c.waits+testcluster.Lease/50 {
 				t.Errorf("%s: released %d after %v, want %d after %v: %v", name, n, took, c.n, c.waits, err)
 			}
 		})
 	}
+}
+
+func of(promises ...func(supervised.Promise) supervised.Promise) []func(supervised.Promise) supervised.Promise {
+	return promises
 }

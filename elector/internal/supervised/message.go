@@ -43,6 +43,7 @@ type Term struct {
 
 // Promise is a time, from when the message was sent, for which other programs rely on a term.
 type Promise struct {
+	Prefix   string        `json:"prefix"`
 	Election string        `json:"election"`
 	Token    uint64        `json:"token"`
 	For      time.Duration `json:"for"`

@@ -80,8 +80,8 @@ func (p *Pipe) Released(t Term) {
 // Promised reports that the holder of a term has promised, for so long from now, that no other candidate leads.
 // It returns false if the supervisor might release the term before, because it can't know: then the promise
 // must not be made.
-func (p *Pipe) Promised(election string, token uint64, validFor time.Duration) bool {
-	return p == nil || p.send(Message{Promised: &Promise{election, token, validFor}})
+func (p *Pipe) Promised(prefix, election string, token uint64, validFor time.Duration) bool {
+	return p == nil || p.send(Message{Promised: &Promise{prefix, election, token, validFor}})
 }
 
 // Joined reports a member of a group.

@@ -68,13 +68,13 @@ func TestReports(t *testing.T) {
 	term, member := Term{Election: "e", Incarnation: "i", Attempt: 3, Token: 7, Nodes: 1, Lease: time.Second}, Member{Group: "g", Incarnation: "i"}
 	p.Elected(term)
 	p.Released(term)
-	if !p.Promised("e", 7, time.Second) {
+	if !p.Promised("p", "e", 7, time.Second) {
 		t.Error("the promise was not reported")
 	}
 	p.Joined(member)
 	p.Left(member)
 	dec := json.NewDecoder(r)
-	for i, want := range []Message{{Elected: &term}, {Released: &term}, {Promised: &Promise{"e", 7, time.Second}}, {Joined: &member}, {Left: &member}} {
+	for i, want := range []Message{{Elected: &term}, {Released: &term}, {Promised: &Promise{"p", "e", 7, time.Second}}, {Joined: &member}, {Left: &member}} {
 		var got Message
 		if err := dec.Decode(&got); err != nil {
 			t.Fatal(err)
@@ -113,11 +113,11 @@ func TestUnreadPipe(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("a full pipe blocks the leader")
 	}
-	if p.Promised(strings.Repeat("e", 400), 1, time.Second) {
+	if p.Promised("p", strings.Repeat("e", 400), 1, time.Second) {
 		t.Error("a promise that the supervisor may never know of is made")
 	}
 	r.Close()
-	if !p.Promised("e", 1, time.Second) {
+	if !p.Promised("p", "e", 1, time.Second) {
 		t.Error("no promise is made although no supervisor is left")
 	}
 	p.Elected(Term{Election: "e"}) // EPIPE, and no SIGPIPE: that is for the standard streams alone
@@ -154,7 +154,7 @@ func TestNoSupervisorCostsNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		none.Elected(Term{})
 		none.Released(Term{})
-		none.Promised("e", 1, 0)
+		none.Promised("p", "e", 1, 0)
 		none.Joined(Member{})
 		none.Left(Member{})
 	}); n != 0 {
