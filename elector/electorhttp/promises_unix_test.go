@@ -49,7 +49,7 @@ func TestNoPromiseWithoutTheSupervisor(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		p := startPair(t, s, electorhttp.Config{})
 		if code, l, _ := p.ask(""); code != http.StatusOK || l.ValidFor != 0 {
-			t.Errorf("the pipe is full: %d, %d ms", code, l.ValidFor)
+			t.Fatalf("the pipe is full: %d, %d ms", code, l.ValidFor)
 		}
 		supervisor := os.NewFile(uintptr(fds[0]), "pipe")
 		for full > 0 {

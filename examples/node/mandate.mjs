@@ -10,14 +10,29 @@
 //     console.log(event.kind, event.candidate);
 //   }
 //
+// A promise is to the machine, not to the process: all workers of a cluster would lead. Let one process of the machine
+// call leader: start it with `flock /run/lock/orders node worker.mjs`, or by `mandate run`.
+//
 // As a program: node mandate.mjs ELECTION [URL [PORT]], whose health is served on PORT; or node mandate.mjs --events [URL].
 
-import { createServer } from "node:http";
+import http from "node:http";
+import https from "node:https";
 import { existsSync, openSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const defaultURL = "http://127.0.0.1:7480";
+
+// get resolves to an answer. fetch, and the agents of all others, may ask a proxy, and follow redirects: another server's
+// answer is no promise.
+const direct = { "http:": [http, new http.Agent()], "https:": [https, new https.Agent()] };
+function get(url, signal) {
+  const [by, agent] = direct[new URL(url).protocol];
+  return new Promise((resolve, reject) => by.get(url, { agent, signal }, (answer) => resolve(answer.setEncoding("utf8"))).on("error", reject));
+}
+
+// whole returns whether a value is a number that mandate sends: an integer that is exact in every language.
+const whole = (number, least) => Number.isSafeInteger(number) && number >= least;
 
 // now returns milliseconds, on a clock that cannot be set and that also runs while the machine sleeps, where there is
 // one: Node's own stands still then. The clock is chosen once, and opened once: two clocks must never be compared, also
@@ -47,14 +62,15 @@ class Term {
     const sent = now() - 10; // before the request: the promise counts from here; the earlier end
     let body;
     try {
-      const answer = await fetch(this.url + "/leader", { signal: AbortSignal.timeout(1000) });
-      body = await answer.text();
-      if (answer.status !== 200) {
+      const answer = await get(this.url + "/leader", AbortSignal.timeout(1000));
+      let text = "";
+      for await (const part of answer) text += part;
+      if (answer.statusCode !== 200) {
         this.until = 0;
         return;
       }
-      body = JSON.parse(body);
-      if (typeof body?.valid_for_ms !== "number") throw new Error("it is not mandate's");
+      body = JSON.parse(text);
+      if (typeof body?.election !== "string" || !whole(body.token, 1) || !whole(body.valid_for_ms, 0)) throw new Error("it is not mandate's");
     } catch (error) {
       return report(this.url, error);
     }
@@ -99,12 +115,12 @@ export async function* events(url = defaultURL) {
     let timer = setTimeout(() => control.abort(), 25000);
     try {
       let rest = "";
-      const answer = await fetch(url + "/events", { signal: control.signal });
+      const answer = await get(url + "/events", control.signal);
       unusable.delete(url + "/events");
-      for await (const bytes of answer.body.pipeThrough(new TextDecoderStream())) {
+      for await (const part of answer) {
         clearTimeout(timer);
         timer = setTimeout(() => control.abort(), 25000);
-        const lines = (rest + bytes).split("\n");
+        const lines = (rest + part).split("\n");
         rest = lines.pop();
         for (const line of lines) if (line.startsWith("data: ")) yield JSON.parse(line.slice(6));
       }
@@ -120,7 +136,7 @@ export async function* events(url = defaultURL) {
 async function main(election, url, port) {
   let progress = performance.now();
   const beat = () => (progress = performance.now());
-  createServer((_, res) => res.writeHead(performance.now() - progress < 3000 ? 200 : 503).end()).listen(Number(port ?? 0), "127.0.0.1");
+  http.createServer((_, res) => res.writeHead(performance.now() - progress < 3000 ? 200 : 503).end()).listen(Number(port ?? 0), "127.0.0.1");
   const work = async (term) => {
     console.log("leads with token", term.token);
     while (await term.allows(100)) {

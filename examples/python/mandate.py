@@ -7,6 +7,13 @@
     for event in events():                   # information only: none permits to work
         print(event["kind"], event.get("candidate"))
 
+A promise is to the machine, not to the process: all forked workers of one program would lead. Let each of them,
+after the fork, lead under a lock (or let `mandate run` start the one that works):
+
+    with open("/run/lock/orders", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)     # until the file is closed
+        with leader("orders") as term:
+
 As a program: python3 mandate.py ELECTION [URL [PORT]], whose health is served on PORT; or python3 mandate.py --events [URL].
 """
 
@@ -21,7 +28,19 @@ import urllib.error
 import urllib.request
 
 URL = "http://127.0.0.1:7480"
-direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy's answer is no promise
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)  # another server's answer is no promise
+
+
+def whole(number, least):
+    """Whether a value is a number that mandate sends: an integer that is exact in every language."""
+    return type(number) in (int, float) and least <= number < 2**53 and number == int(number)
 
 
 def now():
@@ -52,13 +71,19 @@ class Term:
         sent = now()  # before the request: the promise counts from here
         try:
             with direct.open(self.url + "/leader", timeout=1) as answer:
-                body = json.load(answer)
-            election, token, length = body["election"], body["token"], body["valid_for_ms"] / 1000
+                status, text = answer.status, answer.read(1 << 16)
+            if status != 200:
+                self.until = 0
+                return
+            body = json.loads(text.decode(), parse_constant=int)  # which refuses NaN and Infinity
+            election, token, length = body["election"], body["token"], body["valid_for_ms"]
+            if type(election) is not str or not whole(token, 1) or not whole(length, 0):
+                raise ValueError("it is not mandate's")
         except urllib.error.HTTPError as refusal:
             refusal.close()
             self.until = 0
             return
-        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError) as error:
+        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError, RecursionError) as error:
             return report(self.url, error)  # no answer, a part of one, or not mandate's
         unusable.discard(self.url)
         if election != self.election:
@@ -66,7 +91,7 @@ class Term:
         if self.token not in (None, token):
             self.until = 0  # another term: whoever worked under this one must begin anew
             return
-        self.token, self.length = token, length
+        self.token, self.length = token, length / 1000
         self.until = max(self.until, sent + self.length)
 
     def allows(self, seconds):
