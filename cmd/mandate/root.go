@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,7 +60,7 @@ Exit codes, besides those of mandate run --help
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")
 	f.StringVar(&a.prefix, "prefix", defaultPrefix, "first part of all keys (env MANDATE_PREFIX)")
-	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
+	f.StringVar(&a.logLevel, "log-level", "", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL; default info, with run --once warn)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
@@ -122,7 +123,10 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		for _, name := range []string{"prefix", "log-level", "log-format"} {
 			from[name] = a.fromEnvironment(cmd.Flag(name))
 		}
-		if !slices.Contains(logLevels, a.logLevel) {
+		if once := cmd.Flag("once"); once != nil && once.Changed {
+			a.logLevel = cmp.Or(a.logLevel, "warn") // cron mails what is printed, from each host
+		}
+		if a.logLevel = cmp.Or(a.logLevel, "info"); !slices.Contains(logLevels, a.logLevel) {
 			a.problem("%s is %q: use one of %s", from["log-level"], a.logLevel, strings.Join(logLevels, ", "))
 		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 			return err

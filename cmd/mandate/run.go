@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -239,11 +238,11 @@ func (a *app) awaitElected(j *job, why chan<- error) {
 		if waited < 0 || own || !led && waited < j.lease || !j.decided.CompareAndSwap(undecided, givenUp) {
 			continue
 		}
-		err := errors.New("not elected, and no other candidate either: the command is not run here")
 		if led {
-			err = fmt.Errorf("%s leads: the command is not run here", leader.Candidate)
+			a.log.Info("command not run here", "leader", leader.Candidate)
 		}
-		why <- cmp.Or(withCode(a.elector.Check()), error(&exitError{code: exitOtherLeads, err: err}))
+		err := &exitError{code: exitOtherLeads, quiet: led, err: errors.New("not elected, and no other candidate either: the command is not run here")}
+		why <- cmp.Or(withCode(a.elector.Check()), error(err))
 		j.stop()
 	}
 }

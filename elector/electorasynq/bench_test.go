@@ -13,6 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorasynq"
+	"github.com/mandate-dev/mandate/elector/internal/hostclock"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
@@ -102,19 +103,32 @@ func (t *trial) work(late time.Duration) {
 		t.b.Error(err)
 		return
 	}
-	e, err := elector.New(q, elector.Config{Election: "reports", Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)})
+	id := fmt.Sprint("bench-", late)
+	hostclock.Set(id, -late)
+	client, err := elector.NewClient(t.url)
+	if err != nil {
+		t.b.Error(err)
+		return
+	}
+	e, err := elector.New(q, elector.Config{Election: "reports", ID: id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.b.Error(err)
 		return
 	}
 	var tasks []electorasynq.Task
 	for i := range benchTasks {
-		tasks = append(tasks, electorasynq.Task{Spec: "* * * * *", Task: asynq.NewTask(taskName(i), nil), CatchUp: true})
+		tasks = append(tasks, electorasynq.Task{Spec: "* * * * *", Task: asynq.NewTask(taskName(i), nil)})
+	}
+	queue := asynq.NewClient(t.redis)
+	all, err := electorasynq.New(e, client, queue, tasks...)
+	if err != nil {
+		t.b.Error(err)
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := e.Run(ctx, electorasynq.Work(t.redis, behind(late), tasks...)); err != nil && !errors.Is(err, context.Canceled) {
+		if err := e.Run(ctx, all.Work); err != nil && !errors.Is(err, context.Canceled) {
 			t.b.Error(err)
 		}
 	})
@@ -126,7 +140,7 @@ func (t *trial) work(late time.Duration) {
 			}
 		}
 	})
-	t.b.Cleanup(func() { cancel(); running.Wait(); _ = q.Close() })
+	t.b.Cleanup(func() { cancel(); running.Wait(); _ = queue.Close(); _ = client.Close(); _ = q.Close() })
 }
 
 func schedulers(options ...asynq.Option) func(*trial, time.Duration) {

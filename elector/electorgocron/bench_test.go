@@ -14,8 +14,9 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorgocron"
-	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/hostclock"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/schedule"
 )
 
 const (
@@ -24,18 +25,26 @@ const (
 )
 
 // BenchmarkTicks counts how many ticks of five jobs, one a second of each, ran twice or not at all on three replicas whose
-// clocks are 500 ms apart. The Locker's leader resigns every 3 s; gocron's own redis locker, set up as its README has it,
+// clocks are 500 ms apart. The leader of NewJob resigns every 3 s; gocron's own redis locker, set up as its README has it,
 // has no leader that could change.
 func BenchmarkTicks(b *testing.B) {
-	b.Run("Locker", func(b *testing.B) { measure(b, ours) })
+	b.Run("electorgocron", func(b *testing.B) { measure(b, ours) })
 	b.Run("gocron-redis-lock", func(b *testing.B) { measure(b, theirs) })
 }
+
+// clock is ahead of that of the test.
+type clock struct {
+	clockwork.Clock
+	ahead time.Duration
+}
+
+func (c clock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
 
 // replica is one process, with its clock.
 type replica struct {
 	clock
 	id, redis string
-	count     func(job string) gocron.Task
+	count     func(job string) func()
 }
 
 func ours(b *testing.B, r *replica) {
@@ -45,25 +54,27 @@ func ours(b *testing.B, r *replica) {
 		b.Fatal(err, err2)
 	}
 	e, err := elector.New(q, elector.Config{Election: "reports", ID: r.id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)})
-	ticks, err2 := fence.NewOnce(client, e.Election())
-	s, err3 := gocron.NewScheduler(gocron.WithClock(r))
-	if err != nil || err2 != nil || err3 != nil {
-		b.Fatal(err, err2, err3)
+	if err != nil {
+		b.Fatal(err)
 	}
-	locker := electorgocron.Locker{Gate: new(elector.Gate), Ticks: ticks, By: r.id}.WithClock(r.Now)
-	var jobs []gocron.Job
+	jobs, err := electorgocron.New(e, client)
+	s, err2 := gocron.NewScheduler()
+	if err != nil || err2 != nil {
+		b.Fatal(err, err2)
+	}
+	hostclock.Set(r.id, r.ahead)
 	for i := range benchJobs {
 		name := fmt.Sprint("job-", i)
-		job, err := locker.NewJob(s, name, "* * * * * *", r.count(name))
-		if err != nil {
+		count := r.count(name)
+		do := func(context.Context, schedule.Run) error { count(); return nil }
+		if _, err := jobs.NewJob(s, gocron.CronJob("* * * * * *", true), schedule.Config{Name: name, Do: do}); err != nil {
 			b.Fatal(err)
 		}
-		jobs = append(jobs, job)
 	}
 	s.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = e.Run(ctx, locker.CatchUp(jobs...)) })
+	running.Go(func() { _ = e.Run(ctx, jobs.Work) })
 	running.Go(func() {
 		for ctx.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
@@ -87,7 +98,7 @@ func theirs(b *testing.B, r *replica) {
 	}
 	for i := range benchJobs {
 		name := fmt.Sprint("job-", i)
-		if _, err := s.NewJob(gocron.CronJob("* * * * * *", true), r.count(name), gocron.WithName(name)); err != nil {
+		if _, err := s.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(r.count(name)), gocron.WithName(name)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -102,14 +113,14 @@ func measure(b *testing.B, start func(*testing.B, *replica)) {
 		ran := map[string]int{} // by job and tick, of which each replica is sure: jobs begin within half a second
 		for i, ahead := range []time.Duration{-500 * time.Millisecond, 0, 500 * time.Millisecond} {
 			r := &replica{clock: clock{clockwork.NewRealClock(), ahead}, id: fmt.Sprint(i), redis: server.URL()}
-			r.count = func(job string) gocron.Task {
-				return gocron.NewTask(func() {
+			r.count = func(job string) func() {
+				return func() {
 					tick := r.Now().Add(250 * time.Millisecond).Unix()
 					time.Sleep(50 * time.Millisecond)
 					mu.Lock()
 					ran[fmt.Sprint(job, " ", tick)]++
 					mu.Unlock()
-				})
+				}
 			}
 			start(b, r)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ import (
 // between them, as long as Redis does not lose the mark. Its marks are in one Redis deployment: a single server, Sentinel or
 // Cluster. Its calls return when their context ends, also if the client ignores that. Safe for concurrent use.
 type Once struct {
+	// Logger logs each gap that is found between ticks; nil: slog.Default. It must not change after the first use.
+	Logger *slog.Logger
+
 	client redis.UniversalClient
 	keys   string // up to what kind of key it is
 }
@@ -63,12 +67,18 @@ func (o *Once) Do(ctx context.Context, t Tick, f func(ctx context.Context) error
 	if err == nil || !t.Retry {
 		return err
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	return errors.Join(err, o.GiveBack(ctx, t))
+}
+
+// GiveBack lets a tick run again that Take took with the same Attempt, and that was not run. It waits for 1 s at most,
+// also if ctx has ended.
+func (o *Once) GiveBack(ctx context.Context, t Tick) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, failed := o.run(back, "back", t); failed != nil {
-		return errors.Join(err, fmt.Errorf("fence: the tick can't run again: giving it back: %w", failed))
+	if _, err := o.run(ctx, "back", t); err != nil {
+		return fmt.Errorf("fence: the tick %s of %s can't run again: giving it back: %w", stamp(t.At), t.Job, err)
 	}
-	return err
+	return nil
 }
 
 // NewAttempt returns another [Tick.Attempt] each time.
@@ -84,13 +94,14 @@ func NewAttempt() string {
 // after a time-out the tick may have been taken. It makes one round trip, which ctx bounds.
 func (o *Once) Take(ctx context.Context, t Tick) error {
 	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
-	if err := t.check(); err != nil {
+	if err := t.Check(); err != nil {
 		return err
 	}
 	answer, err := o.run(ctx, "take", t)
 	if err != nil {
 		return fmt.Errorf("fence: taking the tick %s of %s: %w", stamp(t.At), t.Job, err)
 	}
+	o.logGap(t.Job, answer[1])
 	switch answer[0] {
 	case "taken":
 		return nil
@@ -102,11 +113,22 @@ func (o *Once) Take(ctx context.Context, t Tick) error {
 	return t.refused(o.mark(t.Job), answer[1])
 }
 
-// Missed reports whether the tick, the newest one that is due, has neither been taken nor skipped: nobody led, or Redis did
+// logGap logs a gap as the script describes it, if there is one.
+func (o *Once) logGap(job, gap string) {
+	log := o.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	if s, _ := parseGap(gap); s != nil {
+		log.Warn("ticks were not run", "job", job, "after", stamp(s.After), "until", stamp(s.Until), "reason", s.Reason)
+	}
+}
+
+// Missed reports whether the tick, the newest one that is due, has neither been taken nor skipped, or was given back: nobody led, or Redis did
 // not answer. A job that is not known yet has missed nothing; from now on it is known, so that its first tick can be missed.
 func (o *Once) Missed(ctx context.Context, t Tick) (bool, error) {
 	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
-	if err := t.check(); err != nil {
+	if err := t.Check(); err != nil {
 		return false, err
 	}
 	answer, err := o.run(ctx, "meet", t)
@@ -117,7 +139,8 @@ func (o *Once) Missed(ctx context.Context, t Tick) (bool, error) {
 		return false, nil
 	}
 	last, err := parseTaken(o.mark(t.Job), t.Job, answer[1])
-	return err == nil && last.until().Before(t.At.Truncate(time.Millisecond)), err
+	at := t.At.Truncate(time.Millisecond)
+	return err == nil && (last.until().Before(at) || last.Failed && last.Tick.Equal(at)), err
 }
 
 // until returns the newest tick that was taken or skipped.

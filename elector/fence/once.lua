@@ -3,7 +3,7 @@
 -- ARGV take, back or meet; job, tick, every, token, attempt, by, keep, within, the tick before, why that did not run; times in milliseconds
 -- A mark: a line of tick, every, token, when it was taken, the attempt, taken, failed or first (none has been taken yet), by whom;
 -- then one for each gap, the newest first: after which tick, until which, when that was found, why
--- Answers: 'taken' for the attempt that runs the tick; else why not, with the mark
+-- Answers: 'taken' for the attempt that runs the tick, with the gap that was found; else why not, with the mark
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local mode, job, attempt = ARGV[1], ARGV[2], ARGV[6]
@@ -29,6 +29,7 @@ if mode == 'meet' and mark then return {'known', mark} end
 local wanted, keep = tonumber(ARGV[3]), tonumber(ARGV[8])
 if wanted > now + math.max(tonumber(ARGV[4]), 60000) then return {'early', ''} end
 local line = table.concat({ARGV[3], ARGV[4], ARGV[5], string.format('%d', now), attempt, mode == 'meet' and 'first' or 'taken', ARGV[7]}, ' ')
+local found = ''
 local old, gap = mode == 'take' and now - wanted > tonumber(ARGV[9]), tonumber(ARGV[10])
 if mark then
   if tonumber(ARGV[5]) < token then return {'stale', mark} end
@@ -36,8 +37,8 @@ if mark then
   if old then line, gap = string.match(mark, '^[^\n]*'), wanted end
   if gap > known then
     local n = 0
-    gaps = string.format('%d %d %d %s\n', known, gap, now, ARGV[11]) .. gaps
-    gaps = string.gsub(gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)
+    found = string.format('%d %d %d %s\n', known, gap, now, ARGV[11] .. (old and '; too old to run late' or ''))
+    gaps = string.gsub(found .. gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)
   end
 elseif old then
   return {'old', ''}
@@ -46,4 +47,4 @@ redis.call('SET', KEYS[1], line .. '\n' .. gaps, 'PX', ARGV[8])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 redis.call('ZADD', KEYS[2], now + keep, job)
 redis.call('PEXPIRE', KEYS[2], string.format('%d', math.max(redis.call('PTTL', KEYS[2]), keep)))
-return {old and 'old' or 'taken', ''}
+return {old and 'old' or 'taken', found}

@@ -77,7 +77,7 @@ func (o *OnceSQL) TakeFunc(ctx context.Context, queryRow func(ctx context.Contex
 
 func (o *OnceSQL) taken(t Tick, take func(args ...any) (string, error)) error {
 	now := time.Now()
-	if err := t.check(); err != nil {
+	if err := t.Check(); err != nil {
 		return err
 	}
 	if t.At.Sub(now) > max(t.Every, time.Minute) {

@@ -117,8 +117,8 @@ func (e *SkippedError) Is(target error) bool { return target == ErrSkipped }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// check returns what is wrong with a tick, before anything is sent.
-func (t Tick) check() error {
+// Check returns what is wrong with a tick, without asking Redis.
+func (t Tick) Check() error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' || r == unicode.ReplacementChar }
 	switch {
 	case t.Job == "" || len(t.Job) > 255 || strings.ContainsFunc(t.Job, odd):
@@ -173,26 +173,34 @@ func parseTaken(where, job, mark string) (Taken, error) {
 	if f == nil {
 		return Taken{}, foreign(where, job, mark)
 	}
-	number := func(digits string) int64 {
-		n, _ := strconv.ParseInt(digits, 10, 64)
-		return n
-	}
-	ms := func(digits string) time.Time { return time.UnixMilli(number(digits)) }
 	t := Taken{
 		Job: job, Tick: ms(f[1]), Every: time.Duration(number(f[2])) * time.Millisecond, Token: uint64(number(f[3])),
 		At: ms(f[4]), Failed: f[5] == "failed", Never: f[5] == "first", By: f[6],
 	}
-	for rest := f[7]; rest != ""; {
-		g := aGap.FindStringSubmatch(rest)
-		if g == nil && len(t.Skipped) == 0 {
-			return Taken{}, foreign(where, job, mark)
-		} else if g == nil {
-			break // the script has looked at the first one only
-		}
-		t.Skipped = append(t.Skipped, Skip{After: ms(g[1]), Until: ms(g[2]), Found: ms(g[3]), Reason: g[4]})
-		rest = rest[len(g[0]):]
+	gap, rest := parseGap(f[7])
+	if gap == nil && f[7] != "" {
+		return Taken{}, foreign(where, job, mark)
+	}
+	for ; gap != nil; gap, rest = parseGap(rest) {
+		t.Skipped = append(t.Skipped, *gap)
 	}
 	return t, nil
+}
+
+// parseGap parses the first gap of a mark; nil: there is none.
+func parseGap(lines string) (gap *Skip, rest string) {
+	g := aGap.FindStringSubmatch(lines)
+	if g == nil {
+		return nil, ""
+	}
+	return &Skip{After: ms(g[1]), Until: ms(g[2]), Found: ms(g[3]), Reason: g[4]}, lines[len(g[0]):]
+}
+
+func ms(digits string) time.Time { return time.UnixMilli(number(digits)) }
+
+func number(digits string) int64 {
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return n
 }
 
 func foreign(where, job, mark string) error {

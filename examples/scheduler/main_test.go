@@ -68,14 +68,14 @@ func (s stage) ran() map[tick]int {
 	return all
 }
 
-// missed returns the ticks that the logs name as missed.
+// missed returns the ticks that the logs name as not run.
 func (s stage) missed() map[tick]bool {
 	all := map[tick]bool{}
-	for _, m := range s.lines(`msg="missed ticks" .*job=(\S+) after=(\d+) until=(\d+)`) {
-		after, _ := strconv.Atoi(m[2])
-		until, _ := strconv.Atoi(m[3])
-		for at := after + 1; at <= until; at++ {
-			all[tick{m[1], at}] = true
+	for _, m := range s.lines(`msg="ticks were not run" .*job=(\S+) after=(\S+) until=(\S+)`) {
+		after, _ := time.Parse(time.RFC3339, m[2])
+		until, _ := time.Parse(time.RFC3339, m[3])
+		for at := after.Unix() + 1; at <= until.Unix(); at++ {
+			all[tick{m[1], int(at)}] = true
 		}
 	}
 	return all

@@ -1,0 +1,251 @@
+package electorasynq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorasynq"
+	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/internal/hostclock"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stage has replicas of a program that enqueues tasks.
+type stage struct {
+	t   *testing.T
+	r   *electortest.Redis
+	all []*elector.Elector
+
+	mu  sync.Mutex
+	log strings.Builder
+}
+
+func (s *stage) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+// start starts a replica of an election.
+func (s *stage) start(q *elector.Quorum, election, id string, client, queue redis.UniversalClient, tasks ...electorasynq.Task) {
+	t := s.t
+	t.Helper()
+	e, err := elector.New(q, elector.Config{Election: election, ID: id, Lease: 20 * time.Second, Cooldown: -1, Logger: slog.New(slog.NewTextHandler(s, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.all = append(s.all, e)
+	all, err := electorasynq.New(e, client, asynq.NewClientFromRedisClient(queue), tasks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := e.Run(ctx, all.Work); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+// join starts a replica on the embedded Redis.
+func (s *stage) join(election, id string, tasks ...electorasynq.Task) {
+	s.start(s.r.Quorum(id), election, id, s.r.Client(id), s.r.Client("queue"), tasks...)
+}
+
+// pass makes the leaders resign.
+func (s *stage) pass() {
+	for _, e := range s.all {
+		if e.IsLeader() {
+			_ = e.Resign(context.Background())
+		}
+	}
+}
+
+// enqueued returns the tasks that wait, whose queue is the default one.
+func (s *stage) enqueued(c redis.UniversalClient) []*asynq.TaskInfo {
+	all, err := asynq.NewInspectorFromRedisClient(c).ListPendingTasks("default", asynq.PageSize(1000))
+	if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func test(t *testing.T, f func(t *testing.T, s *stage)) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) { f(t, &stage{t: t, r: r}) })
+}
+
+func mail(options ...asynq.Option) electorasynq.Task {
+	return electorasynq.Task{Spec: "* * * * *", Task: asynq.NewTask("mail", nil, options...)}
+}
+
+// A task per minute is enqueued once per minute, whoever leads, and whatever its clock says.
+func TestEachTickIsEnqueuedOnce(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		time.Sleep(time.Second)
+		for i, ahead := range []time.Duration{-500 * time.Millisecond, 0, 500 * time.Millisecond} {
+			id := fmt.Sprint("once-", i)
+			hostclock.Set(id, ahead)
+			t.Cleanup(func() { hostclock.Set(id, 0) })
+			s.join("reports", id, mail())
+		}
+		for range 40 {
+			time.Sleep(29*time.Second + 999*time.Millisecond) // at each second change a tick is due
+			s.pass()
+		}
+		time.Sleep(5 * time.Second) // the last tick is enqueued, too
+		if n := len(s.enqueued(s.r.Client("queue"))); n != 20 {
+			t.Errorf("%d tasks were enqueued in 20 minutes", n)
+		}
+	})
+}
+
+// Options are the user's: Unique beside a change of the leader, a Retention and a deleted task change no tick; and two elections have
+// their own.
+func TestOptionsAreTheUsers(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		unique := mail(asynq.Retention(48*time.Hour), asynq.Unique(90*time.Second))
+		for _, region := range []string{"eu", "us"} {
+			report := electorasynq.Task{Spec: "* * * * *", Task: asynq.NewTask("report", []byte(region))}
+			for _, id := range []string{"a", "b"} {
+				s.join("reports-"+region, id+region, report)
+			}
+		}
+		s.join("mails", "m1", unique)
+		s.join("mails", "m2", unique)
+		queue := s.r.Client("queue")
+		inspector := asynq.NewInspectorFromRedisClient(queue)
+		count := map[string]int{}
+		for range 20 {
+			time.Sleep(30 * time.Second)
+			s.pass()
+			time.Sleep(time.Second)
+			for _, task := range s.enqueued(queue) {
+				count[task.Type+string(task.Payload)]++
+				if task.Type == "mail" && task.Retention != 48*time.Hour {
+					t.Errorf("Retention of %v", task.Retention)
+				}
+				if err := inspector.DeleteTask("default", task.ID); err != nil { // with it goes its Unique
+					t.Error(err)
+				}
+			}
+		}
+		for what, n := range count {
+			if n != 10 {
+				t.Errorf("%s: %d of 10 ticks", what, n)
+			}
+		}
+		if len(count) != 3 {
+			t.Errorf("%v", count)
+		}
+	})
+}
+
+// What the queue refuses is logged, and ends nothing.
+func TestRefusedTaskIsLogged(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		s.join("reports", "a", mail(asynq.Unique(time.Hour)))
+		time.Sleep(150 * time.Second)
+		if n := len(s.enqueued(s.r.Client("queue"))); n != 1 {
+			t.Errorf("%d tasks", n)
+		}
+		if n := strings.Count(s.log.String(), "task already exists"); n != 1 || !s.all[0].IsLeader() {
+			t.Errorf("%d lines:\n%s", n, s.log.String())
+		}
+	})
+}
+
+// A queue that hangs when a term begins and ends costs neither the term nor time.
+func TestQueueIsAway(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		heal := s.r.CutOff("queue")
+		for _, id := range []string{"a", "b"} {
+			s.join("reports", id, mail())
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		for _, e := range s.all {
+			if !e.IsLeader() {
+				continue
+			}
+			began := time.Now()
+			_ = e.Resign(context.Background())
+			if took := time.Since(began); took > 200*time.Millisecond {
+				t.Errorf("the end of a term took %v", took)
+			}
+		}
+		time.Sleep(time.Second)
+		if !s.all[0].IsLeader() && !s.all[1].IsLeader() {
+			t.Error("nobody leads")
+		}
+		heal()
+		time.Sleep(2 * time.Minute)
+		if n := len(s.enqueued(s.r.Client("queue"))); n < 2 {
+			t.Errorf("%d tasks", n)
+		}
+	})
+}
+
+// A queue that can't be connected to is tried again: the tick is enqueued late, once.
+func TestQueueIsRestartedReal(t *testing.T) {
+	server := servertest.Redis(t)
+	q, err := elector.Open(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	s := &stage{t: t}
+	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { dead.Close() })
+	s.start(q, "reports", "a", server.Client(t), dead, electorasynq.Task{Spec: "@every 1s", Task: asynq.NewTask("mail", nil)})
+	servertest.Eventually(t, 20*time.Second, "it is tried again", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return strings.Count(s.log.String(), "the tick is to run again") > 1
+	})
+	if !s.all[0].IsLeader() {
+		t.Error("the term has ended")
+	}
+}
+
+func TestBadTasks(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		e, err := elector.New(s.r.Quorum("a"), elector.Config{Election: "reports"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue := asynq.NewClientFromRedisClient(s.r.Client("queue"))
+		one := asynq.NewTask("mail", nil)
+		for says, tasks := range map[string][]electorasynq.Task{
+			"":                  {{Spec: "@every 5s", Task: one}, {Spec: "CRON_TZ=Asia/Tokyo 0 12 * * *", Task: one, Name: "b"}},
+			"expected exactly":  {{Spec: "* * *", Task: one}},
+			"unknown time zone": {{Spec: "TZ=Europe/Atlantis 0 12 * * *", Task: one}},
+			"has no Task":       {{Spec: "* * * * *"}},
+			"two jobs":          {{Spec: "* * * * *", Task: one}, {Spec: "@daily", Task: asynq.NewTask("mail", nil)}},
+			"braces":            {{Spec: "* * * * *", Task: one, Name: "mail {eu}"}},
+			"typename":          {{Spec: "* * * * *", Task: asynq.NewTask("", nil), Name: "b"}},
+			"task ID cannot":    {{Spec: "* * * * *", Task: one, Options: []asynq.Option{asynq.TaskID("")}}},
+			"Unique TTL":        {{Spec: "* * * * *", Task: asynq.NewTask("mail", nil, asynq.Unique(time.Millisecond))}},
+		} {
+			if _, err := electorasynq.New(e, s.r.Client("a"), queue, tasks...); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+				t.Errorf("%q: %v", says, err)
+			}
+		}
+		if _, err := electorasynq.New(e, s.r.Client("a"), nil); err == nil {
+			t.Error("no queue was accepted")
+		}
+	})
+}

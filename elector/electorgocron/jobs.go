@@ -1,0 +1,175 @@
+// Package electorgocron runs the jobs of a gocron scheduler on the leader only, and each tick of a job once: as package
+// elector/schedule does, which says what becomes of ticks that nobody ran, and of nights in which the clock changes.
+//
+//	jobs, err := electorgocron.New(e, client)
+//	_, err = jobs.NewJob(scheduler, gocron.CronJob("0 12 * * *", false), schedule.Config{Name: "mail", Do: sendMail})
+//	scheduler.Start()
+//	err = e.Run(ctx, jobs.Work)
+//
+// All replicas start their schedulers. Where this process does not lead, gocron skips the job.
+package electorgocron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/robfig/cron/v3"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/schedule"
+)
+
+// Jobs are the jobs of one elector's leader: their Work is the work of the elector. Safe for concurrent use.
+type Jobs struct{ *schedule.Jobs }
+
+// New returns the jobs of an elector, as [schedule.New] does.
+func New(e *elector.Elector, client redis.UniversalClient) (*Jobs, error) {
+	jobs, err := schedule.New(e, client)
+	return &Jobs{jobs}, err
+}
+
+// NewJob adds a job to a scheduler: a CronJob, in the scheduler's location or that of CRON_TZ=; or a DailyJob, WeeklyJob or MonthlyJob with the
+// interval 1. A DurationJob has one tick in each such time since the year 1, and runs at any moment in it. Other
+// jobs, whose ticks count from when the process began, are refused. What the Config says of ticks and scheduler is set here.
+//
+// To change a job use RemoveJob and NewJob: gocron's Update would make it a plain job of every replica. RunNow runs the newest tick
+// unless it has been taken.
+func (j *Jobs) NewJob(s gocron.Scheduler, when gocron.JobDefinition, c schedule.Config, options ...gocron.JobOption) (gocron.Job, error) {
+	l := &locker{jobs: j, Config: c, ready: make(chan struct{})}
+	l.Late, l.Gone = l.runNow, l.gone
+	defer close(l.ready)
+	var err error
+	l.gocron, err = s.NewJob(when, gocron.NewTask(l.run), append(options,
+		gocron.WithName(c.Name), gocron.WithDistributedJobLocker(l), gocron.WithCronImplementation(l))...)
+	if err == nil && l.job == nil { // no CronJob: gocron has not asked IsValid
+		if err = l.add(l.gocron.Schedule()); err != nil {
+			_ = s.RemoveJob(l.gocron.ID())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("electorgocron: job %.40q: %w", c.Name, err)
+	}
+	return l.gocron, nil
+}
+
+// locker is the gocron.Locker and the gocron.Cron of one job.
+type locker struct {
+	schedule.Config
+	jobs   *Jobs
+	job    *schedule.Job
+	gocron gocron.Job
+	ready  chan struct{} // closed when NewJob returns
+}
+
+// IsValid makes the ticks of a crontab.
+func (l *locker) IsValid(crontab string, location *time.Location, _ time.Time) (err error) {
+	if crontab, l.Location, err = schedule.SplitZone(crontab, location); err != nil {
+		return err
+	}
+	return l.crontabs(crontab)
+}
+
+// parser reads what gocron reads with seconds.
+var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// crontabs adds the job with the ticks of all the crontabs.
+func (l *locker) crontabs(crontabs ...string) (err error) {
+	all := make([]cron.Schedule, len(crontabs))
+	for i, crontab := range crontabs {
+		if all[i], err = parser.Parse(crontab); err != nil {
+			return err
+		}
+	}
+	l.Config.Next = func(t time.Time) time.Time {
+		first := all[0].Next(t)
+		for _, s := range all[1:] {
+			first = slices.MinFunc([]time.Time{first, s.Next(t)}, time.Time.Compare)
+		}
+		return first
+	}
+	l.job, err = l.jobs.Add(l.Config)
+	return err
+}
+
+// add adds a job that is no CronJob.
+func (l *locker) add(s gocron.JobSchedule) (err error) {
+	var times []time.Time
+	var interval uint
+	days := "* * *"
+	switch s := s.(type) {
+	case gocron.DurationJobSchedule:
+		l.Config.Next = schedule.Every(s.Duration)
+		l.job, err = l.jobs.Add(l.Config)
+		return err
+	case gocron.DailyJobSchedule:
+		times, interval = s.AtTimes, s.Interval
+	case gocron.WeeklyJobSchedule:
+		times, interval, days = s.AtTimes, s.Interval, "* * "+list(s.DaysOfWeek)
+	case gocron.MonthlyJobSchedule:
+		times, interval, days = s.AtTimes, s.Interval+uint(len(s.DaysFromEnd)), list(s.Days)+" * *"
+	}
+	if interval != 1 {
+		return errors.New("its ticks depend on when the process began, or on the end of the month: use a CronJob")
+	}
+	var crontabs []string
+	for _, at := range times {
+		l.Location = at.Location()
+		crontabs = append(crontabs, fmt.Sprintf("%d %d %d %s", at.Second(), at.Minute(), at.Hour(), days))
+	}
+	return l.crontabs(crontabs...)
+}
+
+// list returns days as a crontab has them.
+func list(days any) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprintf("%d", days), "[]"), " ", ",")
+}
+
+// Next returns a time in UTC: gocron takes two times with the same hour and minute for the same.
+func (l *locker) Next(last time.Time) time.Time { return l.job.Next(last.UTC()) }
+
+// runNow makes gocron run the job, once its scheduler has been started.
+func (l *locker) runNow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if next, err := l.gocron.NextRun(); err != nil || !next.IsZero() {
+			_ = l.gocron.RunNow() // one that was removed misses nothing
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// gone reports whether gocron does not know the job any more.
+func (l *locker) gone() bool {
+	<-l.ready
+	if l.gocron == nil {
+		return true
+	}
+	_, err := l.gocron.NextRun()
+	return errors.Is(err, gocron.ErrJobNotFound)
+}
+
+// Lock holds the term, if this process leads, so that gocron skips the job elsewhere.
+func (l *locker) Lock(context.Context, string) (gocron.Lock, error) {
+	leave, err := l.jobs.Enter()
+	return lock(leave), err
+}
+
+type lock func()
+
+// Unlock lets the term end.
+func (leave lock) Unlock(context.Context) error {
+	leave()
+	return nil
+}
+
+// run is the task: it takes the tick for which gocron fires, and runs the job.
+func (l *locker) run(ctx context.Context) error {
+	<-l.ready
+	return l.job.RunContext(ctx)
+}
