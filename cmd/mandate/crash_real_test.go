@@ -458,10 +458,18 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 }
 
 // While Redis is away the helper of a killed mandate tries to release, until a signal ends it. While mandate
-// lives no signal ends it: a service manager or a terminal sends them to all processes.
+// lives no signal ends it: a service manager or a terminal sends them to all processes. A release that fails is in
+// mandate's log.
 func TestHelperRetriesTheRelease(t *testing.T) {
 	c := newCrash(t)
-	a := c.run("a", crashLease)
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	a, done := startMandate(t, c.dir, c.urls, log, []string{c.mark()},
+		"--log-format", "json", "run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "100ms", "--", "beater", "tree")
+	c.ended[a] = done
 	c.leads("a")
 	c.works("a")
 	helper := helpersOf(a.Process.Pid)[0]
@@ -484,6 +492,9 @@ func TestHelperRetriesTheRelease(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
+	}
+	if text, err := os.ReadFile(log.Name()); err != nil || !strings.Contains(string(text), `"level":"WARN","msg":"terms not released, they lapse","error":`) {
+		t.Errorf("the log is %s, %v", text, err)
 	}
 }
 

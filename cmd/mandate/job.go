@@ -147,7 +147,7 @@ func (j *job) notStarted(ctx context.Context, err error) error {
 	passes := slices.ContainsFunc(passing, func(why error) bool { return errors.Is(err, why) })
 	switch {
 	case ctx.Err() != nil: // mandate was suspended meanwhile, or the helper was killed
-		return nil
+		return nil //nolint:nilerr // the end of the term has a reason already
 	case passes && !j.once:
 		return j.again(fmt.Errorf("can't start the command: %w", err))
 	default:

@@ -56,6 +56,7 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr, failed *byte) 
 	for i, fd := range attr.Files { // a file is in its place already, or its number is beyond all places
 		_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, fd, uintptr(i), 0)
 	}
+	//nolint:gosec // the pointers are of this frame
 	_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(file)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&env[0])))
 	*failed = byte(errno)
 	for {
