@@ -156,6 +156,10 @@ func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
 		if !term.Valid() {
 			t.Fatalf("the failover ended the term: %v", term.Err())
 		}
+		const ask = "mandate:{orders}:ask"
+		if n := c.Nodes[0].Server().PubSubNumSub(ask)[ask]; n != len(all) {
+			t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
+		}
 		el := electionOf(op, "orders")
 		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
 			t.Errorf("%d candidates answer, %v", len(roll), err)

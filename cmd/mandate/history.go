@@ -40,7 +40,7 @@ leader never reported its end, and its process does not answer; "unreported": it
 answers, and may report it yet. "<=" marks what is known as a bound only. What
 is negative compares clocks that differ: look at NTP on both hosts.
 "?": it may still lead; no majority of the nodes answered.
-It writes nothing, and answers within 6 s.`,
+It writes nothing, and answers within 4 s.`,
 		Example: `  mandate history poller
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
