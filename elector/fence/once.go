@@ -101,13 +101,14 @@ func (o *Once) Take(ctx context.Context, t Tick) error {
 	if err != nil {
 		return fmt.Errorf("fence: taking the tick %s of %s: %w", stamp(t.At), t.Job, err)
 	}
-	o.logGap(t.Job, answer[1])
 	switch answer[0] {
 	case "taken":
+		o.logGap(t.Job, answer[1])
 		return nil
 	case "early":
 		return t.tooEarly("Redis' clock")
 	case "old":
+		o.logGap(t.Job, answer[1])
 		return t.skipped()
 	}
 	return t.refused(o.mark(t.Job), answer[1])
