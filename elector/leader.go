@@ -111,9 +111,6 @@ func (m *machine) hold(ctx context.Context) {
 		select {
 		case <-t.ctx.Done():
 		case out := <-t.returned:
-			if ctx.Err() != nil && !out.panicked { // the work may have seen that too
-				t.end(ReasonShutdown, shutdownCause(ctx))
-			}
 			m.returned(out)
 		case <-ctx.Done():
 			t.end(ReasonShutdown, shutdownCause(ctx))

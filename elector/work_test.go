@@ -217,23 +217,3 @@ func TestWorkThatReadsTheClockAfterASuspend(t *testing.T) {
 		wantReason(t, term, 0, elector.ReasonExpired)
 	})
 }
-
-// Work that listens to the context of Run itself is stopped by it, whatever it returns.
-func TestWorkThatSeesTheShutdownFirst(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.Quorum("a")
-		for i := range 40 {
-			ctx, stop := context.WithCancel(t.Context())
-			a := makeCandidate(t, q, "a").BeginIn(ctx, func(context.Context, *elector.Term) error {
-				<-ctx.Done()
-				return fmt.Errorf("reading: %w", ctx.Err())
-			})
-			term := a.Elected(3 * shortLease)
-			stop()
-			if err := a.Ended(time.Minute); err != nil {
-				t.Fatalf("shutdown %d: %v", i, err)
-			}
-			wantReason(t, term, 0, elector.ReasonShutdown)
-		}
-	})
-}
