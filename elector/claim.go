@@ -158,13 +158,17 @@ func (m *machine) assess(t quorum.Tally) error {
 	return nil
 }
 
-// refusal reports whether this candidate must not lead even if it has won, and why: another
-// candidate uses another set of nodes or another lease, so that both could lead.
+// refusal reports whether this candidate must not lead even if it has won, and why: the address of a node leads to
+// several servers, or another candidate uses another set of nodes or another lease, so that both could lead.
 //
 // Without a reason that is not certain yet. A lock value may name a node by the identity that the node had
 // before it lost its data, as in a claim or a renewal that arrived late. Such a lock lapses: only a lock
 // that is met again and again is a leader's.
 func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
+	if err := m.voter.Several(); err != nil {
+		m.voter.Look(m.cfg.Lease) // whether it still does
+		return true, err
+	}
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
 			return true, joinNodes(t.Errors())

@@ -81,7 +81,12 @@
 // both lead for longer only while no node on both lists answers both of them, or while
 // that node still holds the lock of an earlier attempt (a lease at most); from then on
 // one of them ends its term within about two leases. Lists without a common node can't
-// be noticed.
+// be noticed; with nodes that are copies of each other, fewer differences are.
+//
+// An address must lead to one server. Where it leads to several that do not replicate
+// (round robin by DNS, a Service or a balancer), no lock can hold. A leader reads its
+// nodes over new connections now and then: mostly it notices that within a lease, and no
+// candidate that has noticed it leads while that lasts.
 //
 // Tokens are unique and grow in the order of elections, without any assumption about
 // clocks, while no node of the granting majority loses its data before the first

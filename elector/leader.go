@@ -42,6 +42,7 @@ func (m *machine) start(t *Term, work Work) {
 	}
 	elected.Vacant = m.memory.vacant(m.clock)
 	m.voter.Announce(quorum.Report{Event: elected.encode(), Head: elected.message().Head()})
+	m.voter.Look(m.cfg.Lease)
 }
 
 // work runs the work of a term, on a goroutine of its own. A panic still ends the process, but first the

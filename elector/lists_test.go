@@ -263,11 +263,11 @@ var farLists = map[string][2][]int{
 // renewed, and not again after each term.
 func TestTwoListsWithAFarNode(t *testing.T) {
 	for name, lists := range farLists {
-		for _, times := range []time.Duration{4, 6, 20, 200} {
+		for _, times := range []int{4, 6, 20, 200} {
 			t.Run(fmt.Sprintf("%s,%d", name, times), func(t *testing.T) {
 				bubble(t, 7, func(t *testing.T, c *cluster) {
 					c.Each(fault{Delay: time.Millisecond / 2})
-					c.Nodes[0].Set(fault{Delay: times * time.Millisecond / 2, Far: true})
+					c.Nodes[0].Set(fault{Delay: time.Duration(times) * time.Millisecond / 2, Far: true})
 					c.Seed()
 					a := c.StartOn("a", lists[0])
 					a.Elected(3 * shortLease)

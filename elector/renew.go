@@ -87,6 +87,7 @@ func (m *machine) count(tally quorum.Tally) {
 			m.setTrouble(renewing, nil)
 			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
+			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease))
 		}
 		r.retries = false
 		r.timer.Reset(m.next(took))
@@ -182,10 +183,13 @@ func lostData(t quorum.Tally, note string) (lost int) {
 	return lost
 }
 
-// rival returns why this leader must not remain leader: another candidate that uses another number of nodes, other
+// rival returns why this leader must not remain leader: its nodes can't hold a lock, or another candidate that uses another number of nodes, other
 // nodes or another lease refused its claim on a node, which answered late, or has held a node for longer than a lock
 // lasts without a renewal. That candidate is a second leader. Not always do both notice; the leader that does ends its term.
 func (m *machine) rival() error {
+	if err := m.voter.Several(); err != nil {
+		return err
+	}
 	for _, r := range m.voter.Rivals() {
 		switch {
 		case r.Late && !r.Sure: // as in a claim that waited for it, this is not certain yet

@@ -56,7 +56,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "standby",
+	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "standby",
 	others, "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
@@ -218,7 +218,7 @@ const writeTimeout = 1500 * time.Millisecond
 // key (prefix:{election}:check), which expires after 100 ms, and waits at most 1.5 s, or until ctx
 // ends. It returns one Finding of the check "write" for each node, in their order: LevelOK;
 // LevelFail, with the node's error; LevelUnknown if this Redis user may not write, or the node did
-// not answer. It returns an error in the same cases as Examine.
+// not answer. One of the check "servers" follows for each node whose address leads to several. It returns an error in the same cases as Examine.
 func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Finding, error) {
 	nodes, _, err := open(q, election)
 	if err != nil {
@@ -237,6 +237,19 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 			f.Level, f.Found, f.Advice = LevelFail, problemOf(err), remedy(problemOf(err))
 		}
 		findings = append(findings, f)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	found := make([][]string, nodes.Len())
+	var reading sync.WaitGroup
+	for i, n := range nodes.All() {
+		reading.Go(func() { found[i] = servers(ctx, n, &keys, false) })
+	}
+	reading.Wait()
+	for i, n := range nodes.Names() {
+		if s, ok := severalServers(n, found[i]); ok {
+			findings = append(findings, s)
+		}
 	}
 	return findings, nil
 }

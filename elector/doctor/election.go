@@ -15,6 +15,7 @@ import (
 
 // held checks what the nodes hold for the named election, and whether they are those of its candidates.
 func (e *examination) held(r *Report) {
+	e.sameServer(r)
 	for i, n := range r.Nodes {
 		if b, err := protocol.ParseLockValue(n.Lock); err == nil && b.Nodes != len(r.Nodes) {
 			e.add(n.Node, "nodes", LevelFail, sameHere, "%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(r.Nodes))
@@ -62,7 +63,7 @@ func (e *examination) election(r *Report) {
 // reachable reports nodes that could not be read, or that refuse writes.
 func (e *examination) reachable(r *Report) {
 	n, missing, cause := len(r.Nodes), 0, ""
-	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
+	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail || f.Check == "servers" })
 	for _, node := range r.Nodes {
 		if node.Reachable {
 			continue
@@ -90,17 +91,24 @@ func (e *examination) reachable(r *Report) {
 	}
 }
 
-// sameServer reports nodes that keep one identity, as Examine does by what the servers report of themselves.
+// sameServer reports nodes that keep one identity. What the servers report of themselves tells whether they are one.
 func (e *examination) sameServer(r *Report) {
-	names, level := map[string]string{}, LevelFail
+	names, level := map[string]int{}, LevelFail
 	if r.Leader != nil { // of one server no candidate accepts two votes
 		level = LevelWarn
 	}
-	for _, n := range r.Nodes {
-		if other := names[n.Identity]; n.Identity != "" && other != "" {
-			e.add("", "same-server", level, separate, "%s and %s are one server, or one is a copy of the other", other, n.Node)
+	for i, n := range r.Nodes {
+		other, known := names[n.Identity]
+		names[n.Identity] = i
+		switch {
+		case n.Identity == "" || !known:
+		case e.facts == nil:
+			e.add("", "same-server", level, e.command("doctor", r.Election)+" shows which",
+				"%s and %s are one server, or hold copies of one data set", r.Nodes[other].Node, n.Node)
+		case e.facts[i].Info["run_id"] != e.facts[other].Info["run_id"] && e.facts[i].Info["role"] == "master":
+			e.add(n.Node, "copies", LevelWarn, "redis-cli DEL '"+e.keys.ID+"' there: a running term suffers no harm",
+				"its data are a copy of those of %s: lists of nodes that differ are noticed less reliably", r.Nodes[other].Node)
 		}
-		names[n.Identity] = n.Node
 	}
 }
 
@@ -261,6 +269,9 @@ func (e *examination) candidates(r *Report) {
 	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }):
 		e.add("", "candidates", LevelUnknown, voteAgain,
 			"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
+	case !slices.ContainsFunc(lists, func(list []elector.CandidateStatus) bool { return namesIn(list) != namesIn(lists[0]) }):
+		e.add("", "candidates", LevelUnknown, "repeat this in four leases; if it stays, have each address lead to the same server everywhere",
+			"whether they vote with the same nodes: they name the same addresses, but have met other data there")
 	default:
 		var who []string
 		for _, same := range lists {
@@ -444,6 +455,13 @@ func idsOf(all []elector.CandidateStatus) (ids []string) {
 		ids = append(ids, c.ID)
 	}
 	return ids
+}
+
+// namesIn returns the names of the nodes in a list of candidates, in any order.
+func namesIn(list []elector.CandidateStatus) string {
+	nodes := slices.Clone(list[0].Nodes)
+	slices.SortFunc(nodes, func(a, b elector.VotingNode) int { return cmp.Compare(a.Name, b.Name) })
+	return namesOf(nodes)
 }
 
 // namesOf lists nodes for people.

@@ -199,12 +199,18 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}
-	for left, want := range map[time.Duration]Level{time.Second: LevelUnknown, 0: LevelFail} {
+	elsewhere := voter("b", "old")
+	elsewhere.Nodes[0].Name = "another"
+	for _, c := range []struct {
+		other elector.CandidateStatus
+		left  time.Duration
+		want  Level
+	}{{elsewhere, time.Second, LevelUnknown}, {elsewhere, 0, LevelFail}, {voter("b", "old"), 0, LevelUnknown}} {
 		got := examined(func(e *examination) {
-			e.candidates(&Report{Candidates: []elector.CandidateStatus{voter("a", "new"), voter("b", "old")}, Status: elector.Status{Nodes: []elector.NodeStatus{{Abstains: left}}}})
+			e.candidates(&Report{Candidates: []elector.CandidateStatus{voter("a", "new"), c.other}, Status: elector.Status{Nodes: []elector.NodeStatus{{Abstains: c.left}}}})
 		})
-		if got := find(got, "candidates"); got.Level != want {
-			t.Errorf("abstains for %v: %+v, want %s", left, got, want)
+		if got := find(got, "candidates"); got.Level != c.want {
+			t.Errorf("%s abstains for %v: %+v, want %s", c.other.Nodes[0].Name, c.left, got, c.want)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type facts struct {
 
 	Info    map[string]string // of server, memory, persistence, replication, cluster
 	InfoErr error
+	Servers []string          // the different servers that new connections have led to
 	Conf    map[string]string // the settings that matter here
 	ConfErr error
 
@@ -65,7 +66,7 @@ func inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.
 		wg.Go(func() {
 			f := &all[i]
 			f.Node = n.Name
-			f.inspect(ctx, n.Client(), k)
+			f.inspect(ctx, n, k)
 			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.ReceiveErr} {
 				*err = ns.NodeError(i, *err)
 			}
@@ -75,7 +76,8 @@ func inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.
 	return all
 }
 
-func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protocol.Keys) {
+func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
+	rdb := n.Client()
 	one := rdb
 	switch c := rdb.(type) {
 	case *redis.ClusterClient:
@@ -108,7 +110,8 @@ func (f *facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protoc
 		}
 	}
 	f.Logins, f.LoginsErr = refusedLately(ctx, one)
-	f.checkReceiving(ctx, rdb, check)
+	f.Servers = servers(ctx, n, &k, true)
+	f.checkReceiving(ctx, rdb, check) // last: it may take all the time there is
 }
 
 // refusedLately returns whose logins a node has refused within the last minute, and whose requests because of
@@ -180,6 +183,29 @@ func info(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 		return nil, err
 	}
 	return infoFields(text), nil
+}
+
+// servers returns the identities of the servers that new connections to a node lead to; where one has none, its
+// run_id. informs: this user may be refused INFO, which the server logs.
+func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys, informs bool) (all []string) {
+	seen, fields := map[string]bool{}, map[string]string{}
+	n.Reconnect(func(c *redis.Client) {
+		if informs {
+			fields, _ = info(ctx, c)
+		}
+		id := protocol.ParseIdentity(c.Get(ctx, k.ID).Val())
+		if same := cmp.Or(fields["run_id"], id); same != "" && !seen[same] {
+			seen[same] = true
+			all = append(all, cmp.Or(id, same))
+		}
+	})
+	return all
+}
+
+// severalServers is the finding about a node that leads to several servers; ok: it does.
+func severalServers(node string, servers []string) (f Finding, ok bool) {
+	return Finding{Check: "servers", Level: LevelFail, Advice: "give the address of one",
+		Found: fmt.Sprintf("%s leads to several servers (identities %s): no lock can hold there", node, strings.Join(servers, ", "))}, len(servers) > 1
 }
 
 // infoFields parses what INFO answers.

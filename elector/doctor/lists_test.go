@@ -8,6 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
@@ -91,6 +92,64 @@ func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
 			if slices.Contains([]string{"candidates", "leaders", "locks", "nodes"}, f.Check) && f.Level != doctor.LevelOK {
 				t.Errorf("%+v", f)
 			}
+		}
+	})
+}
+
+// An address that leads to several servers is named, whichever of them the connection for requests leads to.
+func TestReportsOfSeveralServers(t *testing.T) {
+	testcluster.Bubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
+		for i := range c.Nodes {
+			s := c.StartOn("seed", []int{i})
+			s.Elected(3 * testcluster.Lease)
+			s.Shutdown()
+		}
+		q := c.QuorumOf("operator", 0)
+		writable := func() (found []string) {
+			all, err := doctor.Writable(t.Context(), q, "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range (&doctor.Report{Writes: all}).Findings(nil) {
+				if f.Check == "servers" {
+					found = append(found, f.Found)
+				}
+			}
+			return found
+		}
+		if found := writable(); len(found) > 0 {
+			t.Errorf("one server, and %q", found)
+		}
+		i := 0
+		c.Nodes[0].Balance(func() *testredis.Node { i++; return c.Nodes[i%2] })
+		wantFail(t, q, "servers", "127.0.0.1:7001 leads to several servers (identities ")
+		if found := writable(); len(found) != 1 {
+			t.Errorf("status: %q", found)
+		}
+	})
+}
+
+// One backup was restored to all nodes: what doctor advises then harms no term, and nothing takes it for other lists.
+func TestReportsOfCopies(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		const key = "mandate:{orders}:id"
+		a, b := c.Start("a"), c.Start("b")
+		_, term := testcluster.First(t, 3*testcluster.Lease, a, b)
+		time.Sleep(testcluster.Lease)
+		id, _ := c.Nodes[0].Server().Get(key)
+		_, _ = c.Nodes[1].Server().Set(key, id), c.Nodes[2].Server().Set(key, id)
+		time.Sleep(3 * testcluster.Lease)
+		q := c.Quorum("operator")
+		if got := doctor.Read(t.Context(), testcluster.ElectionOf(q, "orders"), 1); !slices.ContainsFunc(got.Findings(nil), func(f doctor.Finding) bool {
+			return f.Check == "same-server" && f.Level == doctor.LevelWarn && f.Advice == "mandate doctor orders shows which"
+		}) {
+			t.Errorf("findings %+v", got.Findings(nil))
+		}
+		c.Nodes[1].Server().Del(key)
+		c.Nodes[2].Server().Del(key)
+		time.Sleep(5 * testcluster.Lease)
+		if one, _ := c.Nodes[1].Server().Get(key); one == "" || one == id || !term.Valid() || a.Check() != nil || b.Check() != nil {
+			t.Errorf("identity %q after %q, %v, %v, %v", one, id, term.Err(), a.Check(), b.Check())
 		}
 	})
 }

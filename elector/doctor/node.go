@@ -103,7 +103,7 @@ func (e *examination) messages(f *facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
-	case rediserr.TimedOut(f.ReceiveErr) && f.RTT > timeout/20: // some twenty round trips come before
+	case rediserr.TimedOut(f.ReceiveErr) && f.RTT > timeout/30: // some thirty round trips come before
 		e.add(f.Node, "messages", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
 	case f.ReceiveErr != nil:
 		e.add(f.Node, "messages", LevelWarn, cmp.Or(granting("+subscribe, +publish and the channels", f.ReceiveErr), rediserr.Advice(f.ReceiveErr)),
@@ -252,6 +252,9 @@ func (e *examination) together() {
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
 			unfit = append(unfit, Finding{Node: f.Node, Found: why})
 			advice = cmp.Or(advice, cure(f))
+		}
+		if s, ok := severalServers(f.Node, f.Servers); ok {
+			e.findings = append(e.findings, s)
 		}
 		id := f.Info["run_id"]
 		switch {

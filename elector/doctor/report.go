@@ -129,6 +129,11 @@ func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now 
 // that need no look at the nodes themselves. command is that of a Config; nil: its default.
 func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
 	e := newExamination(protocol.Keys{}, 0, command)
+	for _, f := range r.Writes {
+		if f.Check == "servers" {
+			e.findings = append(e.findings, f)
+		}
+	}
 	e.reachable(r)
 	e.sameServer(r)
 	e.election(r)

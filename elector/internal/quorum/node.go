@@ -65,9 +65,24 @@ type Node struct {
 	messages *commands // to candidates, and counts of who gets them
 	reads    *commands // before the first claim, which must not wait behind messages
 
+	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
+	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
+
 	apart  atomic.Bool // it refused keys of several elections in one call
 	mu     sync.Mutex  // guards queues
 	queues map[queueOf]*queue[*request]
+}
+
+// Reconnect calls read with new connections, one after the other: those for requests may lead to one server where the
+// address leads to several. Not for a Cluster, whose servers it finds by their own addresses.
+func (n *Node) Reconnect(read func(*redis.Client)) {
+	c, ok := n.rdb.(*redis.Client)
+	for i := 0; ok && i < 3; i++ {
+		o := *c.Options()
+		fresh := redis.NewClient(&o)
+		read(fresh)
+		_ = fresh.Close()
+	}
 }
 
 // Client returns the client for requests, which uses our own connections. Callers must not close it.

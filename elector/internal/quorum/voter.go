@@ -1,12 +1,20 @@
 package quorum
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // VoterConfig configures a Voter.
@@ -46,6 +54,7 @@ type Voter struct {
 	introduced bool
 
 	recorders []*recorder // by node
+	servers   []servers   // by node
 
 	onlyHeld bool // its releases change nothing on a node that does not hold the lock; never changes
 
@@ -55,7 +64,7 @@ type Voter struct {
 // NewVoter returns a Voter for these nodes. It does no I/O.
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
-	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n)}
+	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), servers: make([]servers, n)}
 	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
 	for i, node := range ns.list {
 		v.recorders = append(v.recorders, &recorder{
@@ -97,6 +106,78 @@ func (v *Voter) identify(node int, id string) {
 	}
 	ids := protocol.IdentitiesOf(all)
 	v.ids.Store(&ids)
+}
+
+// servers is what a node's address has shown of the servers behind it. Safe for concurrent use.
+type servers struct {
+	mu  sync.Mutex
+	ids []string  // their identities, the newest last
+	met time.Time // when it showed that
+}
+
+// several is when an address was last seen to lead to several servers, and to which.
+type several struct {
+	at  time.Time
+	ids []string
+}
+
+const (
+	maxServers = 8      // whose identities are remembered
+	noIdentity = "none" // of a server without data of the election
+)
+
+// meet compares the identity that a node shows, to a request that was sent at that time, with those that it had before. A
+// node that loses its data gets another one, and never an earlier one again: then several servers answer.
+func (v *Voter) meet(node int, id string, sent, answered time.Time) {
+	s := &v.servers[node]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == "" || sent.Before(s.met) { // requests that overlap have no order
+		return
+	}
+	s.met = answered
+	i := slices.Index(s.ids, id)
+	if i >= 0 && i < len(s.ids)-1 && id != noIdentity {
+		v.nodes.list[node].several.Store(&several{answered, slices.Sorted(slices.Values(s.ids))})
+	}
+	if i >= 0 {
+		s.ids = slices.Delete(s.ids, i, i+1)
+	}
+	s.ids = append(s.ids, id)
+	s.ids = s.ids[max(0, len(s.ids)-maxServers):]
+}
+
+// Several returns why no lock can hold on these nodes: an election of this process has seen within three leases that an
+// address leads to several servers; nil: none has.
+func (v *Voter) Several() error {
+	for _, n := range v.nodes.list {
+		if s := n.several.Load(); s != nil && time.Since(s.at) < 3*v.cfg.Lease {
+			return fmt.Errorf("%s leads to several servers (identities %s): give the address of one", n.Name, strings.Join(s.ids, ", "))
+		}
+	}
+	return nil
+}
+
+// Look reads the identities of the nodes over new connections, in the background, unless an election of this process
+// has begun to within that time.
+func (v *Voter) Look(within time.Duration) {
+	now := time.Now()
+	for i, n := range v.nodes.list {
+		if last := n.looked.Load(); last != nil && now.Sub(*last) < within || !n.looked.CompareAndSwap(last, &now) {
+			continue
+		}
+		v.Go(func() {
+			ctx, cancel := context.WithTimeout(v.nodes.life, v.cfg.CallTimeout)
+			defer cancel()
+			n.Reconnect(func(c *redis.Client) {
+				time.Sleep(rand.N(10 * time.Millisecond)) // of two leaders that look in step each would only meet its own server
+				sent := time.Now()
+				if id, err := c.Get(ctx, v.cfg.Keys.ID).Result(); err == nil || rediserr.Missing(err) {
+					v.meet(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
+				}
+			})
+		})
+	}
 }
 
 // Attempt returns the number of the newest attempt.
@@ -179,6 +260,7 @@ func (v *Voter) note(r *request) {
 	n.unresponsive = a.Status == protocol.Unknown
 	if a.ID != "" || n.unresponsive {
 		v.identify(r.node, a.ID)
+		v.meet(r.node, a.ID, r.sent, r.sent.Add(r.took))
 	}
 	if a.ID == "" || n.offer == a.ID {
 		n.offer = "" // taken, perhaps: once the node forgets it, it must not get it again

@@ -95,6 +95,11 @@ func (n *Node) Run(c Call) {
 	n.mu.Unlock()
 }
 
+// RunAt executes a call on another node, whose answer the client gets.
+func (n *Node) RunAt(to *Node, c Call, p *server.Peer) {
+	to.Server().Server().Dispatch(p, append([]string{"EVAL", protocol.Script(c.Script).Source()}, c.Args...))
+}
+
 // On sets a hook, which is called with every call before it runs. If the hook returns true, it has
 // handled the call, which is then not run.
 func (n *Node) On(hook func(Call, *server.Peer) bool) {

@@ -36,6 +36,7 @@ type Node struct {
 	replica *miniredis.Miniredis // gets what is published; nil: there is none
 	own     peer                 // on which Run executes a call without the hook
 	clients map[peer]bool        // connections of clients; a peer of a script is none
+	behind  func() *Node         // where a new connection leads; nil: to this node
 }
 
 func (n *Node) start() {
@@ -140,6 +141,13 @@ func (n *Node) FailOver(to *Node) {
 	n.Move(to)
 }
 
+// Balance has each new connection lead to the node that next names, as an address behind which several servers answer.
+func (n *Node) Balance(next func() *Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.behind = next
+}
+
 // Deafen makes all present subscriptions lead nowhere, without a sign.
 func (n *Node) Deafen() {
 	n.mu.Lock()
@@ -181,7 +189,13 @@ func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 	case f.Unreachable:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
 	}
-	server, err := n.Server().Dial()
+	to := n
+	n.mu.Lock()
+	if n.behind != nil {
+		to = n.behind()
+	}
+	n.mu.Unlock()
+	server, err := to.Server().Dial()
 	if err != nil {
 		return nil, err
 	}
