@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -126,4 +127,37 @@ func ExampleSQL_Guard() {
 	for _, token := range []uint64{7, 8, 7} {
 		fmt.Println(errors.Is(bill(token), fence.ErrStale))
 	}
+}
+
+// One tick of a job runs once, whoever leads. The schedule may be robfig/cron's: its Next.
+func ExampleOnce_Do() {
+	embedded, err := miniredis.Run() // yours is a redis-server
+	if err != nil {
+		panic(err)
+	}
+	defer embedded.Close()
+	client := redis.NewClient(&redis.Options{Addr: embedded.Addr()})
+	defer client.Close()
+
+	ticks, err := fence.NewOnce(client, election("reports")) // yours is elector.Elector.Election
+	if err != nil {
+		panic(err)
+	}
+	hourly := func(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
+	tick, err := fence.Latest(hourly, time.Now())
+	if err != nil {
+		panic(err)
+	}
+	for _, token := range []uint64{7, 8} { // term.Token()
+		tick.Job, tick.Token = "mail", token
+		err := ticks.Do(context.Background(), tick, func(context.Context) error {
+			fmt.Println("sent with token", token)
+			return nil
+		})
+		fmt.Println(errors.Is(err, fence.ErrRan))
+	}
+	// Output:
+	// sent with token 7
+	// false
+	// true
 }
