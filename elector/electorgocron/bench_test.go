@@ -57,7 +57,7 @@ func ours(b *testing.B, r *replica) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	jobs, err := electorgocron.New(e, client)
+	jobs, err := schedule.New(e, client)
 	s, err2 := gocron.NewScheduler()
 	if err != nil || err2 != nil {
 		b.Fatal(err, err2)
@@ -67,7 +67,7 @@ func ours(b *testing.B, r *replica) {
 		name := fmt.Sprint("job-", i)
 		count := r.count(name)
 		do := func(context.Context, schedule.Run) error { count(); return nil }
-		if _, err := jobs.NewJob(s, gocron.CronJob("* * * * * *", true), schedule.Config{Name: name, Do: do}); err != nil {
+		if _, err := electorgocron.NewJob(jobs, s, gocron.CronJob("* * * * * *", true), schedule.Config{Name: name, Do: do}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // Days with gocron, whose scheduler is in another zone than the jobs.
 func TestCalendarOfGocron(t *testing.T) {
 	calendar.Test(t, "2026-09-20", 60, 300, func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
-		all, err := electorgocron.New(e, client)
+		all, err := schedule.New(e, client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func TestCalendarOfGocron(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			if _, err := all.NewJob(scheduler, gocron.CronJob("CRON_TZ="+j.Location.String()+" "+j.Crontab, false), schedule.Config{Name: j.Name, Do: func(_ context.Context, run schedule.Run) error {
+			if _, err := electorgocron.NewJob(all, scheduler, gocron.CronJob("CRON_TZ="+j.Location.String()+" "+j.Crontab, false), schedule.Config{Name: j.Name, Do: func(_ context.Context, run schedule.Run) error {
 				ran(run.Job, run.Tick)
 				return nil
 			}}); err != nil {

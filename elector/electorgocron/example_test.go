@@ -17,7 +17,7 @@ import (
 )
 
 // A job of gocron that runs on the leader, each tick once.
-func ExampleJobs_NewJob() {
+func ExampleNewJob() {
 	embedded, err := miniredis.Run() // yours is a redis-server
 	if err != nil {
 		panic(err)
@@ -49,11 +49,11 @@ func ExampleJobs_NewJob() {
 		fmt.Println("sent")
 		cancel() // the end of the example
 	})
-	jobs, err := electorgocron.New(e, client)
+	jobs, err := schedule.New(e, client)
 	if err != nil {
 		panic(err)
 	}
-	if _, err := jobs.NewJob(scheduler, gocron.CronJob("* * * * * *", true), schedule.Config{Name: "mail", Do: func(ctx context.Context, run schedule.Run) error {
+	if _, err := electorgocron.NewJob(jobs, scheduler, gocron.CronJob("* * * * * *", true), schedule.Config{Name: "mail", Do: func(ctx context.Context, run schedule.Run) error {
 		once() // run.Tick is the time of the schedule, run.Token that of the term
 		return nil
 	}}); err != nil {

@@ -1,8 +1,8 @@
 // Package electorgocron runs the jobs of a gocron scheduler on the leader only, and each tick of a job once: as package
 // elector/schedule does, which says what becomes of ticks that nobody ran, and of nights in which the clock changes.
 //
-//	jobs, err := electorgocron.New(e, client)
-//	_, err = jobs.NewJob(scheduler, gocron.CronJob("0 12 * * *", false), schedule.Config{Name: "mail", Do: sendMail})
+//	jobs, err := schedule.New(e, client)
+//	_, err = electorgocron.NewJob(jobs, scheduler, gocron.CronJob("0 12 * * *", false), schedule.Config{Name: "mail", Do: sendMail})
 //	scheduler.Start()
 //	err = e.Run(ctx, jobs.Work)
 //
@@ -13,26 +13,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/schedule"
 )
-
-// Jobs are the jobs of one elector's leader: their Work is the work of the elector. Safe for concurrent use.
-type Jobs struct{ *schedule.Jobs }
-
-// New returns the jobs of an elector, as [schedule.New] does.
-func New(e *elector.Elector, client redis.UniversalClient) (*Jobs, error) {
-	jobs, err := schedule.New(e, client)
-	return &Jobs{jobs}, err
-}
 
 // NewJob adds a job to a scheduler: a CronJob, in the scheduler's location or that of CRON_TZ=; or a DailyJob, WeeklyJob or MonthlyJob with the
 // interval 1. A DurationJob has one tick in each such time since the year 1, and runs at any moment in it. Other
@@ -40,8 +28,8 @@ func New(e *elector.Elector, client redis.UniversalClient) (*Jobs, error) {
 //
 // To change a job use RemoveJob and NewJob: gocron's Update would make it a plain job of every replica. RunNow runs the newest tick
 // unless it has been taken.
-func (j *Jobs) NewJob(s gocron.Scheduler, when gocron.JobDefinition, c schedule.Config, options ...gocron.JobOption) (gocron.Job, error) {
-	l := &locker{jobs: j, Config: c, ready: make(chan struct{})}
+func NewJob(jobs *schedule.Jobs, s gocron.Scheduler, when gocron.JobDefinition, c schedule.Config, options ...gocron.JobOption) (gocron.Job, error) {
+	l := &locker{jobs: jobs, Config: c, ready: make(chan struct{})}
 	l.Late, l.Gone = l.runNow, l.gone
 	defer close(l.ready)
 	var err error
@@ -61,7 +49,7 @@ func (j *Jobs) NewJob(s gocron.Scheduler, when gocron.JobDefinition, c schedule.
 // locker is the gocron.Locker and the gocron.Cron of one job.
 type locker struct {
 	schedule.Config
-	jobs   *Jobs
+	jobs   *schedule.Jobs
 	job    *schedule.Job
 	gocron gocron.Job
 	ready  chan struct{} // closed when NewJob returns
@@ -86,10 +74,11 @@ func (l *locker) crontabs(crontabs ...string) (err error) {
 			return err
 		}
 	}
-	l.Config.Next = func(t time.Time) time.Time {
-		first := all[0].Next(t)
-		for _, s := range all[1:] {
-			first = slices.MinFunc([]time.Time{first, s.Next(t)}, time.Time.Compare)
+	l.Config.Next = func(t time.Time) (first time.Time) {
+		for i, s := range all {
+			if next := s.Next(t); i == 0 || next.Before(first) {
+				first = next
+			}
 		}
 		return first
 	}
@@ -102,6 +91,9 @@ func (l *locker) add(s gocron.JobSchedule) (err error) {
 	var times []time.Time
 	var interval uint
 	days := "* * *"
+	list := func(days any) string {
+		return strings.ReplaceAll(strings.Trim(fmt.Sprintf("%d", days), "[]"), " ", ",")
+	}
 	switch s := s.(type) {
 	case gocron.DurationJobSchedule:
 		l.Config.Next = schedule.Every(s.Duration)
@@ -123,11 +115,6 @@ func (l *locker) add(s gocron.JobSchedule) (err error) {
 		crontabs = append(crontabs, fmt.Sprintf("%d %d %d %s", at.Second(), at.Minute(), at.Hour(), days))
 	}
 	return l.crontabs(crontabs...)
-}
-
-// list returns days as a crontab has them.
-func list(days any) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprintf("%d", days), "[]"), " ", ",")
 }
 
 // Next returns a time in UTC: gocron takes two times with the same hour and minute for the same.

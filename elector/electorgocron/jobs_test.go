@@ -71,7 +71,7 @@ func (s *stage) note(by *elector.Elector, run schedule.Run) {
 }
 
 // start starts a replica, with a scheduler of its own. The jobs are those of add.
-func (s *stage) start(q *elector.Quorum, client redis.UniversalClient, id string, add func(*electorgocron.Jobs, gocron.Scheduler, *elector.Elector), options ...gocron.SchedulerOption) *electorgocron.Jobs {
+func (s *stage) start(q *elector.Quorum, client redis.UniversalClient, id string, add func(*schedule.Jobs, gocron.Scheduler, *elector.Elector), options ...gocron.SchedulerOption) *schedule.Jobs {
 	t := s.t
 	t.Helper()
 	e, err := elector.New(q, elector.Config{Election: "reports", ID: id, Lease: cmp.Or(s.lease, 2*time.Second), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -81,7 +81,7 @@ func (s *stage) start(q *elector.Quorum, client redis.UniversalClient, id string
 	s.mu.Lock()
 	s.all = append(s.all, e)
 	s.mu.Unlock()
-	jobs, err := electorgocron.New(e, client)
+	jobs, err := schedule.New(e, client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func (s *stage) leader() *elector.Elector {
 }
 
 // add adds a job that notes its ticks.
-func (s *stage) add(jobs *electorgocron.Jobs, scheduler gocron.Scheduler, e *elector.Elector, name string, when gocron.JobDefinition) {
-	if _, err := jobs.NewJob(scheduler, when, schedule.Config{Name: name, Do: func(_ context.Context, run schedule.Run) error {
+func (s *stage) add(jobs *schedule.Jobs, scheduler gocron.Scheduler, e *elector.Elector, name string, when gocron.JobDefinition) {
+	if _, err := electorgocron.NewJob(jobs, scheduler, when, schedule.Config{Name: name, Do: func(_ context.Context, run schedule.Run) error {
 		time.Sleep(50 * time.Millisecond)
 		s.note(e, run)
 		return nil
@@ -131,7 +131,7 @@ func checkOnce(t *testing.T, changes, mayLose int, connect func(id string) (*ele
 		hostclock.Set(id, ahead)
 		t.Cleanup(func() { hostclock.Set(id, 0) })
 		q, client := connect(id)
-		s.start(q, client, id, func(jobs *electorgocron.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
+		s.start(q, client, id, func(jobs *schedule.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
 			s.add(jobs, scheduler, e, "mail", gocron.CronJob("* * * * * *", true))
 		})
 	}
@@ -185,7 +185,7 @@ func TestKindsOfJobs(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s := &stage{t: t, lease: 20 * time.Minute}
 		for _, id := range []string{"a", "b"} {
-			s.start(r.Quorum(id), r.Client(id), id, func(jobs *electorgocron.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
+			s.start(r.Quorum(id), r.Client(id), id, func(jobs *schedule.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
 				for name, k := range kinds {
 					s.add(jobs, scheduler, e, name, k.when)
 				}
@@ -220,7 +220,7 @@ func TestNightWithAnHourTwice(t *testing.T) {
 			time.Sleep(time.Until(time.Date(2000, 10, 28, 23, 0, 0, 0, time.UTC)))
 			s := &stage{t: t, lease: 5 * time.Minute}
 			for _, id := range []string{"a", "b"} {
-				s.start(r.Quorum(id), r.Client(id), id, func(jobs *electorgocron.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
+				s.start(r.Quorum(id), r.Client(id), id, func(jobs *schedule.Jobs, scheduler gocron.Scheduler, e *elector.Elector) {
 					s.add(jobs, scheduler, e, "night", gocron.CronJob("CRON_TZ=Europe/Berlin 30 2 * * *", false))
 					s.add(jobs, scheduler, e, "hourly", gocron.CronJob("CRON_TZ=Europe/Berlin 30 * * * *", false))
 				}, gocron.WithLocation(location))
@@ -250,14 +250,14 @@ func TestJobsOfGocron(t *testing.T) {
 		var first, elected gocron.Job
 		var scheduler gocron.Scheduler
 		var by *elector.Elector
-		jobs := s.start(r.Quorum("a"), r.Client("a"), "a", func(jobs *electorgocron.Jobs, own gocron.Scheduler, e *elector.Elector) {
+		jobs := s.start(r.Quorum("a"), r.Client("a"), "a", func(jobs *schedule.Jobs, own gocron.Scheduler, e *elector.Elector) {
 			scheduler, by = own, e
 			var err error
-			first, err = jobs.NewJob(own, gocron.CronJob("0 * * * *", false), schedule.Config{Name: "mail", Do: func(context.Context, schedule.Run) error { return nil }})
+			first, err = electorgocron.NewJob(jobs, own, gocron.CronJob("0 * * * *", false), schedule.Config{Name: "mail", Do: func(context.Context, schedule.Run) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
-			elected, err = jobs.NewJob(own, gocron.CronJob("* * * * *", false), schedule.Config{Name: "elected", Do: func(_ context.Context, run schedule.Run) error { s.note(e, run); return nil }},
+			elected, err = electorgocron.NewJob(jobs, own, gocron.CronJob("* * * * *", false), schedule.Config{Name: "elected", Do: func(_ context.Context, run schedule.Run) error { s.note(e, run); return nil }},
 				gocron.WithDisabledDistributedJobLocker(true))
 			if err != nil {
 				t.Fatal(err)
@@ -288,7 +288,7 @@ func TestBadJobs(t *testing.T) {
 		s := &stage{t: t}
 		do := func(context.Context, schedule.Run) error { return nil }
 		noon := gocron.NewAtTimes(gocron.NewAtTime(12, 0, 0))
-		s.start(r.Quorum("a"), r.Client("a"), "a", func(jobs *electorgocron.Jobs, scheduler gocron.Scheduler, _ *elector.Elector) {
+		s.start(r.Quorum("a"), r.Client("a"), "a", func(jobs *schedule.Jobs, scheduler gocron.Scheduler, _ *elector.Elector) {
 			for _, k := range []struct {
 				name, says string
 				when       gocron.JobDefinition
@@ -306,7 +306,7 @@ func TestBadJobs(t *testing.T) {
 				{"bad", "use a CronJob", gocron.OneTimeJob(gocron.OneTimeJobStartImmediately())},
 				{"mail2", "", gocron.DailyJob(1, noon)},
 			} {
-				_, err := jobs.NewJob(scheduler, k.when, schedule.Config{Name: k.name, Do: do})
+				_, err := electorgocron.NewJob(jobs, scheduler, k.when, schedule.Config{Name: k.name, Do: do})
 				if k.says == "" && err != nil || k.says != "" && (err == nil || !strings.Contains(err.Error(), k.says)) {
 					t.Errorf("%s, %s: %v", k.name, k.says, err)
 				}
