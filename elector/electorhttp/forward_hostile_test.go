@@ -195,7 +195,7 @@ func (f *fleet) isHeld(app http.HandlerFunc, attack func(leader string)) {
 
 // rawTLS is raw over TLS 1.2, in which the server sends nothing after the handshake.
 func (f *fleet) rawTLS(to, request string) {
-	c := tls.Client(f.raw(to, ""), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}) //nolint:gosec // a test's certificate
+	c := tls.Client(f.raw(to, ""), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if _, err := io.WriteString(c, strings.ReplaceAll(request, "\n", "\r\n")); err != nil {
 		f.t.Fatal(err)
 	}

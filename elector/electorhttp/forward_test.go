@@ -245,11 +245,12 @@ func TestForwardToNoAddress(t *testing.T) {
 // underWay sends a request that r's app serves until its context ends, which is to be by the end of the term. It
 // returns when the app has it; the channel has how long that took, once the request has been answered.
 func (f *fleet) underWay(r *replica) <-chan time.Duration {
-	began, took := make(chan struct{}), make(chan time.Duration, 1)
+	began, ended, took := make(chan struct{}), make(chan struct{}), make(chan time.Duration, 1)
 	var start, end time.Time
 	r.app = func(_ http.ResponseWriter, req *http.Request) {
 		start = time.Now()
 		close(began)
+		defer close(ended) // the connection of a lost term may be closed before
 		<-req.Context().Done()
 		end = time.Now()
 		if cause := context.Cause(req.Context()); !errors.As(cause, new(*elector.Ended)) {
@@ -264,6 +265,7 @@ func (f *fleet) underWay(r *replica) <-chan time.Duration {
 			}
 			time.Sleep(time.Millisecond)
 		}
+		<-ended
 		took <- end.Sub(start)
 	}()
 	<-began
