@@ -141,19 +141,17 @@ func (l *locker) gone() bool {
 	return errors.Is(err, gocron.ErrJobNotFound)
 }
 
-// Lock holds the term, if this process leads, so that gocron skips the job elsewhere.
+// Lock makes gocron skip the job where this process does not lead. The term may end before run enters it: a timer that is early waits.
 func (l *locker) Lock(context.Context, string) (gocron.Lock, error) {
 	leave, err := l.jobs.Enter()
-	return lock(leave), err
+	if err == nil {
+		leave()
+	}
+	return l, err
 }
 
-type lock func()
-
-// Unlock lets the term end.
-func (leave lock) Unlock(context.Context) error {
-	leave()
-	return nil
-}
+// Unlock has nothing to do.
+func (*locker) Unlock(context.Context) error { return nil }
 
 // run is the task: it takes the tick for which gocron fires, and runs the job.
 func (l *locker) run(ctx context.Context) error {

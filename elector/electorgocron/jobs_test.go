@@ -274,7 +274,16 @@ func TestJobsOfGocron(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		time.Sleep(40 * time.Second)
+		for _, job := range scheduler.Jobs() {
+			_ = job.RunNow() // it waits for the next tick, and the end of the term does not wait for that
+		}
 		time.Sleep(time.Second)
+		began := time.Now()
+		_ = by.Resign(context.Background())
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("the end of the term took %v", took)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.ran["mail"]) != 5 || len(s.ran["elected"]) != 5 {

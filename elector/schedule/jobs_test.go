@@ -234,7 +234,11 @@ func TestJobEndsWithTheTerm(t *testing.T) {
 			if len(ended) > 0 {
 				return nil
 			}
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Minute):
+				t.Error("the context of the job does not end")
+			}
 			ended = append(ended, context.Cause(ctx))
 			return schedule.ErrAgain
 		}
