@@ -8,6 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/fence"
 )
 
 // What people and scripts ask an election answers within the time that its comment,
@@ -50,6 +51,10 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 		}},
 		"Resume": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
 			return electionOf(q, "orders").Resume(ctx)
+		}},
+		"Ticks": {1500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := doctor.Ticks(ctx, electionOf(q, "orders"))
+			return err
 		}},
 		"Examine": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
 			_, err := doctor.Examine(ctx, q, doctor.Config{Election: "orders"})
@@ -141,4 +146,37 @@ func TestSizingOfTheLease(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The ticks of many elections are read at each scrape: one request to each node, two more and the marks where there are jobs, and
+// a node that hangs delays them no longer than it delays the status.
+func TestReadingTicksCostsLittle(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		el := electionOf(c.Quorum("operator"), "orders")
+		read := func(jobs, requests int) {
+			t.Helper()
+			before := c.Nodes[1].Requests()
+			began := time.Now()
+			all, _ := doctor.Ticks(t.Context(), el)
+			if took := time.Since(began); len(all) != jobs || took > 300*time.Millisecond {
+				t.Errorf("%d jobs, after %v", len(all), took)
+			}
+			if got := c.Nodes[1].Requests() - before; got > requests {
+				t.Errorf("%d requests for %d jobs", got, jobs)
+			}
+		}
+		_, _ = doctor.Ticks(t.Context(), el) // connects
+		read(0, 1)
+		once, err := fence.NewOnce(c.Client("worker", 1), el)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range []string{"mail", "bills"} {
+			if err := once.Take(t.Context(), fence.Tick{Job: job, At: time.Now(), Every: time.Minute, Token: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Nodes[0].Set(frozen)
+		read(2, 4)
+	})
 }

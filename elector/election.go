@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
@@ -31,6 +32,9 @@ type Election struct {
 func (el *Election) channel() peers.Channel {
 	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: &el.keys, Election: el.name}
 }
+
+// Nodes is for other packages of this module, as [Quorum.Parts] is.
+func (el *Election) Nodes(module.Only) *quorum.Nodes { return el.nodes }
 
 // As returns a handle on the same election that acts for an operator: the history, the candidates'
 // logs and the status show a step-down, a transfer or a pause requested through it as

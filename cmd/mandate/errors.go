@@ -18,7 +18,7 @@ const (
 	exitFailed      = 1  // any error that has no code of its own
 	exitNoLeader    = 3  // what was named does not exist: no leader, no candidate, no history, no such election
 	exitUnreachable = 4  // commands that read, and operator actions: too few of the Redis nodes answered
-	exitWarnings    = 5  // doctor: elections work, with restrictions
+	exitWarnings    = 5  // doctor: elections work, with restrictions; ticks: a job is overdue or blocked
 	exitFailures    = 6  // doctor: no leader can be elected, or not safely
 	exitRefused     = 7  // resign, transfer: refused
 	exitNotReleased = 8  // run, serve: ended by a signal, and the lock was not released

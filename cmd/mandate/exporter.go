@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -27,7 +28,9 @@ them: whether there is a leader and for how long not, how many candidates answer
 and could lead, whether it is paused, and which Redis nodes can be read. It also
 sees elections whose candidates are all gone, and programs that are not scraped.
 A group of shards is read as a whole, and has series for the group and for each
-of its members, and none for its single shards.
+of its members, and none for its single shards. Each job of a scheduler whose
+ticks are kept on these nodes (mandate ticks NAME) has series: for how long it is
+overdue, or blocked, and when ticks that nobody ran were found last.
 
 GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
 lists the elections, reads their status, and calls the roll of each.
@@ -148,7 +151,7 @@ func (e *exporter) readMetrics() []prometheus.Metric {
 	rerr := readAll(ctx, e.quorum, rows, 1)
 	took := time.Since(began)
 	s := &samples{prefix: e.quorum.Prefix()}
-	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(err == nil && rerr == nil))
+	complete := err == nil && rerr == nil
 	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
 	for _, n := range readNodes(context.WithoutCancel(ctx), e.quorum, anyElection).Nodes {
 		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", oneIf(n.Reachable || n.Answered), "node", n.Node)
@@ -162,7 +165,12 @@ func (e *exporter) readMetrics() []prometheus.Metric {
 		} else {
 			s.election(r, e.leaderless(r, now))
 		}
+		complete = complete && r.TicksErr == nil
+		for k := range r.Ticks {
+			s.job(r.Election, &r.Ticks[k])
+		}
 	}
+	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(complete))
 	if err == nil { // otherwise elections that are missing now may still exist
 		maps.DeleteFunc(e.vacant, func(name string, _ vacancy) bool { return !there[name] })
 		maps.DeleteFunc(e.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
@@ -258,6 +266,18 @@ func (s *samples) election(r *report, leaderless float64) {
 	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(all))
 	gauge("observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.", float64(observers))
 	gauge("candidates_able", "Candidates that lead or could be elected.", float64(able))
+}
+
+// job adds what is known of a job. Its label is not "job", which Prometheus gives to the program that it scrapes.
+func (s *samples) job(election string, j *doctor.Job) {
+	gauge := func(name, help string, value float64) {
+		s.gauge("tick_"+name, help, value, "election", election, "scheduled_job", j.Job)
+	}
+	gauge("overdue_seconds", "For how long the next tick of the job has been due, by the clock of its Redis; 0: it is not.", j.Late.Seconds())
+	gauge("blocked_seconds", "For how long the job can't run, because its mark is in the future; 0: it can.", j.Ahead.Seconds())
+	if len(j.Skipped) > 0 {
+		gauge("skipped_timestamp_seconds", "When ticks of the job that nobody ran were found last. Absent: never.", float64(j.Skipped[0].Found.UnixMilli())/1000)
+	}
 }
 
 // group adds what is known of a group and of its members, and nothing for single shards.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -215,6 +218,101 @@ func TestExporterShowsGroups(t *testing.T) {
 		electortest.Advance(10 * time.Second)
 		if got, text = scrape(t, e); strings.Contains(text, `group="invoices"`) {
 			t.Errorf("what can't be known is there: %v", got)
+		}
+	})
+}
+
+// takeTick takes a tick of the election of a candidate.
+func takeTick(t *testing.T, r *electortest.Redis, e *elector.Elector, tick fence.Tick) {
+	t.Helper()
+	once, err := fence.NewOnce(r.Client("worker"), e.Election())
+	if err != nil {
+		t.Fatal(err)
+	}
+	once.Logger, tick.Token = slog.New(slog.DiscardHandler), 7
+	if err := once.Take(t.Context(), tick); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// jobSeries is the sample of a series of a job of the election reports, such as "overdue mail seconds"; -Inf: there is none.
+func jobSeries(text, series string) float64 {
+	name := strings.Fields(series)
+	m := regexp.MustCompile(`(?m)^mandate_tick_` + name[0] + `_` + name[2] + `\{election="reports",prefix="mandate",scheduled_job="` + name[1] + `"\} (\S+)$`).FindStringSubmatch(text)
+	if m == nil {
+		return math.Inf(-1)
+	}
+	v, _ := strconv.ParseFloat(m[1], 64)
+	return v
+}
+
+// Each job has series while its mark can be read: overdue by the clock of Redis, blocked, skipped. Those who are called learn
+// of it from status, doctor and ls, too, which name the command that shows more.
+func TestOverdueTicksAreSeen(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		a := runCandidate(t, r.Quorum("a"), elector.Config{Election: "reports", ID: "a"})
+		r.Lead(a)
+		runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})
+		e := newExporter(r.Quorum("exporter"))
+		now := time.Now()
+		for _, job := range []string{"mail", "hourly"} {
+			every := map[string]time.Duration{"mail": time.Minute, "hourly": time.Hour}[job]
+			takeTick(t, r, a, fence.Tick{Job: job, At: now.Add(-2 * every), Every: every, Within: 3 * time.Hour})
+			takeTick(t, r, a, fence.Tick{Job: job, At: now, Every: every})
+		}
+		ahead := now.Add(48 * time.Hour)
+		r.Client("x").Set(t.Context(), "mandate:{reports}:tick:sweep", fmt.Sprintf("%d 60000 1 %d 0a taken a", ahead.UnixMilli(), ahead.UnixMilli()), 0)
+		r.Client("x").ZAdd(t.Context(), "mandate:{reports}:jobs", redis.Z{Score: float64(ahead.UnixMilli()), Member: "sweep"})
+		first := func() (doctor.Finding, string) {
+			row := report{Report: doctor.Report{Status: elector.Status{Election: "reports"}}}
+			row.read(t.Context(), r.Quorum("operator"), doctor.RecentTerms)
+			var all strings.Builder
+			for _, f := range row.problems() {
+				fmt.Fprintf(&all, "%s: %s\n", f.Check, f.Found)
+			}
+			return append(row.problems(), doctor.Finding{})[0], all.String()
+		}
+		electortest.Advance(time.Minute + 30*time.Second)
+		_, text := scrape(t, e)
+		for series, want := range map[string]float64{
+			"overdue mail": 30, "overdue hourly": 0, "overdue sweep": 0, "blocked mail": 0, "blocked hourly": 0, "blocked sweep": (48*time.Hour - 90*time.Second).Seconds(),
+		} {
+			if g := jobSeries(text, series+" seconds"); math.Abs(g-want) > 1 {
+				t.Errorf("%s is %v, want %v", series, g, want)
+			}
+		}
+		if f, all := first(); f.Check != "ticks" || strings.Contains(all, "mail has") || f.Advice != "mandate ticks reports" || !strings.Contains(f.Found, "sweep is blocked for another 47h58m") {
+			t.Errorf("%+v\n%s", f, all)
+		}
+		if strings.Contains(text, "tick_skipped") || strings.Contains(text, `election="orders",prefix="mandate",scheduled`) {
+			t.Error(text)
+		}
+		// Ticks were skipped, and the job is overdue for longer than a failover takes.
+		found := time.Now()
+		takeTick(t, r, a, fence.Tick{Job: "mail", At: found, Every: time.Minute, Prev: found.Add(-10 * time.Second), Why: "nobody led"})
+		electortest.Advance(3 * time.Minute)
+		_, text = scrape(t, e)
+		if s := jobSeries(text, "skipped mail timestamp_seconds"); math.Abs(s-float64(found.UnixMilli())/1000) > 1 {
+			t.Errorf("found at %v, want %v", s, found)
+		}
+		if _, all := first(); !strings.Contains(all, "mail has been overdue for 2m") || !strings.Contains(all, "skipped: ticks were not run, as was found in the last hour: mail (nobody led)") {
+			t.Error(all)
+		}
+		findings, err := doctor.Examine(t.Context(), r.Quorum("operator"), doctor.Config{Election: "reports"})
+		if text := fmt.Sprint(findings); err != nil || !strings.Contains(text, "mail has been overdue for 2m") || !strings.Contains(text, "sweep is blocked") {
+			t.Errorf("%s, %v", text, err)
+		}
+		electortest.Advance(time.Hour)
+		if _, all := first(); strings.Contains(all, "skipped") || !strings.Contains(all, "ticks") {
+			t.Error(all)
+		}
+		// A mark that no Once has written lets no tick of that job run, and its series are missing.
+		r.Client("x").Set(t.Context(), "mandate:{reports}:tick:sweep", "backup", 0)
+		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || strings.Contains(text, "sweep") || !strings.Contains(text, "mail") {
+			t.Error(text)
+		}
+		if _, all := first(); !strings.Contains(all, "which is no tick") {
+			t.Error(all)
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -52,6 +53,8 @@ func scraped(t *testing.T) map[string]*metric {
 		get(electorprom.New(runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})).Handler())
 		runMember(t, r.Quorum("m"), shard.Config{Group: "invoices", Shards: 4, ID: "m"}, nil)
 		electortest.Advance(10 * time.Second)
+		takeTick(t, r, e, fence.Tick{Job: "mail", At: time.Now(), Every: time.Minute, Prev: time.Now().Add(-time.Minute)})
+		takeTick(t, r, e, fence.Tick{Job: "mail", At: time.Now().Add(time.Minute), Every: time.Minute, Prev: time.Now().Add(time.Second)})
 		get(newExporter(r.Quorum("exporter")))
 	})
 	all := map[string]*metric{}

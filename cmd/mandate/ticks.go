@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
@@ -25,78 +23,50 @@ func (a *app) ticksCommand() *cobra.Command {
 		Short: "Show the last tick of each job of a scheduler, and which is overdue",
 		Long: `Show the jobs of the election NAME whose ticks are taken with fence.Once: the
 last tick that was taken, who took it, and for how long the next one is overdue
-by the clock of this host. "failed": the job returned an error, and may run
+by the clock of its Redis. "failed": the job returned an error, and may run
 again. --redis is the Redis that holds the ticks, which may be another one than
 that of the election; of several, each is read. It writes nothing, and answers
 within 2 s. Ticks in a database are not shown: read the table mandate_tick.
-Below are the newest gaps of each job: ticks that nobody ran, and why. A job that
-is gone is listed until its mark expires; redis-cli DEL 'mandate:{NAME}:tick:JOB'
-removes it at once, and unblocks a job whose mark is in the future.`,
+
+Below are the jobs that have been overdue for a minute or are blocked, each with
+what to do (then the exit code is 5), and the newest gaps of each job: ticks that
+nobody ran, and why. A job that is gone is overdue until its mark expires.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: a.openElection,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.ticks(cmd.Context(), a.election.Name(), f) },
+		RunE:    a.onElection(func(ctx context.Context, el *elector.Election) error { return a.ticks(ctx, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON array")
 	return cmd
 }
 
-func (a *app) ticks(ctx context.Context, name string, f format) error {
+func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	all, err := a.readTicks(ctx)
+	all, err := doctor.Ticks(ctx, el)
+	rows := a.ticksJSON(el.Name(), all)
 	switch {
 	case err != nil && len(all) == 0 && !errors.Is(err, fence.ErrForeignMark):
 		err = &exitError{code: exitUnreachable, err: err}
 	case err != nil:
 		err = &exitError{code: exitFailed, err: err}
 	case len(all) == 0:
-		err = &exitError{code: exitNoLeader, err: fmt.Errorf("no ticks of %s here: is this the Redis of fence.NewOnce, and the name right?", output.Printable(name))}
+		err = &exitError{code: exitNoLeader, err: fmt.Errorf("no ticks of %s here: is this the Redis of fence.NewOnce, and the name right?", output.Printable(el.Name()))}
+	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
+		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run"), quiet: true}
 	}
 	p := a.printer(f)
 	var perr error
 	switch {
 	case f.json:
-		perr = output.JSON(a.stdout, ticksJSON(all, time.Now()))
+		perr = output.JSON(a.stdout, rows)
 	case len(all) > 0:
-		perr = p.Lines(append(p.Table(ticksTable(all, time.Now())), skippedTicks(all)...))
+		perr = p.Lines(slices.Concat(p.Table(ticksTable(all)), jobProblems(p, rows), skippedTicks(all)))
 	}
 	return cmp.Or(perr, err)
 }
 
-// readTicks returns the last tick of each job that one of the servers keeps, by name. What no Once has
-// written is in the error, beside the others.
-func (a *app) readTicks(ctx context.Context) ([]fence.Taken, error) {
-	found := make([][]fence.Taken, len(a.opened))
-	errs := make([]error, len(a.opened))
-	concurrently(len(a.opened), len(a.opened), func(i int) { found[i], errs[i] = a.ticksOn(ctx, a.opened[i]) })
-	newest := map[string]fence.Taken{}
-	for _, t := range slices.Concat(found...) {
-		if last, ok := newest[t.Job]; !ok || t.Tick.After(last.Tick) {
-			newest[t.Job] = t
-		}
-	}
-	return slices.SortedFunc(maps.Values(newest), func(a, b fence.Taken) int { return strings.Compare(a.Job, b.Job) }), errors.Join(errs...)
-}
-
-func (a *app) ticksOn(ctx context.Context, url string) ([]fence.Taken, error) {
-	client, err := elector.NewClient(url)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	once, err := fence.NewOnce(client, a.election)
-	if err != nil {
-		return nil, err
-	}
-	all, err := once.All(ctx)
-	if redis.IsPermissionError(err) {
-		err = fmt.Errorf("%w (the Redis user needs +zrevrange +get)", err)
-	}
-	return all, err
-}
-
-func ticksTable(all []fence.Taken, now time.Time) *output.Table {
+func ticksTable(all []doctor.Job) *output.Table {
 	t := output.NewTable(output.Column{Title: "JOB", Name: true}, output.Column{Title: "LAST TICK"}, output.Column{Title: "TAKEN"},
 		output.Column{Title: "BY", Name: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "EVERY"}, output.Column{Title: "OVERDUE"})
 	for _, k := range all {
@@ -107,19 +77,27 @@ func ticksTable(all []fence.Taken, now time.Time) *output.Table {
 		if k.Never {
 			taken = "never"
 		}
-		if ahead := k.Blocked(now); ahead > 0 {
-			color, overdue = output.Red, "in the future: blocked for "+output.Brief(ahead)
+		if k.Ahead > 0 {
+			color, overdue = output.Red, "in the future: blocked for "+output.Brief(k.Ahead)
 		}
-		if late := k.Overdue(now); late > 0 {
-			color, overdue = output.Red, output.Brief(late)
+		if k.Late > 0 {
+			color, overdue = output.Red, output.Brief(k.Late)
 		}
 		t.Row(color, k.Job, k.Tick.Local().Format(dateTimeZone), taken, k.By, fmt.Sprint(k.Token), output.Brief(k.Every), overdue)
 	}
 	return t
 }
 
+// jobProblems returns what keeps jobs from running, each with what to do.
+func jobProblems(p *output.Printer, rows []tickJSON) (lines []string) {
+	for _, row := range rows {
+		lines = append(lines, p.Fields([]output.Field{{Name: "problem", Text: row.Problem, Color: output.Red}, {Name: "next", Text: row.Next, Color: output.Yellow}})...)
+	}
+	return lines
+}
+
 // skippedTicks returns a line for each gap between the ticks of a job.
-func skippedTicks(all []fence.Taken) (lines []string) {
+func skippedTicks(all []doctor.Job) (lines []string) {
 	for _, k := range all {
 		for _, s := range k.Skipped {
 			lines = append(lines, fmt.Sprintf("%s: not run after %s until %s: %s", output.Printable(k.Job),
@@ -138,9 +116,12 @@ type tickJSON struct {
 	Token   uint64    `json:"token"`
 	Every   float64   `json:"every_ms"`
 	Overdue float64   `json:"overdue_ms"`
+	Blocked float64   `json:"blocked_ms"`
 	Failed  bool      `json:"failed,omitempty"`
 	Never   bool      `json:"never,omitempty"`
 	Skipped []gapJSON `json:"skipped,omitempty"`
+	Problem string    `json:"problem,omitempty"`
+	Next    string    `json:"next,omitempty"`
 }
 
 // gapJSON is a gap between ticks in JSON.
@@ -151,10 +132,15 @@ type gapJSON struct {
 	Reason string    `json:"reason"`
 }
 
-func ticksJSON(all []fence.Taken, now time.Time) []tickJSON {
+func (a *app) ticksJSON(election string, all []doctor.Job) []tickJSON {
 	rows := []tickJSON{} // never null
-	for _, k := range all {
-		row := tickJSON{k.Job, k.Tick, k.At, k.By, k.Token, output.MS(k.Every), output.MS(k.Overdue(now)), k.Failed, k.Never, nil}
+	for i := range all {
+		k := &all[i]
+		row := tickJSON{
+			Job: k.Job, Tick: k.Tick, Taken: k.At, By: k.By, Token: k.Token, Every: output.MS(k.Every),
+			Overdue: output.MS(k.Late), Blocked: output.MS(k.Ahead), Failed: k.Failed, Never: k.Never,
+		}
+		row.Problem, row.Next = k.Problem(election, a.given.command)
 		for _, s := range k.Skipped {
 			row.Skipped = append(row.Skipped, gapJSON(s))
 		}

@@ -56,8 +56,8 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "standby",
-	others, "flapping", "data", "persistence", "eviction", "failover", "version",
+	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks", "standby",
+	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
 func rank(check string) int {
@@ -164,11 +164,13 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	return sortFindings(e.findings), nil
 }
 
+var errNoQuorum = errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
+
 // open returns the nodes of a quorum, and an election on them.
 func open(q *elector.Quorum, election string) (*quorum.Nodes, *elector.Election, error) {
 	nodes, _ := q.Parts(module.Only{})
 	if nodes == nil {
-		return nil, nil, errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
+		return nil, nil, errNoQuorum
 	}
 	el, err := q.Election(election)
 	if err != nil {

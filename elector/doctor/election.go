@@ -53,6 +53,7 @@ func (e *examination) election(r *Report) {
 		e.drift(r.Candidates)
 		e.ready(r.Election, r.Candidates)
 	}
+	e.ticks(r)
 	e.dataLoss(r.Terms, time.Now())
 	e.flapping(r.Election, r.Terms, time.Now())
 	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's

@@ -22,13 +22,15 @@ type Report struct {
 	Unresponsive  bool                 // the leader seems to hang or to be dead
 	Terms         []elector.TermRecord // the newest ones, newest first; see Unreported
 	TermsErr      error
+	Ticks         []Job // of [Ticks]
+	TicksErr      error
 	Writes        []Finding // of [Writable]; nil: not tried
 }
 
 // RecentTerms is how many of the newest terms it takes to see that an election is flapping.
 const RecentTerms = 20
 
-// Read reads an election: its status, its candidates and so many of its newest terms, all at the same
+// Read reads an election: its status, its candidates, so many of its newest terms and its ticks, all at the same
 // time. It blocks for at most 3.3 s, or until ctx ends. What could not be read has its error in the Report.
 //
 // If the leader is missing from the roll, the status is read once more: the leader is Unresponsive
@@ -38,6 +40,7 @@ func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	var reading sync.WaitGroup
 	reading.Go(func() { r.Candidates, r.CandidatesErr = el.Candidates(ctx) })
 	reading.Go(func() { r.Terms, r.TermsErr = el.History(ctx, terms) })
+	reading.Go(func() { r.Ticks, r.TicksErr = Ticks(ctx, el) })
 	r.Status, r.StatusErr = el.Status(ctx)
 	r.At = time.Now()
 	reading.Wait()

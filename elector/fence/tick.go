@@ -51,6 +51,7 @@ type Tick struct {
 // Taken is the newest tick of a job that was taken.
 type Taken struct {
 	Job     string
+	Mark    string    // where it is kept: a key, or the table
 	Tick    time.Time // its ideal time
 	At      time.Time // when it was taken, by the clock of Redis or, for SQL, of who took it
 	Every   time.Duration
@@ -84,7 +85,6 @@ func (t Taken) Blocked(now time.Time) time.Duration {
 type RanError struct {
 	Tick  time.Time // that was not run
 	Taken Taken     // the newest one that was
-	Mark  string    // the key of the mark, or the table
 }
 
 // Error says which tick was taken, by whom and when, and what to do if that one can't be.
@@ -92,7 +92,7 @@ func (e *RanError) Error() string {
 	text := fmt.Sprintf("fence: the tick %s of %s is not run: that of %s was taken at %s by %s with token %d",
 		stamp(e.Tick), e.Taken.Job, stamp(e.Taken.Tick), stamp(e.Taken.At), e.Taken.By, e.Taken.Token)
 	if ahead := e.Taken.Blocked(time.Now()); ahead > 0 {
-		text += fmt.Sprintf(": that is %v ahead: if a clock was wrong then, delete the mark in %s", ahead.Round(time.Second), e.Mark)
+		text += fmt.Sprintf(": that is %v ahead: if a clock was wrong then, delete the mark in %s", ahead.Round(time.Second), e.Taken.Mark)
 	}
 	return text
 }
@@ -157,7 +157,7 @@ func (t Tick) refused(where, mark string) error {
 	case t.Token < taken.Token:
 		return &StaleError{Resource: where + " " + t.Job, Token: t.Token, Newest: taken.Token}
 	}
-	return &RanError{Tick: t.At, Taken: taken, Mark: where}
+	return &RanError{Tick: t.At, Taken: taken}
 }
 
 // aMark is tick, every, token, when it was taken, the attempt, the state, by whom; times in milliseconds; then the gaps.
@@ -174,7 +174,7 @@ func parseTaken(where, job, mark string) (Taken, error) {
 		return Taken{}, foreign(where, job, mark)
 	}
 	t := Taken{
-		Job: job, Tick: ms(f[1]), Every: time.Duration(number(f[2])) * time.Millisecond, Token: uint64(number(f[3])),
+		Job: job, Mark: where, Tick: ms(f[1]), Every: time.Duration(number(f[2])) * time.Millisecond, Token: uint64(number(f[3])),
 		At: ms(f[4]), Failed: f[5] == "failed", Never: f[5] == "first", By: f[6],
 	}
 	gap, rest := parseGap(f[7])

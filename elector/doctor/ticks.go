@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// Job is a job of a scheduler whose ticks are taken with [fence.Once], and the newest of them.
+type Job struct {
+	fence.Taken
+
+	Node  string        // that keeps its mark
+	Late  time.Duration // for how long the next tick has been due, by the node's clock
+	Ahead time.Duration // for how long the job is blocked: the mark is in the future by the node's clock and by that of this host
+}
+
+// These bound Ticks as Election.Status is bounded.
+const (
+	ticksTimeout = 1500 * time.Millisecond
+	minTicksWait = 250 * time.Millisecond
+)
+
+// Ticks reads the jobs of an election whose marks are on its nodes, by name; of a job that several nodes keep, the newest
+// mark. It makes one request to each node, and two more where there are jobs, and waits for them as
+// Election.Status does. What could not be read, and marks of other programs, are in the error, beside the others.
+func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
+	nodes := el.Nodes(module.Only{})
+	if nodes == nil {
+		return nil, errNoQuorum
+	}
+	read := func(ctx context.Context, n *quorum.Node) ([]Job, error) { return ticksOn(ctx, n, el) }
+	newest := map[string]Job{}
+	var errs []error
+	for _, a := range quorum.Ask(ctx, nodes, ticksTimeout, minTicksWait, read, quorum.Majority[[]Job](nodes)) {
+		errs = append(errs, a.Err)
+		for _, j := range a.Value {
+			if last, ok := newest[j.Job]; !ok || j.Tick.After(last.Tick) {
+				newest[j.Job] = j
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(newest), func(a, b Job) int { return strings.Compare(a.Job, b.Job) }), errors.Join(errs...)
+}
+
+func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, error) {
+	once, err := fence.NewOnce(n.Client(), el)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := once.All(ctx)
+	if len(taken) == 0 {
+		return nil, rediserr.Needs(err, "+zrevrange +get +time")
+	}
+	now, terr := n.Client().Time(ctx).Result()
+	if terr != nil {
+		return nil, rediserr.Needs(terr, "+time")
+	}
+	var jobs []Job
+	for _, t := range taken {
+		jobs = append(jobs, Job{t, n.Name, t.Overdue(now), min(t.Blocked(now), t.Blocked(time.Now()))})
+	}
+	return jobs, err
+}
+
+// lateIn is after how long a tick counts as overdue: sooner a failover, or clocks that differ, may be why.
+const lateIn = time.Minute
+
+// Problem returns what keeps the job from running, and what to do about it. Both are empty if nothing does, or if its tick
+// has been due for less than a minute. command is that of a Config.
+func (j *Job) Problem(election string, command func(verb string, args ...string) string) (found, advice string) {
+	forget := "redis-cli DEL '" + strings.ReplaceAll(j.Mark, "'", `'\''`) + "' on " + j.Node
+	switch {
+	case j.Ahead > 0:
+		return fmt.Sprintf("%s is blocked for another %v: its mark is in the future", j.Job, j.Ahead.Truncate(time.Second)),
+			"if that clock was wrong, and is right again: " + forget
+	case j.Late > lateIn:
+		return fmt.Sprintf("%s has been overdue for %v", j.Job, j.Late.Truncate(time.Second)),
+			command("status", election) + ", and the leader's log of " + j.Job + "; if no program has this job any more: " + forget
+	}
+	return "", ""
+}
+
+// ticks reports jobs that do not run, and ticks of the last hour that nobody ran.
+func (e *examination) ticks(r *Report) {
+	advice := e.command("ticks", r.Election)
+	var problems, skipped []string
+	for i := range r.Ticks {
+		j := &r.Ticks[i]
+		if found, _ := j.Problem(r.Election, e.command); found != "" {
+			problems = append(problems, found)
+		}
+		if len(j.Skipped) > 0 && time.Since(j.Skipped[0].Found) < lossIn {
+			skipped = append(skipped, fmt.Sprintf("%s (%s)", j.Job, cmp.Or(j.Skipped[0].Reason, "no reason given")))
+		}
+	}
+	if len(problems) > 0 {
+		e.add("", "ticks", LevelWarn, advice, "jobs that do not run (%d of %d): %s", len(problems), len(r.Ticks), list(problems))
+	}
+	if len(skipped) > 0 {
+		e.add("", "skipped", LevelWarn, advice, "ticks were not run, as was found in the last hour: %s", list(skipped))
+	}
+	switch err := r.TicksErr; {
+	case errors.Is(err, fence.ErrForeignMark): // no tick of that job can be taken
+		e.add("", "ticks", LevelWarn, advice, "%s", problemOf(err))
+	case err != nil && r.StatusErr == nil:
+		e.add("", "ticks", LevelUnknown, "", "they can't be read: %s", problemOf(err))
+	}
+}
