@@ -23,8 +23,9 @@ func (a *app) doctorCommand() *cobra.Command {
 the lease; rights; persistence; eviction; replicas and failover; clocks;
 delivery of messages; no server is listed twice. With NAME also check that
 election, with its leader's lease, its keys and its Cluster slot, its history
-and pause, its jobs' ticks, and its candidates: whether two lead, whether all vote with the same
-nodes and have the same settings, and whether another one could take over.
+and pause, the ticks of its jobs, and its candidates: whether two lead, whether
+all vote with the same nodes and have the same settings, and whether another one
+could take over.
 
 The first lines are the worst problem and what to do about it; then it prints
 all that is wrong, the worst first. -v prints every check; "-" marks what Redis
