@@ -79,7 +79,7 @@ var ErrAgain = errors.New("schedule: the tick is to run again")
 func (j *Job) run(ctx context.Context, tick fence.Tick) (again bool, err error) {
 	term, leave, err := j.jobs.gate.Enter()
 	if err != nil {
-		return false, nil //nolint:nilerr // that is no error
+		return false, nil
 	}
 	defer leave()
 	tick = j.fill(tick, term)
@@ -121,8 +121,7 @@ func (j *Job) await(ctx context.Context) bool {
 	tick, err := fence.Latest(j.next, now)
 	next := tick.At.Add(tick.Every)
 	early := next.Sub(now)
-	switch {
-	case err != nil || j.owed || tick.At.After(j.fired) || early > tick.Every/2:
+	if err != nil || j.owed || tick.At.After(j.fired) || early > tick.Every/2 {
 		j.owed, j.fired = false, tick.At
 		return true
 	}
