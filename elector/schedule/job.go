@@ -84,7 +84,7 @@ func (j *Job) run(ctx context.Context, tick fence.Tick) (again bool, err error) 
 	defer leave()
 	tick = j.fill(tick, term)
 	if err := j.take(ctx, term, tick); err != nil {
-		return !final(err), nil //nolint:nilerr // it has been logged
+		return !final(err), nil
 	}
 	err = j.jobs.gate.Do(ctx, func(ctx context.Context, _ *elector.Term) error {
 		return j.Do(ctx, Run{Job: j.Name, Tick: tick.At, Token: term.Token()})
