@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // hangs waits until the execve of a process hangs.
@@ -98,7 +99,8 @@ func TestSlowExecOfAKilledHelper(t *testing.T) {
 }
 
 // The shell commands of probes run in a process of their own: while the execve of one hangs, this process collects
-// garbage. A check does not hang longer than it may, and the next one after the death of that process finds another.
+// garbage. A check does not hang longer than it may, and no other is started beside it: they would all run when the hang
+// is over. The next one after the death of that process finds another.
 func TestProber(t *testing.T) {
 	dir := t.TempDir()
 	free := servertest.HungShell(t, filepath.Join(dir, "sh"))
@@ -130,19 +132,34 @@ func TestProber(t *testing.T) {
 
 	kill()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	await(t, "a prober with another path", func() bool { return check(200*time.Millisecond, "exit 0") != "" })
+	var hung health.Probe
+	ran := filepath.Join(dir, "ran")
+	again := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return hung.Check(ctx)
+	}
+	await(t, "a prober with another path", func() bool {
+		hung = health.All(p.Probe("echo >>" + ran))
+		return again() != nil
+	})
+	_ = os.Remove(ran)
 	began := time.Now()
-	for range 3 {
-		if got := check(200*time.Millisecond, "exit 0"); got == "" {
+	for range 6 {
+		if again() == nil {
 			t.Error("a probe has passed whose execve hangs")
 		}
 		runtime.GC()
+		time.Sleep(150 * time.Millisecond) // its interval
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("held up for %v", took)
 	}
 	free()
-	await(t, "a probe whose execve hangs no more", func() bool { return check(waitLimit, "exit 0") == "" })
+	await(t, "a probe whose execve hangs no more", func() bool { return again() == nil })
+	if all, _ := os.ReadFile(ran); len(all) > 2 {
+		t.Errorf("%d have run", len(all))
+	}
 }
 
 // A helper that was reaped elsewhere counts as killed.

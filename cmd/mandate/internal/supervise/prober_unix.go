@@ -57,28 +57,24 @@ type stream struct {
 	io.WriteCloser
 }
 
-// check returns when the command has ended, or shortly after ctx, which has a deadline.
+// check returns when the command has ended, which a deadline of ctx makes it do, or once its execve hangs no more:
+// its runner starts no other meanwhile.
 func (p *Prober) check(ctx context.Context, script string) error {
 	client, err := p.connect()
 	if err != nil {
 		return err
 	}
 	limit, _ := ctx.Deadline()
-	call := client.Go("shell.Run", Script{script, time.Until(limit)}, &struct{}{}, make(chan *rpc.Call, 1))
-	select {
-	case <-call.Done:
-	case <-time.After(time.Until(limit) + 100*time.Millisecond): // what the command has printed had time to arrive
-		return context.DeadlineExceeded
-	}
+	err = client.Call("shell.Run", Script{script, time.Until(limit)}, &struct{}{})
 	var failed rpc.ServerError
-	if call.Error != nil && !errors.As(call.Error, &failed) { // the process was killed
+	if err != nil && !errors.As(err, &failed) { // the process was killed
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.client == client {
 			p.client = nil
 		}
 	}
-	return call.Error
+	return err
 }
 
 // Script is a shell command, and for how long it may run.
