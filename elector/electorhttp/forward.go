@@ -57,8 +57,9 @@ const (
 // all replicas can stand behind one load balancer and be ready at all times; serve the metrics and the
 // health of each replica on another listener. For TLS give it a listener of crypto/tls.
 //
-//   - The lock is not released before the app has answered (see elector.Gate). The context of its
-//     request carries the term (elector.TermOf), and the header Mandate-Token the term's token, which
+//   - The lock is not released before the app has returned (see elector.Gate). What it leaves running, as
+//     http.TimeoutHandler does when the request's context ends, may work beside the next leader. That
+//     context carries the term (elector.TermOf), and the header Mandate-Token the term's token, which
 //     the resource that the app writes to must compare, as with any work. No other header
 //     Mandate-..., also not one written with underscores, reaches the app, nor does Connection, by
 //     which a client could remove the token at the next proxy. The app's answers have the headers
