@@ -220,6 +220,7 @@ func testOnceBounds(t *testing.T, c *redis.Client, o *fence.Once) {
 		"last year":          {func(k *fence.Tick) { k.At = at.AddDate(-1, 0, 0) }, "older than 1h0m0s"},
 		"why":                {func(k *fence.Tick) { k.Why = "a\nb" }, "printable"},
 		"never late":         {func(k *fence.Tick) { k.Within = -1 }, "how late a tick may run"},
+		"no unit":            {func(k *fence.Tick) { k.Within = 3600 }, "Within is 3.6µs: give how late a tick may run, at least 1ms"},
 		"late":               {func(k *fence.Tick) { k.At, k.Within = at.Add(-2*time.Second), time.Second }, "older than 1s"},
 	} {
 		tick := tickAt(at, 5)

@@ -129,8 +129,8 @@ func (t Tick) Check() error {
 		return fmt.Errorf("fence: job %s: Every is %v: give the longest time between two of its ticks, 1ms to %v", t.Job, t.Every, maxEvery)
 	case len(t.By) > 255 || len(t.Why) > 255 || strings.ContainsFunc(t.By+t.Why, unicode.IsControl):
 		return fmt.Errorf("fence: job %s: By and Why are at most 255 printable bytes, not %d and %d", t.Job, len(t.By), len(t.Why))
-	case t.Within < 0 || t.Within > maxEvery:
-		return fmt.Errorf("fence: job %s: Within is %v: give how late a tick may run, or 0 for an hour", t.Job, t.Within)
+	case t.Within != 0 && t.Within < time.Millisecond || t.Within > maxEvery: // 3600 is 3.6 us: no tick would run
+		return fmt.Errorf("fence: job %s: Within is %v: give how late a tick may run, at least 1ms, or 0 for an hour", t.Job, t.Within)
 	}
 	return checkToken(t.Token)
 }
