@@ -39,6 +39,12 @@ func (s *stage) Write(p []byte) (int, error) {
 	return s.log.Write(p)
 }
 
+func (s *stage) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
 // start starts a replica of an election.
 func (s *stage) start(q *elector.Quorum, election, id string, client, queue redis.UniversalClient, tasks ...electorasynq.Task) {
 	t := s.t
@@ -163,8 +169,8 @@ func TestRefusedTaskIsLogged(t *testing.T) {
 		if n := len(s.enqueued(s.r.Client("queue"))); n != 1 {
 			t.Errorf("%d tasks", n)
 		}
-		if n := strings.Count(s.log.String(), "task already exists"); n != 1 || !s.all[0].IsLeader() {
-			t.Errorf("%d lines:\n%s", n, s.log.String())
+		if n := strings.Count(s.logged(), "task already exists"); n != 1 || !s.all[0].IsLeader() {
+			t.Errorf("%d lines:\n%s", n, s.logged())
 		}
 	})
 }
@@ -212,9 +218,7 @@ func TestQueueIsRestartedReal(t *testing.T) {
 	t.Cleanup(func() { dead.Close() })
 	s.start(q, "reports", "a", server.Client(t), dead, electorasynq.Task{Spec: "@every 1s", Task: asynq.NewTask("mail", nil)})
 	servertest.Eventually(t, 20*time.Second, "it is tried again", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return strings.Count(s.log.String(), "the tick is to run again") > 1
+		return strings.Count(s.logged(), "the tick is to run again") > 1
 	})
 	if !s.all[0].IsLeader() {
 		t.Error("the term has ended")
