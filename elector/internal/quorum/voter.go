@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -170,7 +171,9 @@ func (v *Voter) Look(within time.Duration) {
 			ctx, cancel := context.WithTimeout(v.nodes.life, v.cfg.CallTimeout)
 			defer cancel()
 			n.Reconnect(func(c *redis.Client) {
-				time.Sleep(rand.N(10 * time.Millisecond)) // of two leaders that look in step each would only meet its own server
+				if !lease.Sleep(ctx, rand.N(10*time.Millisecond)) { // of two leaders that look in step each would only meet its own server
+					return
+				}
 				sent := time.Now()
 				if id, err := c.Get(ctx, v.cfg.Keys.ID).Result(); err == nil || rediserr.Missing(err) {
 					v.meet(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
