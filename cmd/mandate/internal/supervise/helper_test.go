@@ -61,7 +61,7 @@ func TestStaleOrders(t *testing.T) {
 	h.send(order{ID: h.lastID, Start: []string{"SCRIPT=touch " + file}, Until: Now().Add(time.Hour)})
 	_ = h.cmd.Process.Kill()
 	<-h.ended
-	p, _ := h.run(t, 0, "exit 7")
+	p, _ := h.run(t, 0, "sleep 0.2; exit 7") // time for the stale order's command
 	if isGone(t, p); p.Status.ExitStatus() != 7 {
 		t.Errorf("the command of the next helper ended with %v", p.Status)
 	}
