@@ -20,6 +20,51 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
+// How an election works
+//
+// One goroutine owns a candidate and runs its state machine, from Run's call to its return; a campaigned
+// term has a goroutine of its own. The machine takes these roles:
+//
+//	observing ◄─► idle ───► following ───► leading ───► stopping ───► resting
+//	               ▲          │   ▲                        │             │
+//	               └──────────┤   └────────────────────────┼─────────────┤
+//	                          └────────────────────────────┴─────────────┘
+//
+//	following   claims when package standby says so, until a majority grants one token (campaign.go, claim.go)
+//	leading     the work runs; the lease is renewed while the probes pass (leader.go, renew.go)
+//	stopping    the term is over, and the work's context with it; when the work has returned, the lock is released
+//	resting     this candidate was to blame, or has handed over: others go first
+//	idle        Run and Campaign have returned, or never began
+//	observing   Config.Observer: it follows, and never claims
+//
+// Requests go down: machine, then package quorum (one round over n nodes: has a majority answered?), then
+// protocol's scripts on each node. Answers come up as values, and package lease says until when they make
+// the term valid. Package health, the probes, is read by this goroutine alone, before each renewal and again
+// just before a request leaves.
+//
+// The way of a renewal:
+//
+//  1. hold (leader.go): the timer fires
+//  2. renew (renew.go) checks the probes and sends: no other function does
+//  3. quorum/renewal.go: a request for each node
+//  4. quorum/send.go: the last check whether it may leave; one call carries it, with those of other elections
+//  5. protocol/scripts/renew.lua: the node prolongs the lock
+//  6. hold: the nodes' answers come on one channel
+//  7. quorum/round.go: what a majority answered
+//  8. renew.go, then lease/grant.go: the lease is extended
+//
+// A claim takes the same way by quorum/claim.go, but blocks the machine until it is decided; package standby
+// says when a follower claims, claim.go what the answers mean.
+//
+// Messages from candidates and operators (pubsub, peers) are hints: one can make a candidate query Redis
+// sooner or later than planned, or answer; it can make a leader name another heir, or end its own term.
+//
+// Other goroutines: the work of a term (never killed: only its return frees the lock); the timers of deadline
+// and MaxTerm; the probes; peers (until leave); polls and late releases (each bounded by a time-out); calls to
+// the nodes (quorum/send.go); subscriptions (pubsub: a reader and a writer per node and Quorum); log lines.
+// A field belongs to the machine unless its comment names a mutex or it is atomic. What others may know of a
+// candidate is in published.go, behind one mutex.
+
 // candidate is what every goroutine may use: the messages of others, operators, the embedding program.
 type candidate struct {
 	// Set by New; they never change.
