@@ -22,9 +22,8 @@
 //	it is renewed           every quarter of it         (L/4)
 //
 // So by default the work of a leader that is cut off is cancelled after at most
-// 7.4 s and has 2.5 s to stop; another candidate leads after at most 10 s and a few
-// milliseconds. A dead leader is replaced after at most L, one that resigns within
-// a round trip or two, an unhealthy one as soon as its work has stopped.
+// 7.4 s and has 2.5 s to stop. A dead leader is replaced after about L, one that
+// resigns within a round trip or two, an unhealthy one as soon as its work has stopped.
 //
 // Term.Valid and IsLeader read the clock at every call, and notice suspends and
 // steps of the wall clock. The context of the work of a host that slept beyond
@@ -34,9 +33,8 @@
 //
 // The function that sends renewals checks the probes first. Config.Probe is
 // also checked before campaigning: an unhealthy candidate does not campaign.
-// Config.WorkProbe checks the work during a term; put a health.Heartbeat there, so
-// that a leader that makes no progress is replaced. When a probe has failed beyond
-// its threshold the term ends at once, and the candidate cools down.
+// Config.WorkProbe checks the work during a term, as a health.Heartbeat does. When a
+// probe has failed beyond its threshold the term ends at once, and the candidate cools down.
 //
 // # The token
 //
@@ -69,33 +67,23 @@
 //     min-replicas-to-write 1, for min-replicas-max-lag, 2 s and a lease at most.
 //
 // A node that lost its data abstains: it grants nothing for one lease. So even then
-// no candidate leads beside the old leader, with one exception: when all nodes are
-// new to the election, a candidate that started less than a lease ago, and has
-// received no trace of the election, assumes the very first start and leads at
-// once. The overlap lasts until the old leader's next renewal.
+// no candidate leads beside the old leader, except when all nodes are new to a candidate
+// that has just started: it assumes the very first start and leads at once, until the
+// old leader's next renewal beside it.
 //
-// All candidates must list the same nodes, in any order. A candidate that meets, on
-// any of its nodes, a holder that votes with other nodes does not lead. A node that is
-// farther away than the others may show the holder only after a majority has elected
-// the candidate: then it ends its term at once (ReasonLost). Two such candidates can
-// both lead for longer only while no node on both lists answers both of them, or while
-// that node still holds the lock of an earlier attempt (a lease at most); from then on
-// one of them ends its term within about two leases. Lists without a common node can't
-// be noticed; with nodes that are copies of each other, fewer differences are.
-//
-// An address must lead to one server. Where it leads to several that do not replicate
-// (round robin by DNS, a Service or a balancer), no lock can hold. A leader reads its
-// nodes over new connections now and then: mostly it notices that within a lease, and no
-// candidate that has noticed it leads while that lasts.
+// All candidates must list the same nodes, in any order, and an address must lead to one
+// server. A candidate that meets a holder that votes with other nodes does not lead, or
+// ends its term; two can both lead while no node on both lists answers both of them, and
+// for about two leases after. Lists without a common node can't be noticed. An address
+// that leads to several servers (round robin by DNS, a Service, a balancer) mostly is,
+// within a lease. docs/safety.md has the bounds.
 //
 // Tokens are unique and grow in the order of elections, without any assumption about
 // clocks, while no node of the granting majority loses its data before the first
 // renewal has copied the token to the other nodes. Otherwise the wall clock keeps them
 // growing, as long as the new candidate's clock is not behind the fastest clock shown
 // (by a candidate or a single node) by more than the time since; one that is more than
-// an hour ahead of a node's counts as an hour ahead. (Of two concurrent
-// claims either may get the higher token; both can win only if a node's clock was
-// stepped meanwhile.)
+// an hour ahead of a node's counts as an hour ahead.
 //
 // # What is not promised
 //

@@ -39,8 +39,8 @@ import (
 //
 // Requests go down: machine, then package quorum (one round over n nodes: has a majority answered?), then
 // protocol's scripts on each node. Answers come up as values, and package lease says until when they make
-// the term valid. Package health, the probes, is read by this goroutine alone, before each renewal and again
-// just before a request leaves.
+// the term valid. The probes (package health) are checked before each renewal, and once more just before its
+// requests leave.
 //
 // The way of a renewal:
 //
