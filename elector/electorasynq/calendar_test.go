@@ -2,6 +2,7 @@ package electorasynq_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -70,12 +71,17 @@ func (queue) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 	return next
 }
 
-// Days with asynq, whose tasks do not know their ticks: it is the newest that was due.
+// stamp is a tick in a task.
+var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]{8}Z`)
+
+// Days with asynq, whose tasks have their ticks in a header.
 func TestCalendarOfAsynq(t *testing.T) {
 	calendar.Test(t, "2026-09-20", 60, 300, func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
 		var tasks []electorasynq.Task
 		for _, j := range jobs {
-			tasks = append(tasks, electorasynq.Task{Spec: j.Crontab, Location: j.Location, Task: asynq.NewTask(j.Name, nil)})
+			tasks = append(tasks, electorasynq.Task{Spec: j.Crontab, Location: j.Location, Make: func(run schedule.Run) *asynq.Task {
+				return asynq.NewTaskWithHeaders(j.Name, nil, map[string]string{"tick": run.Tick.UTC().Format(time.RFC3339)})
+			}})
 		}
 		var mu sync.Mutex
 		hooked := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
@@ -85,7 +91,11 @@ func TestCalendarOfAsynq(t *testing.T) {
 			defer mu.Unlock()
 			for _, j := range jobs {
 				if strings.Contains(encoded, j.Name) {
-					ran(j.Name, j.Newest(time.Now().Add(3*time.Second)))
+					tick, err := time.Parse(time.RFC3339, stamp.FindString(encoded))
+					if err != nil {
+						t.Error(err)
+					}
+					ran(j.Name, tick)
 				}
 			}
 		}})

@@ -33,6 +33,8 @@ type Task struct {
 	Spec     string
 	Location *time.Location // nil: UTC
 	Task     *asynq.Task
+	// Make makes the task of each tick instead, so that its payload or headers can say which one it is (asynq.NewTaskWithHeaders).
+	Make func(run schedule.Run) *asynq.Task
 	// Name identifies the task's ticks in Redis; empty: the type of the task. No two tasks may have the same.
 	Name    string
 	Options []asynq.Option // as of Client.Enqueue
@@ -67,18 +69,22 @@ func New(e *elector.Elector, client redis.UniversalClient, queue *asynq.Client, 
 }
 
 func (t Task) add(jobs *schedule.Jobs, queue *asynq.Client) (*schedule.Job, error) {
-	if t.Task == nil {
+	if t.Make == nil {
+		t.Make = func(schedule.Run) *asynq.Task { return t.Task }
+	}
+	sample := t.Make(schedule.Run{Job: t.Name, Tick: time.Now(), Token: 1})
+	if sample == nil {
 		return nil, fmt.Errorf("task %q has no Task", t.Name)
 	}
-	name := cmp.Or(t.Name, t.Task.Type())
+	name := cmp.Or(t.Name, sample.Type())
 	spec, location, err := schedule.SplitZone(t.Spec, t.Location)
 	ticks, err2 := cron.ParseStandard(spec)
-	if err = errors.Join(err, err2, t.try()); err != nil {
+	if err = errors.Join(err, err2, t.try(sample)); err != nil {
 		return nil, fmt.Errorf("task %q: %w", name, err)
 	}
 	return jobs.Add(schedule.Config{
 		Name: name, Next: ticks.Next, Location: location, Within: t.Within,
-		Do: func(ctx context.Context, _ schedule.Run) error { return t.enqueue(ctx, queue) },
+		Do: func(ctx context.Context, run schedule.Run) error { return t.enqueue(ctx, queue, t.Make(run)) },
 	})
 }
 
@@ -97,11 +103,11 @@ func (t *Tasks) Work(ctx context.Context, term *elector.Term) error {
 // Check returns why ticks can't be taken at present, or nil.
 func (t *Tasks) Check() error { return t.jobs.Check() }
 
-// enqueue enqueues the task once. asynq's commands don't heed a context, so nothing waits for one that hangs when the term has ended.
-func (t Task) enqueue(ctx context.Context, queue *asynq.Client) error {
+// enqueue enqueues a task once. asynq's commands don't heed a context, so nothing waits for one that hangs when the term has ended.
+func (t Task) enqueue(ctx context.Context, queue *asynq.Client, task *asynq.Task) error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := queue.EnqueueContext(context.WithoutCancel(ctx), t.Task, t.Options...)
+		_, err := queue.EnqueueContext(context.WithoutCancel(ctx), task, t.Options...)
 		done <- err
 	}()
 	select {
@@ -120,12 +126,12 @@ func (t Task) enqueue(ctx context.Context, queue *asynq.Client) error {
 var notSent = regexp.MustCompile(`dial |SADD failed|redis eval error: [A-Z]+ `)
 
 // try finds what is wrong with a task and its options: asynq looks at them before it sends anything.
-func (t Task) try() error {
+func (t Task) try(sample *asynq.Task) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // it is not connected to
 	defer client.Close()
-	_, err := asynq.NewClientFromRedisClient(client).EnqueueContext(ctx, t.Task, t.Options...)
+	_, err := asynq.NewClientFromRedisClient(client).EnqueueContext(ctx, sample, t.Options...)
 	if strings.Contains(err.Error(), ctx.Err().Error()) {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/internal/hostclock"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/schedule"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,7 +100,7 @@ func mail(options ...asynq.Option) electorasynq.Task {
 	return electorasynq.Task{Spec: "* * * * *", Task: asynq.NewTask("mail", nil, options...)}
 }
 
-// A task per minute is enqueued once per minute, whoever leads, and whatever its clock says.
+// A task per minute is enqueued once per minute, whoever leads, and whatever its clock says; and it learns its tick and token.
 func TestEachTickIsEnqueuedOnce(t *testing.T) {
 	test(t, func(t *testing.T, s *stage) {
 		time.Sleep(time.Second)
@@ -107,15 +108,26 @@ func TestEachTickIsEnqueuedOnce(t *testing.T) {
 			id := fmt.Sprint("once-", i)
 			hostclock.Set(id, ahead)
 			t.Cleanup(func() { hostclock.Set(id, 0) })
-			s.join("reports", id, mail())
+			s.join("reports", id, electorasynq.Task{Spec: "* * * * *", Make: func(run schedule.Run) *asynq.Task {
+				headers := map[string]string{"tick": run.Tick.Format(time.RFC3339), "token": fmt.Sprint(run.Token)}
+				return asynq.NewTaskWithHeaders("mail", nil, headers, asynq.Retention(time.Hour))
+			}})
 		}
 		for range 40 {
 			time.Sleep(29*time.Second + 999*time.Millisecond) // at each second change a tick is due
 			s.pass()
 		}
 		time.Sleep(5 * time.Second) // the last tick is enqueued, too
-		if n := len(s.enqueued(s.r.Client("queue"))); n != 20 {
-			t.Errorf("%d tasks were enqueued in 20 minutes", n)
+		all := s.enqueued(s.r.Client("queue"))
+		ticks, tokens := map[string]bool{}, map[string]bool{}
+		for _, task := range all {
+			ticks[task.Headers["tick"]], tokens[task.Headers["token"]] = true, true
+			if !strings.HasSuffix(task.Headers["tick"], ":00Z") || task.Retention != time.Hour {
+				t.Errorf("%+v", task)
+			}
+		}
+		if len(all) != 20 || len(ticks) != 20 || len(tokens) < 10 {
+			t.Errorf("%d tasks were enqueued in 20 minutes, of %d ticks, by %d leaders", len(all), len(ticks), len(tokens))
 		}
 	})
 }

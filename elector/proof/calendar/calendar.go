@@ -83,15 +83,6 @@ func (j Job) ticks(begin, end time.Time) (all []time.Time) {
 	return all
 }
 
-// Newest returns the newest tick that is due at a time, for schedulers whose jobs are not told.
-func (j Job) Newest(at time.Time) time.Time {
-	for back := 24 * time.Hour; ; back *= 2 {
-		if all := j.ticks(at.Truncate(time.Minute).Add(-back), at); len(all) > 0 {
-			return all[len(all)-1]
-		}
-	}
-}
-
 // book has what ran, and what the logs name.
 type book struct {
 	mu    sync.Mutex
