@@ -125,13 +125,6 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	if before == nil || before.holder.Attempt != leader.holder.Attempt {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
-	if m.memory.leader != leader.holder.Attempt {
-		m.memory.leader, m.memory.leaderFrom = leader.holder.Attempt, m.memory.answeredAt
-	}
-	// The lock of a candidate that has died, such as an earlier life of this process, lasts for a lease.
-	if elapsed, ok := m.clock.Since(m.memory.leaderFrom); ok && elapsed > in.Lease+m.timing.Drift() {
-		m.published.update(func(s *state) { s.accompanied = true })
-	}
 	m.memory.holderSeen, m.memory.holderAge = m.memory.answeredAt, max(0, in.Lease-in.Left)
 }
 
@@ -207,8 +200,6 @@ type memory struct {
 	abstentionLogged bool        // logged that nodes abstain
 	configLogged     bool        // logged the configuration
 
-	leader     string        // the attempt of the other candidate that led last
-	leaderFrom lease.Stamp   // when it was first seen to lead
 	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
 	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
 }

@@ -17,7 +17,7 @@ func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
-		Following: roleFollowing, Stopping: roleStopping, Observing: roleObserving,
+		Following: roleFollowing, Stopping: roleStopping,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
@@ -27,7 +27,7 @@ func (s self) Info() peers.Candidate {
 	role := now.role
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
-		Role: role, Probes: c.probes.names(), Accompanied: now.accompanied, Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
+		Role: role, Probes: c.probes.names(), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {
 		info.Token = t.token

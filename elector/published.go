@@ -18,10 +18,8 @@ type state struct {
 	lastUnable time.Time // when something other than the candidate's probe was last wrong; zero: never
 	pause      string    // the note of the pause that it knows of; "": not paused
 	leader     *Leader   // who held the lock when the nodes last answered; nil: no candidate did
-	// accompanied: another candidate led for more than a lease while this one followed.
-	accompanied bool
-	restUntil   time.Time
-	restWhy     string // how its last term ended
+	restUntil  time.Time
+	restWhy    string // how its last term ended
 }
 
 // published is the state of a candidate behind its mutex. Safe for concurrent use.

@@ -39,9 +39,6 @@ type CandidateStatus struct {
 	// Probes are which probes it has: "candidate" (Config.Probe), "work" (Config.WorkProbe). Without one
 	// work that hangs is not noticed.
 	Probes []string `json:"probes,omitempty"`
-	// Accompanied is true once another candidate has run beside this one for a lease. Until then it may be
-	// the only one there is.
-	Accompanied bool `json:"accompanied,omitempty"`
 	// Nodes are the Redis nodes that the candidate votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
@@ -112,7 +109,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: c.Role,
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
 		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
-		Probes: c.Probes, Accompanied: c.Accompanied,
+		Probes: c.Probes,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

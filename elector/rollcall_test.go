@@ -58,50 +58,6 @@ func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 	})
 }
 
-// A leader knows whether it has ever had a standby, also one that had started at the same moment; a candidate
-// that follows, and leads when the leader dies, knows it, too. The lock of a dead candidate is no standby.
-func TestAccompanied(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		accompanied := func(id string) bool {
-			t.Helper()
-			all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
-			if err != nil || len(all) == 0 || all[0].ID != id || all[0].Role != "leading" {
-				t.Fatalf("%+v, %v: want %s", all, err, id)
-			}
-			return all[0].Accompanied
-		}
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
-		time.Sleep(3 * shortLease)
-		if accompanied("a") {
-			t.Error("a was alone")
-		}
-		c.Start("o", func(cfg *elector.Config) { cfg.Observer = true })
-		time.Sleep(3 * shortLease)
-		if accompanied("a") {
-			t.Error("an observer is no standby")
-		}
-		c.Each(cut, "a") // it dies
-		b := c.Start("b")
-		b.Elected(2 * shortLease)
-		time.Sleep(shortLease)
-		if accompanied("b") {
-			t.Error("b has only met the lock of a dead candidate")
-		}
-		d := c.Start("d")
-		time.Sleep(3 * shortLease / 2)
-		if !accompanied("b") {
-			t.Error("b has a standby")
-		}
-		time.Sleep(shortLease / 2)
-		b.Shutdown()
-		d.Elected(shortLease)
-		if !accompanied("d") {
-			t.Error("d was one")
-		}
-	})
-}
-
 // A node that one candidate cannot reach, and an operator can, shows in that candidate's answer alone.
 func TestRollCallShowsWhichNodeACandidateMisses(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

@@ -56,7 +56,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks", "standby",
+	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks",
 	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 

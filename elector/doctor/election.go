@@ -408,7 +408,6 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
 		}
 	}
-	_, ofGroup := protocol.GroupOf(name) // the members of a group campaign for a shard only when it is theirs
 	level, advice := LevelWarn, "fix the work or its probe"
 	switch {
 	case resting == len(why):
@@ -422,9 +421,6 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 	switch {
 	case observers > 0 && len(all) == 0:
 		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
-		return
-	case len(all) == 1 && all[0].Leads() && all[0].Accompanied && !ofGroup:
-		e.add("", "standby", LevelWarn, "start another candidate, or see why it ended, or hangs: the log of its host", "no standby is left: if %s fails, no other candidate can lead", all[0].ID)
 		return
 	case able == len(all):
 		return

@@ -30,8 +30,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	still.Role, still.RestFor = rests.Role, rests.RestFor
 	elsewhere.Nodes = []elector.VotingNode{{Name: "other", Identity: "y"}}
 	priority.Succession = "priority"
-	accompanied, silent := led, led
-	accompanied.Accompanied = true
+	silent := led
 	silent.Nodes = []elector.VotingNode{{Name: "n", Identity: "x", SilentFor: 12 * time.Second}}
 	lost := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now()}
 	emptied := elector.TermRecord{Reason: elector.ReasonExpired, Until: time.Now(), Detail: "no answer; all nodes " + protocol.LostData}
@@ -68,9 +67,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"only observers":                {Report{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}, "able"},
 		"all rest":                      {Report{Status: vacant(known), Candidates: roll(rests), Terms: flapping}, "able"},
 		"all unhealthy":                 {Report{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}, "able"},
-		"never had two":                 {Report{Status: leader, Candidates: roll(led)}, ""},
-		"no standby left":               {Report{Status: leader, Candidates: roll(accompanied), Terms: flapping}, "standby"},
-		"the standby is back":           {Report{Status: leader, Candidates: roll(accompanied, follows)}, ""},
+		"only one":                      {Report{Status: leader, Candidates: roll(led)}, ""},
 		"a node is out of reach":        {Report{Status: leader, Candidates: roll(silent, follows)}, "unreached"},
 		"emptied":                       {Report{Status: leader, Candidates: roll(led, follows), Terms: []elector.TermRecord{emptied}}, "data"},
 		"first election":                {Report{Status: vacant(abstains), Candidates: roll(follows)}, "vote"},
@@ -78,7 +75,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"leads on fewer nodes":          {Report{Status: vacant(known, known, known), Candidates: roll(leading(follows))}, "nodes"},
 		"paused, no leader":             {Report{Status: with(vacant(known), func(st *elector.Status) { st.Paused = true }), Candidates: roll(follows)}, "pause"},
 		"paused, and was lost often":    {Report{Status: with(leader, func(st *elector.Status) { st.Paused = true }), Candidates: roll(led, follows), Terms: flapping}, "pause"},
-		"a job is overdue":              {Report{Status: leader, Candidates: roll(accompanied), Ticks: []Job{{Late: time.Hour}}, Terms: flapping}, "ticks"},
+		"a job is overdue":              {Report{Status: leader, Candidates: roll(led), Ticks: []Job{{Late: time.Hour}}, Terms: flapping}, "ticks"},
 		"a job is late, as others":      {Report{Status: leader, Candidates: roll(led, follows), Ticks: []Job{{Late: time.Minute}}}, ""},
 		"a job is blocked":              {Report{Status: leader, Candidates: roll(led, follows), Ticks: []Job{{Ahead: time.Hour}}}, "ticks"},
 		"overdue, for want of a leader": {Report{Status: vacant(known), Ticks: []Job{{Late: time.Hour}}}, "leader"},
@@ -90,7 +87,6 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"rests, and is unhealthy":       {Report{Status: leader, Candidates: roll(led, still)}, "able"},
 		"other nodes":                   {Report{Status: leader, Candidates: roll(led, elsewhere)}, "candidates"},
 		"another lease":                 {Report{Status: leader, Candidates: roll(led, leased)}, "lease"},
-		"only a leader, observed":       {Report{Status: leader, Candidates: roll(accompanied, candidate("o", "observing"))}, "standby"},
 		"observed":                      {Report{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}, ""},
 		"another succession":            {Report{Status: leader, Candidates: roll(led, priority)}, "succession"},
 	} {

@@ -21,11 +21,7 @@ func (p *Peers) Start(ctx context.Context) {
 		})
 		p.subscriptions = append(p.subscriptions, s)
 	}
-	again := p.c.RenewEvery
-	if p.c.Order == Race {
-		again = p.c.Lease
-	}
-	p.again = time.AfterFunc(again, p.worker.wake)
+	p.again = time.AfterFunc(p.c.RenewEvery, p.worker.wake)
 	p.worker.begin(func() { p.work(ctx) })
 }
 
@@ -53,8 +49,8 @@ func (p *Peers) work(ctx context.Context) {
 	if p.c.Order != Race {
 		p.updateSuccession(ctx) // the first look publishes what this candidate is
 		p.again.Reset(p.c.RenewEvery)
-	} else if p.introduced == 0 || p.introduced == 1 && time.Since(p.since) >= p.c.Lease {
-		p.introduced++ // the second time, also to those that started at the same moment
+	} else if !p.introduced {
+		p.introduced = true
 		p.introduce()
 	}
 }
@@ -95,20 +91,14 @@ func requestOf(payload string) *request {
 }
 
 // concernsOthers reports whether this candidate can ignore a request: its own, or in a race, news
-// of a candidate with another id, once it knows that there is one.
+// of a candidate with another id.
 func (p *Peers) concernsOthers(q *request) bool {
 	if c := q.Candidate; c != nil && c.Incarnation == p.c.Incarnation {
 		return true
 	} else if c != nil && q.Kind == info && p.c.Order == Race && c.ID != p.c.ID {
-		return !p.accompanies(*c) || p.accompanied.Load()
+		return true
 	}
 	return q.Kind == gone && p.c.Order == Race
-}
-
-// accompanies reports whether another candidate, which could lead, has run for a lease. One that is about to
-// replace this one in a deploy mostly has not.
-func (p *Peers) accompanies(c Candidate) bool {
-	return c.Role != p.c.Observing && c.RunningFor >= p.c.Lease
 }
 
 // answer handles a request. Each request arrives once from every node.
@@ -119,9 +109,6 @@ func (p *Peers) answer(ctx context.Context, r received) {
 			return // it votes about another lock
 		}
 		p.twin(*r.Candidate)
-		if p.accompanies(*r.Candidate) {
-			p.accompanied.Store(true)
-		}
 		if p.c.Order != Race {
 			p.others.note(*r.Candidate, time.Now())
 		}

@@ -34,8 +34,6 @@ type Candidate struct {
 	Succession string        `json:"succession,omitempty"`
 	Nodes      []Node        `json:"nodes,omitempty"` // its list of nodes, in its order
 	Probes     []string      `json:"probes,omitempty"`
-	// Accompanied is true once another candidate has run beside this one for a while.
-	Accompanied bool `json:"accompanied,omitempty"`
 }
 
 // Identities returns the identities of the nodes that the candidate votes with.

@@ -49,9 +49,9 @@ type Config struct {
 
 	ID, Incarnation string
 	Order           Order
-	// Following is the role of a candidate that could lead next, Stopping that of a leader whose
-	// release will still name the heir, and Observing that of one that never leads.
-	Following, Stopping, Observing string
+	// Following is the role of a candidate that could lead next, and Stopping that of a leader whose
+	// release will still name the heir.
+	Following, Stopping string
 
 	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
 }
@@ -64,16 +64,14 @@ type Peers struct {
 	rollCalls  *mailbox
 	heir       atomic.Pointer[string] // an incarnation; set while leading
 	worker     worker
-	// accompanied is set once another candidate has published that it runs beside this one for a lease.
-	accompanied atomic.Bool
 
 	// owned by Start and Stop; all goroutines may read since in between
 	since         time.Time // when this candidate began to run
 	subscriptions []*pubsub.Subscription
-	again         *time.Timer // wakes the worker to look again, in a race once
+	again         *time.Timer // wakes the worker to look again
 
 	// owned by the worker
-	introduced    int // how many times this candidate has published what it is (in a race)
+	introduced    bool // it has published what it is
 	others        roster
 	shown         string          // what was last published of role and health
 	rollCallAt    time.Time       // when this candidate, as leader, last called the roll
@@ -125,7 +123,6 @@ func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
 	self.Host, self.PID, self.RunningFor = host(), os.Getpid(), time.Since(p.since)
 	self.HealthyFor = min(self.HealthyFor, self.RunningFor)
-	self.Accompanied = self.Accompanied || p.accompanied.Load()
 	self.bound()
 	return self
 }
