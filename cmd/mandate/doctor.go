@@ -97,8 +97,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 	count := map[doctor.Level]int{}
 	for _, f := range doctor.Merge(findings) {
 		count[f.Level]++
-		// Refused logins are no problem while a standby is left, and yet may be those of another one.
-		if verbose || f.Level.Worse(doctor.LevelUnknown) || f.Check == "leader" || f.Check == "logins" {
+		if verbose || f.Level.Worse(doctor.LevelUnknown) || f.Check == "leader" {
 			lines = append(lines, findingLines(p, f)...)
 		}
 	}

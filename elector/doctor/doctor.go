@@ -56,7 +56,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "logins", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks",
+	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks",
 	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
@@ -159,7 +159,6 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	if cfg.Election != "" {
 		e.held(&seen)
 		e.election(&seen)
-		e.weighLogins()
 	}
 	return sortFindings(e.findings), nil
 }

@@ -164,11 +164,7 @@ func (e *examination) leader(r *Report) {
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
-		advice := "start one, or look into the log of one that runs"
-		if e.facts == nil { // this is not doctor itself
-			advice += "; " + e.command("doctor", name) + " shows what Redis refuses"
-		}
-		e.add("", "leader", LevelFail, advice,
+		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs: it names what Redis refuses",
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
 	case other != nil:
 		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
@@ -191,22 +187,6 @@ func (e *examination) unresponsive(r *Report) {
 	}
 	e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 		"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
-}
-
-// weighLogins weighs refused logins by what they may explain. Where all candidates answer, somebody else has
-// mistyped a password.
-func (e *examination) weighLogins() {
-	explain := LevelOK
-	for _, f := range e.findings {
-		if slices.Contains([]string{"leader", "standby", "able"}, f.Check) && f.Level.Worse(explain) {
-			explain = f.Level
-		}
-	}
-	for i := range e.findings {
-		if e.findings[i].Check == "logins" && e.findings[i].Level != LevelUnknown {
-			e.findings[i].Level = explain
-		}
-	}
 }
 
 // unprobed returns what to add about a leader without a probe; empty: it has one, or that is not known.

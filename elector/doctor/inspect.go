@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -40,9 +39,6 @@ type facts struct {
 	Grant     string   // the command for the server that grants them; empty: not known
 	EvalErr   error
 	LooksOnly bool // the user may read elections, but neither run scripts nor write
-
-	Logins    []string // what the node has refused within the last minute, to whom and from where
-	LoginsErr error
 
 	Delivery   time.Duration // of a message, from publishing to receiving it
 	ReceiveErr error
@@ -109,38 +105,8 @@ func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
 			f.EvalErr = read // this user is neither a candidate nor an operator
 		}
 	}
-	f.Logins, f.LoginsErr = refusedLately(ctx, one)
 	f.Servers = servers(ctx, n, &k, true)
 	f.checkReceiving(ctx, rdb, check) // last: it may take all the time there is
-}
-
-// refusedLately returns whose logins a node has refused within the last minute, and whose requests because of
-// their prefix or database, and from which hosts, as far as this user may know it.
-func refusedLately(ctx context.Context, c redis.UniversalClient) (all []string, err error) {
-	entries, err := c.ACLLog(ctx, 128).Result()
-	seen := map[string]bool{}
-	for _, e := range entries {
-		what := fmt.Sprintf("the login of user %.64q", e.Username)
-		own := e.Username == rediserr.UserOf(c) // whoever looks may have made, and corrected, the mistake; candidates repeat theirs
-		switch {
-		case e.AgeSeconds > 60, own && (e.AgeSeconds > 10 || e.Reason != "auth"):
-			continue
-		case e.Reason == "auth":
-		case e.Object == "select", e.Reason == "key" && !strings.Contains(e.Object, protocol.CloseTag+"check"): // which is of a doctor
-			what = fmt.Sprintf("%s %.64q to user %.64q", e.Reason, e.Object, e.Username)
-		default:
-			continue
-		}
-		from := ""
-		if e.ClientInfo != nil {
-			from, _, _ = net.SplitHostPort(e.ClientInfo.Addr)
-		}
-		if same := e.Reason + " " + e.Username + " " + from; !seen[same] {
-			seen[same] = true
-			all = append(all, what+" from "+cmp.Or(from, "a socket"))
-		}
-	}
-	return all, err
 }
 
 // measure sets RTT to the median, so that one busy moment does not distort it, and Skew

@@ -37,7 +37,6 @@ func (e *examination) node(f *facts) {
 	e.reach(f)
 	e.version(f)
 	e.rights(f)
-	e.logins(f)
 	e.messages(f)
 	e.role(f)
 	e.persistence(f)
@@ -87,16 +86,6 @@ func (e *examination) rights(f *facts) {
 func needed(refused string) bool {
 	cmd, _, _ := strings.Cut(refused, ":")
 	return slices.Contains([]string{"SET", "GET", "PEXPIRE", "PTTL", "TIME", "DEL"}, cmd)
-}
-
-// logins reports whose logins and requests the node refuses: a candidate that cannot log in, or that ended for
-// want of a right, answers no roll call, and nothing else shows it.
-func (e *examination) logins(f *facts) {
-	if len(f.Logins) > 0 {
-		e.add(f.Node, "logins", LevelWarn, "correct user, password, rights or prefix there: candidates that are refused answer no roll call", "has refused %s in the last minute", list(f.Logins))
-	} else if rediserr.Denied(f.LoginsErr) {
-		e.add(f.Node, "logins", LevelUnknown, "grant +acl|log to see it", "whom it has refused")
-	}
 }
 
 func (e *examination) messages(f *facts) {

@@ -85,8 +85,6 @@ func TestFindingsOfANode(t *testing.T) {
 		"full for lookers": {func(f *facts) {
 			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
 		}, "rights", LevelFail, "OOM"},
-		"wrong password":   {func(f *facts) { f.Logins = []string{`the login of user "mandate" from 10.0.0.3`} }, "logins", LevelWarn, `has refused the login of user "mandate" from 10.0.0.3 in the last minute`},
-		"no log":           {func(f *facts) { f.LoginsErr = errors.New("NOPERM") }, "logins", LevelUnknown, "whom it has refused"},
 		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown, "too slow"},
 		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
@@ -233,23 +231,6 @@ func TestWhatCannotBeReadIsNoForeignKey(t *testing.T) {
 		}), Finding{})[0]
 		if got.Check != c.check || !strings.Contains(got.Found, c.says) || strings.Contains(got.Advice, "DEL") {
 			t.Errorf("%v: %+v", c.err, got)
-		}
-	}
-}
-
-// A refused login explains candidates that are missing, and is otherwise somebody's typing error.
-func TestRefusedLoginsExplainMissingCandidates(t *testing.T) {
-	for check, level := range map[string]Level{"standby": LevelWarn, "leader": LevelFail, "pause": LevelFail} {
-		got := examined(func(e *examination) {
-			e.logins(&facts{Node: "a", Logins: []string{`the login of user "mandate" from 10.0.0.3`}})
-			e.add("", check, level, "", "")
-			e.weighLogins()
-		})
-		if check == "pause" {
-			level = LevelOK
-		}
-		if find(got, "logins").Level != level {
-			t.Errorf("%s: %+v", check, got)
 		}
 	}
 }
