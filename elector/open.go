@@ -84,7 +84,7 @@ func NewClient(address string) (redis.UniversalClient, error) {
 	}
 	bad := func(err error) error {
 		if _, names, ok := strings.Cut(err.Error(), "unexpected option: "); ok {
-			err = fmt.Errorf("option %s is not known: leave it out, or correct its name (docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
+			err = fmt.Errorf("option %s is not known: leave it out, or correct its name (TLS is rediss://; docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
 		}
 		return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -98,35 +97,19 @@ func afterHost(raw string) string {
 	return ""
 }
 
+// schemes are those of URLs; valkey stands for redis in each.
+var schemes = []string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
+
 // schemeOf returns the scheme that we use for a scheme.
 func schemeOf(scheme string) (string, error) {
-	base, kind, _ := strings.Cut(scheme, "+")
-	if tls, ok := map[string]string{"valkey": "redis", "valkeys": "rediss"}[base]; ok {
-		base, scheme = tls, strings.Replace(scheme, base, tls, 1)
+	ours := scheme
+	if suffix, ok := strings.CutPrefix(scheme, "valkey"); ok {
+		ours = "redis" + suffix
 	}
-	has := func(words ...string) bool {
-		for _, word := range words {
-			if strings.Contains(scheme, word) {
-				return true
-			}
-		}
-		return false
+	if !slices.Contains(schemes, ours) {
+		return "", fmt.Errorf("scheme %.20q is not known: use redis, rediss (TLS), unix (unix:///path), redis+sentinel or redis+cluster (docs/redis.md)", scheme)
 	}
-	switch {
-	case scheme == "unix", (base == "redis" || base == "rediss") && (scheme == base || kind == "sentinel" || kind == "cluster"):
-		return scheme, nil
-	case has("sentinel"):
-		return "", errors.New("this is another client's notation: write " + sentinelForm)
-	case has("cluster"):
-		return "", errors.New("this is another client's notation: write " + clusterForm)
-	case has("unix", "sock", "file"):
-		return "", errors.New("for a socket write unix:///path")
-	case has("http"):
-		return "", errors.New("this is an address for HTTP: write that for clients of Redis, which begins with redis:// or rediss://")
-	case has("tls", "ssl"):
-		return "", errors.New("for TLS write rediss://")
-	}
-	return "", fmt.Errorf("scheme %.20q is not known: use redis, rediss (TLS), unix, redis+sentinel or redis+cluster", scheme)
+	return ours, nil
 }
 
 func checkSocket(u *url.URL) error {
@@ -218,47 +201,11 @@ func checkUser(u *url.URL) error {
 	return nil
 }
 
-const tlsByScheme = "for TLS write rediss:// in place of redis://"
-
-// elsewhere are options of other clients, in lower case and without - and _, by what to write in their
-// place.
-var elsewhere = map[string]string{
-	"user and password stand before the host: " + urlForm + ", or name a file: ?" + paramPassword + "=": "user username password pass auth authtoken",
-	tlsByScheme: "ssl tls usessl usetls sslmode tlsenabled",
-	"for TLS write rediss://, with &ca_file= for your own authority, &server_name= for another name, or &skip_verify=true to accept any certificate": "sslcertreqs sslcheckhostname insecure insecureskipverify tlsinsecure tlsskipverify tlsinsecureskipverify rejectunauthorized verifypeer",
-	"write ?ca_file=":     "sslcacerts sslcapath cafile cacert tlsca tlscacertfile",
-	"write ?cert_file=":   "sslcertfile tlscert certfile",
-	"write ?key_file=":    "sslkeyfile tlskey keyfile",
-	"write ?server_name=": "servername sni tlsservername",
-	"the database number stands behind the host: " + urlForm + "/number": "db database dbnumber dbindex defaultdatabase virtualhost",
-	"write " + sentinelForm: "sentinelmasterid servicename sentinelservicename master mastername masterset sentinelmaster sentinels",
-	"further addresses are for redis+sentinel:// and redis+cluster://; write a URL for each independent Redis": "addr addrs hosts",
-	"write ?dial_timeout=, &read_timeout= or &write_timeout=, such as 2s":                                      "timeout connecttimeout connectiontimeout sockettimeout socketconnecttimeout commandtimeout",
-	"that is a setting of the election: --prefix or MANDATE_PREFIX, in Go Quorum.Namespace":                    "prefix keyprefix namespace",
-}
-
-// checkOptions refuses options that go-redis does not know, or would drop in silence.
+// checkOptions checks the form of the options, and the further addresses. go-redis refuses what it does not know.
 func checkOptions(u *url.URL) error {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return errors.New("the options can't be read: write ?name=value&name=value, with special characters percent-encoded")
-	}
-	_, kind, _ := strings.Cut(u.Scheme, "+")
-	for _, name := range slices.Sorted(maps.Keys(q)) {
-		plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
-		switch {
-		case kind == "sentinel" && (name == "username" || name == "password" || name == "master_name"):
-		case kind != "" && name == "addr", name == "db" && kind != "cluster":
-		case slices.Contains(params, name):
-		case name == "skip_verify" && !strings.HasPrefix(u.Scheme, "rediss"):
-			return errors.New("option skip_verify: " + tlsByScheme)
-		default:
-			for advice, names := range elsewhere {
-				if slices.Contains(strings.Fields(names), plain) {
-					return fmt.Errorf("option %.40q is another client's: %s", name, advice)
-				}
-			}
-		}
 	}
 	for i, addr := range q["addr"] {
 		if q["addr"][i], err = hostPort(addr, defaultPort(u)); err != nil {
