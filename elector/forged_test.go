@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -191,5 +192,268 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 		}
 		d.Shutdown()
 		want(t, events, shortLease, elector.EventReleased, "d", two.Token())
+	})
+}
+
+// flood publishes a message on all nodes again and again, for d.
+func flood(c *cluster, channel string, every, d time.Duration, message func(i int) string) {
+	for i := range int(d / every) {
+		for _, nd := range c.Nodes {
+			nd.Server().Publish("mandate:{orders}:"+channel, message(i))
+		}
+		time.Sleep(every)
+	}
+}
+
+// Regression: anyone who published "paused" and "resumed" filled the log, and made followers
+// claim.
+func TestForgedPausesAreNotBelieved(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		say := func(kind string) func(int) string {
+			return func(i int) string { return fmt.Sprintf(`{"v":1,"kind":%q,"election":"orders","note":"n%d"}`, kind, i) }
+		}
+		began := time.Now()
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("paused"))
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := claims(c.Nodes[0], began); claims > 10 {
+			t.Errorf("%d claims in two leases", claims)
+		}
+		for _, x := range []*candidate{a, b} {
+			if lines := x.Log.Lines("msg=\"election "); len(lines) > 0 {
+				t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
+			}
+		}
+		// A true pause, and forged ends of it.
+		op := c.Quorum("operator")
+		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
+			t.Fatal(err)
+		}
+		a.Shutdown()
+		b.Quiet(time.Second)
+		began = time.Now()
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := claims(c.Nodes[0], began); claims > 30 {
+			t.Errorf("%d claims in a lease of a pause", claims)
+		}
+		// Its begin, and the reminder that is due after 10 s.
+		if lines := b.Log.Lines("msg=\"election "); len(lines) > 2 || len(b.Log.Lines("msg=\"election paused")) != 1 || len(b.Log.Lines("msg=\"election resumed")) != 0 {
+			t.Errorf("%d lines: %v", len(lines), lines)
+		}
+		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Elected(shortLease/16 + 100*time.Millisecond)
+	})
+}
+
+// Regression: messages at short intervals kept an observer from ever asking Redis; and it
+// must not ask for each.
+func TestMessagesDoNotStarveAnObserver(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.EventVacant, "", 0)
+		go flood(c, "events", time.Millisecond, 3*shortLease, func(int) string {
+			return `1 released 9007199254740991  {"v":1,"kind":"released","election":"orders","token":9007199254740991}`
+		})
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		want(t, events, shortLease/8, elector.EventElected, "a", term.Token())
+		c.Nodes[0].Took()
+		time.Sleep(shortLease)
+		reads := c.Nodes[0].TookOf("read")
+		if reads > 30 {
+			t.Errorf("%d queries in a lease", reads)
+		}
+		a.Shutdown()
+		ev := next(t, events, shortLease/8)
+		if ev.Token != term.Token() || ev.Kind != elector.EventReleased && ev.Kind != elector.EventVacant {
+			t.Errorf("%+v", ev)
+		}
+		time.Sleep(3 * shortLease)
+	})
+}
+
+// A forged message must not make followers miss the release that comes after it: one
+// that only asks Redis needs no more than a moment.
+func TestForgedMessagesHideNoRelease(t *testing.T) {
+	hour := uint64(time.Hour / time.Millisecond)
+	for name, forged := range map[string]func(token uint64) (channel, message string){
+		"elected":      func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token+hour, "  {}") },
+		"the next one": func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token+1, "  {}") },
+		"elected on events": func(token uint64) (string, string) {
+			return "events", forge(elector.EventElected, "b0", "", token+hour)
+		},
+		"beyond all on events": func(uint64) (string, string) { return "events", forge(elector.EventElected, "b0", "", 1<<53-1) },
+		"released":             func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token+hour, "  {}") },
+		"for a ghost": func(token uint64) (string, string) {
+			return "events", fmt.Sprint("1 released ", token+hour, " !ghost {}")
+		},
+		"released on events": func(token uint64) (string, string) {
+			return "events", forge(elector.EventReleased, "b0", "", token+hour)
+		},
+		"beyond all":             func(uint64) (string, string) { return "events", "1 released 9007199254740991  {}" },
+		"the same term":          func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token, " !ghost {}") },
+		"an old one":             func(token uint64) (string, string) { return "events", fmt.Sprint("1 released ", token-1, "  {}") },
+		"an old one's elected":   func(token uint64) (string, string) { return "events", fmt.Sprint("1 elected ", token, "  {}") },
+		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.EventReleased, "x", "", 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				var rest []*candidate
+				for i := range 3 {
+					rest = append(rest, c.Start(fmt.Sprint("b", i)))
+				}
+				time.Sleep(shortLease + time.Second)
+				for _, nodes := range [][]*node{c.Nodes[:1], c.Nodes} { // on one node, on all
+					channel, message := forged(term.Token())
+					for _, nd := range nodes {
+						nd.Server().Publish("mandate:{orders}:"+channel, message)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				a.Stop()
+				began := time.Now()
+				_, next := first(t, 2*shortLease, rest...)
+				// A claim that a message caused in vain is not repeated for a sixteenth of a lease.
+				if gap := next.Since().Sub(began); gap > shortLease/16 {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
+}
+
+// What a forged message costs: a request of each of the few that go first, at most once
+// in a sixteenth of a lease, however many there are.
+func TestForgedMessagesCostFewClaims(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		const followers = 30
+		for i := range followers {
+			c.Start(fmt.Sprint("b", i))
+		}
+		time.Sleep(2*shortLease + time.Second) // between the claims that it would make anyway
+		for _, message := range []string{
+			fmt.Sprint("1 elected ", term.Token()+1, "  {}"), fmt.Sprint("1 released ", term.Token(), "  {}"), fmt.Sprint("1 released ", term.Token()+7, "  {}"),
+		} {
+			began := time.Now()
+			publish(c, "events", message)
+			time.Sleep(shortLease / 32)
+			if claims, _ := claims(c.Nodes[0], began); claims > 16 {
+				t.Errorf("%q: %d claims", message, claims)
+			}
+			began = time.Now()
+			for range 100 {
+				publish(c, "events", message)
+				time.Sleep(shortLease / 100)
+			}
+			if claims, _ := claims(c.Nodes[0], began); claims > followers*2+16*16 {
+				t.Errorf("%q, 100 times in a lease: %d claims", message, claims)
+			}
+		}
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+	})
+}
+
+// "Somebody leads" on the channel, again and again, while nobody does.
+func TestForgedElectionsDelayNoCandidate(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		rest := []*candidate{c.Start("b"), c.Start("d")}
+		time.Sleep(shortLease)
+		crash(c, a)
+		quit := make(chan struct{})
+		defer close(quit)
+		go func() {
+			for i := term.Token() + 1; ; i++ {
+				for _, nd := range c.Nodes {
+					nd.Server().Publish("mandate:{orders}:events", forge(elector.EventElected, "ghost", "", i))
+				}
+				select {
+				case <-quit:
+					return
+				case <-time.After(shortLease / 50):
+				}
+			}
+		}()
+		first(t, shortLease+shortLease/10, rest...)
+	})
+}
+
+// answerAll answers every request on the election's channels, as anyone can who may
+// subscribe and publish. It ends with the test.
+func answerAll(c *cluster, answers ...string) {
+	rdb := c.Client("stranger", 0)
+	sub := rdb.Subscribe(c.T.Context(), "mandate:{orders}:ask", "mandate:{orders}:roll")
+	if _, err := sub.Receive(c.T.Context()); err != nil {
+		c.T.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m := range sub.Channel() {
+			var q struct{ Nonce string }
+			if json.Unmarshal([]byte(m.Payload), &q) != nil || q.Nonce == "" {
+				continue
+			}
+			for _, a := range answers {
+				c.Nodes[0].Server().Publish(m.Channel+":"+q.Nonce, a)
+			}
+		}
+	}()
+	c.T.Cleanup(func() {
+		sub.Close()
+		rdb.Close()
+		<-done
+	})
+}
+
+// Anyone who may subscribe sees a roll call, and can answer it. Answers to other requests,
+// of other formats, or given twice stand for no candidate, and stop no operator's tool.
+func TestForgedAnswersToARollCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		ghost := `{"v":1,"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
+		other := `{"v":1,"card":{"id":"other","incarnation":"o1","role":"following","nodes":[{"name":"n","identity":"OTHER1"}]}}`
+		answerAll(c, "", "null", "[]", `{"v":1,"refused":"no"}`, `{"v":1,"card":null}`, `{"v":1,"card":{"id":"x"}}`,
+			`{"v":2,"card":{"id":"x","incarnation":"x1"}}`, other, ghost, ghost)
+		all, err := electionOf(op, "orders").Candidates(t.Context())
+		ids := map[string]int{}
+		for _, x := range all {
+			ids[x.ID]++
+		}
+		if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
+			t.Errorf("%v, %v", ids, err)
+		}
+		if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
+			t.Errorf("transfer to the leader: %v", err)
+		}
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+	})
+}
+
+// Regression: a leader that had obeyed was reported as one that refused, because the next
+// leader had received the request as well, and answered first that the term is over.
+func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		answerAll(c, `{"card":{"id":"b","incarnation":"b1","role":"leading"},"refused":"the term that you mean is over"}`)
+		h, err := electionOf(op, "orders").StepDown(within(t, shortLease), "deploy")
+		if err != nil || h.From.Token != term.Token() || h.To.Token <= term.Token() {
+			t.Errorf("%+v, %v", h, err)
+		}
+		wantReason(t, term, 0, elector.ReasonResigned)
 	})
 }

@@ -3,10 +3,15 @@ package elector_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
@@ -72,4 +77,17 @@ func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
 func eventIn(s string) (ev elector.Event, err error) {
 	err = json.Unmarshal([]byte(s), &ev)
 	return ev, err
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		child() // a process of its own, for tests of what ends one
+		return
+	}
+	logging.Disable()
+	// The parallel tests are on real servers, and wait more than they work.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	testleak.VerifyTestMain(m)
 }

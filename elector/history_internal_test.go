@@ -3,6 +3,7 @@ package elector
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -112,4 +113,26 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Whoever has access to Redis can write to the channels and to the history.
+// These are all the places that read from there, beside parseEvent.
+
+// FuzzHistory reads entries, one a line, of two nodes.
+func FuzzHistory(f *testing.F) {
+	ev := sampleEvent()
+	f.Add(string(ev.encode()), `{"v":1,"kind":"elected","election":"orders","token":9007199254740991,"time":"2026-11-01T02:03:03Z"}`, uint64(0))
+	f.Add("{}\n\nnull", `{"v":1,"kind":"released","election":"orders","token":3,"time":"0001-01-01T00:00:00Z"}`, uint64(5))
+	f.Fuzz(func(t *testing.T, a, b string, fence uint64) {
+		st := Status{Election: "orders", Nodes: []NodeStatus{{Fence: fence}}, Leader: &Leader{Token: 7}}
+		records := recordsOf(eventsOf([][]string{strings.Split(a, "\n"), strings.Split(b, "\n")}, st), st.Leader, time.Now())
+		for i, r := range records {
+			if fence > 0 && r.Token > fence {
+				t.Fatalf("a term that no node has granted: %+v", r)
+			}
+			if i > 0 && compareIDs(r.id, records[i-1].id) >= 0 { // two terms of one token are two candidates
+				t.Fatalf("not newest first, or twice: %+v", records)
+			}
+		}
+	})
 }

@@ -2,11 +2,20 @@ package elector_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 // A term's end is announced in the background, a moment after its release. A candidate
@@ -42,6 +51,481 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 			if got := strings.Join(kinds, " "); got != want {
 				t.Errorf("node %d: the history says %q, want %q", i+1, got, want)
 			}
+		}
+	})
+}
+
+func TestWorkIgnoresItsContext(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		w, free := &ward{}, make(chan struct{})
+		var overruns atomic.Int32
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(w), func(cfg *elector.Config) {
+			cfg.Cooldown = time.Second
+			cfg.OnOverrun = func(term *elector.Term) {
+				overruns.Add(1)
+				if term.Valid() {
+					t.Error("an overrun of a valid term")
+				}
+			}
+		})
+		a.Begin(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		events := watch(t, a)
+		b.Quiet(shortLease)
+		stop := never2(t, a, b)
+		w.set(errors.New("disk full"))
+		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
+		w.set(nil) // it would like to lead again
+		began := time.Now()
+		if a.IsLeader() || term.Valid() {
+			t.Error("leads after its end")
+		}
+		time.Sleep(shortLease / 2)
+		if c.Locks() != 3 {
+			t.Error("the lock was released under the running work")
+		}
+		two := b.Elected(shortLease)
+		if d := time.Since(began); d < shortLease*3/4-time.Second || d > shortLease+time.Second {
+			t.Errorf("b was elected %v after the step-down", d)
+		}
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		want(t, events, shortLease, elector.EventStopping, "a", term.Token())
+		if ev := want(t, events, shortLease, elector.EventOverrun, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy {
+			t.Errorf("event %+v", ev)
+		}
+		if n := overruns.Load(); n != 1 {
+			t.Errorf("OnOverrun was called %d times", n)
+		}
+		if len(a.Log.Lines("work is still running after its lease expired")) != 1 {
+			t.Error("not logged once")
+		}
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
+			t.Errorf("Check: %v", err)
+		}
+		b.Shutdown()
+		if two.Valid() {
+			t.Error("b leads after its shutdown")
+		}
+		a.Quiet(5 * shortLease) // no candidate leads: no second local term
+		close(free)
+		if next := a.Elected(shortLease); next.Token() <= two.Token() {
+			t.Errorf("token %d after %d", next.Token(), two.Token())
+		}
+		stop()
+		if n := overruns.Load(); n != 1 {
+			t.Errorf("OnOverrun was called %d times", n)
+		}
+	})
+}
+
+// After a voluntary end the lease is kept while the work drains, up to DrainTimeout.
+func TestDrainTimeout(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		free := make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
+		a.Begin(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.Elected(time.Minute)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		a.Stop()
+		wantReason(t, term, time.Second, elector.ReasonShutdown)
+		b.Quiet(3*shortLease + shortLease/2)
+		if len(a.Log.Lines("work is still running")) != 0 {
+			t.Error("an overrun although the lease was kept")
+		}
+		b.Elected(shortLease)
+		if len(a.Log.Lines("work is still running")) != 1 {
+			t.Error("no overrun was reported")
+		}
+		close(free)
+		if err := a.Ended(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Work that exits at once is started less and less often, and the newest term in the history tells how that began.
+func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		runs := 0
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(context.Context, *elector.Term) error {
+			if runs++; runs == 1 {
+				return &elector.RestartError{Err: errors.New("no such table")}
+			}
+			return &elector.RestartError{}
+		})
+		rest, began := shortLease/10, time.Now()
+		for range 9 {
+			a.Elected(20 * shortLease)
+			ended := time.Now()
+			next := a.Elected(20 * shortLease)
+			if d := time.Since(ended); d < rest || d > rest+shortLease/10 {
+				t.Errorf("leads again after %v, want %v", d, rest)
+			}
+			rest = min(2*rest, 128*shortLease/10)
+			a.Terms <- next
+		}
+		time.Sleep(20 * shortLease)
+		all, err := a.Election().History(t.Context(), 1)
+		if err != nil || len(all) != 1 || all[0].Streak < 10 || all[0].StreakSince.Sub(began) > time.Second || all[0].StreakFirst != "failed: no such table" {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+func TestGoexitEndsRun(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(context.Context, *elector.Term) error { runtime.Goexit(); return nil })
+		term := a.Elected(time.Minute)
+		if err := a.Ended(time.Minute); err == nil || !strings.Contains(err.Error(), "Goexit") {
+			t.Errorf("Run returned %v", err)
+		}
+		wantReason(t, term, 0, elector.ReasonPanicked)
+		if c.Locks() != 0 {
+			t.Error("the lock was kept")
+		}
+		if past, err := a.Election().History(t.Context(), 1); err != nil || len(past) != 1 || past[0].Reason != elector.ReasonPanicked {
+			t.Errorf("history: %+v, %v", past, err)
+		}
+	})
+}
+
+var errLeadershipLost = errors.New("the leadership was lost")
+
+// untilInvalid is work that loops on Valid, and takes its end for an error.
+func untilInvalid(_ context.Context, term *elector.Term) error {
+	for term.Valid() {
+		time.Sleep(term.Left())
+	}
+	return errLeadershipLost
+}
+
+// Work that reads the clock knows of the deadline at the same moment as the timer that ends the term. An outage of
+// Redis must not end Run for that.
+func TestWorkThatReadsTheClockSurvivesAnOutage(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var all []*candidate
+		var terms []*elector.Term
+		q := c.Quorum("a")
+		for i := range 60 {
+			a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) })
+			all = append(all, a.Begin(untilInvalid))
+			terms = append(terms, a.Elected(3*shortLease))
+			time.Sleep(shortLease / 97)
+		}
+		c.Nodes[0].Set(frozen)
+		time.Sleep(shortLease)
+		c.Heal()
+		for i, a := range all {
+			wantReason(t, terms[i], 0, elector.ReasonExpired)
+			a.Elected(2 * shortLease)
+		}
+	})
+}
+
+// The same when no timer can have fired, since the machine slept; and for the work of Campaign, which is closed then.
+func TestWorkThatReadsTheClockAfterASuspend(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &lease.Warp{}
+		sleep := func() {
+			w.Wall.Add(int64(time.Hour))
+			w.Boot.Add(int64(time.Hour))
+		}
+		a := lying(t, c, w, "a", func(_ context.Context, term *elector.Term) error {
+			for term.Valid() {
+				time.Sleep(time.Millisecond)
+			}
+			return errLeadershipLost
+		})
+		term := a.Elected(3 * shortLease)
+		sleep()
+		wantReason(t, term, 2*time.Millisecond, elector.ReasonExpired)
+		a.Elected(2 * shortLease)
+		if lines := a.Log.Lines("work failed while stopping"); len(lines) != 1 {
+			t.Errorf("logged %q", lines)
+		}
+		a.Shutdown()
+
+		term, err := makeCandidate(t, c.Quorum("b"), "b").Campaign(lease.WithClock(t.Context(), lease.NewClock(w)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sleep()
+		_ = term.Close(t.Context())
+		wantReason(t, term, 0, elector.ReasonExpired)
+	})
+}
+
+// childEnv makes the test binary play another part; see TestMain.
+const childEnv = "MANDATE_TEST_CHILD"
+
+// child leads on the Redis nodes that childEnv names, and its work panics.
+func child() {
+	q, err := elector.Open(strings.Split(os.Getenv(childEnv), ",")...)
+	if err != nil {
+		panic(err)
+	}
+	e, err := elector.New(q, elector.Config{Election: "orders", ID: "child", Lease: shortLease})
+	if err != nil {
+		panic(err)
+	}
+	err = e.Run(context.Background(), func(context.Context, *elector.Term) error {
+		fmt.Println("leading")
+		var m map[string]int
+		m["x"] = 1 //nolint:govet,staticcheck // a panic of the runtime, on purpose
+		return nil
+	})
+	fmt.Println("Run returned", err)
+}
+
+func TestPanicReleasesAndEndsTheProcess(t *testing.T) {
+	m := miniredis.RunT(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=redis://"+m.Addr())
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("the process went on: %s", out)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 2 {
+		t.Errorf("exit code %d, a panic gives 2", code)
+	}
+	for _, want := range []string{"leading", "assignment to entry in nil map", "goroutine ", "work panicked"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if m.Exists(lockKey) {
+		t.Error("the lock was kept")
+	}
+	if d := time.Since(began); d > shortLease/2 {
+		t.Errorf("took %v", d)
+	}
+	wantPanicRecorded(t, m)
+}
+
+func wantPanicRecorded(t *testing.T, m *miniredis.Miniredis) {
+	t.Helper()
+	entries, err := m.Stream("mandate:{orders}:history")
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("history: %v, %v: its reader takes the panic for a kill", entries, err)
+	}
+	last := entries[1].Values
+	if ev, err := eventIn(last[len(last)-1]); err != nil || ev.Kind != elector.EventReleased || ev.Reason != elector.ReasonPanicked {
+		t.Errorf("the history ends with %+v, %v", ev, err)
+	}
+}
+
+// recovered runs f, and returns what it panicked with.
+func recovered(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
+}
+
+// A program whose work panics in a campaigned term ends, and the next leader must not wait
+// for the lease of a dead one; an operator wants to see why it ended. So a deferred Close
+// releases, records, and lets the panic go on.
+func TestCloseDuringAPanic(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		term, err := a.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		value := recovered(func() {
+			defer term.Close(context.Background())
+			panic("boom")
+		})
+		if value != "boom" {
+			t.Errorf("the caller sees the panic %v", value)
+		}
+		b.Elected(time.Second)
+		wantReason(t, term, 0, elector.ReasonPanicked)
+		records, err := b.Election().History(t.Context(), 2)
+		if err != nil || len(records) != 2 || records[1].Reason != elector.ReasonPanicked || records[1].Detail != "panic: boom" {
+			t.Errorf("the history: %+v, %v", records, err)
+		}
+	})
+}
+
+// The process must not outlive its panic by a lease because Redis hangs.
+func TestCloseDelaysAPanicForABoundedTime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		term, err := a.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Nodes[0].Set(frozen)
+		c.Nodes[1].Set(frozen)
+		began := time.Now()
+		recovered(func() {
+			defer term.Close(context.Background())
+			panic("boom")
+		})
+		if d := time.Since(began); d > shortLease/2 {
+			t.Errorf("the panic went on after %v", d)
+		}
+		c.Heal()
+	})
+}
+
+// Redis is out of the leader's reach just when it gives the lock back.
+
+// callTimeout bounds one request, a fifth of the lease.
+const callTimeout = shortLease / 5
+
+// outages are what can be in the way, and how long it takes to notice that it is over.
+var outages = []struct {
+	name   string
+	f      fault
+	notice time.Duration
+}{
+	{"refused", down, shortLease / 16},
+	{"cut", cut, callTimeout + shortLease/16}, // the request that was lost has its time
+	{"frozen", frozen, callTimeout + shortLease/16},
+}
+
+// outage is one of them, for d.
+func outage(c *cluster, f fault, d time.Duration, clients ...string) {
+	c.Each(f, clients...)
+	time.AfterFunc(d, func() { c.Each(fault{}, clients...) })
+}
+
+func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
+	for _, o := range outages {
+		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
+			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					a := c.Start("a")
+					term := a.Elected(3 * shortLease)
+					b := c.Start("b")
+					b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
+					outage(c, o.f, d, "a")
+					began := time.Now()
+					a.Stop()
+					if next := b.Elected(shortLease); next.Token() <= term.Token() {
+						t.Errorf("token %d after %d", next.Token(), term.Token())
+					}
+					if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
+						t.Errorf("the next one leads after %v", took)
+					}
+					if err := a.Ended(time.Second); err != nil {
+						t.Errorf("Run: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// When the outage is longer than the lease, Run says that it did not release the lock,
+// and not before the lock has lapsed.
+func TestReleaseThatNeverArrives(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease + 100*time.Millisecond)
+				c.Each(o.f, "a")
+				began := time.Now()
+				a.Stop()
+				err := a.Ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
+				if !notReleased(err, term) {
+					t.Errorf("Run: %v", err)
+				}
+				if took := time.Since(began); took < shortLease-callTimeout {
+					t.Errorf("Run returned after %v, while the lock stood", took)
+				}
+				b.Elected(shortLease / 10)
+				if err := a.Resign(t.Context()); err == nil {
+					t.Error("Resign says that the lock was released")
+				}
+				c.Heal()
+			})
+		})
+	}
+}
+
+// notReleased reports whether err is about that term, and about a node.
+func notReleased(err error, term *elector.Term) bool {
+	var node *elector.NodeError
+	return errors.Is(err, elector.ErrNotReleased) && errors.As(err, &node) && strings.Contains(err.Error(), fmt.Sprintf("term %d ", term.Token()))
+}
+
+// A probe fails while Redis is away: the lock is given back as soon as Redis is back, not
+// when it lapses.
+func TestStepDownWhileRedisIsAway(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		a := c.Start("a", flaky(w)...)
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + 100*time.Millisecond)
+		const away = 2 * time.Second
+		outage(c, down, away, "a")
+		w.set(errors.New("disk full"))
+		wantReason(t, term, time.Second, elector.ReasonUnhealthy)
+		b.Elected(away + shortLease/16)
+		if len(a.Log.Lines("lock not released, retrying")) != 1 {
+			t.Error("not logged, or more than once")
+		}
+		w.set(nil)
+		time.Sleep(2 * shortLease)
+		a.Shutdown()
+	})
+}
+
+// A term that expired is given back in the background: its candidate campaigns on.
+func TestExpiredTermIsGivenBackToo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + 100*time.Millisecond)
+		c.Each(cut, "a")
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		time.Sleep(100 * time.Millisecond)
+		c.Each(fault{}, "a")
+		began := time.Now()
+		first(t, shortLease, a, b)
+		if took := time.Since(began); took > callTimeout+shortLease/16 {
+			t.Errorf("a candidate leads %v after Redis was back", took)
+		}
+	})
+}
+
+// One node out of three that is away delays nobody, and is told when it is back, within
+// the life of Run.
+func TestReleaseReachesTheRestLater(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		time.Sleep(shortLease + 100*time.Millisecond)
+		c.Nodes[2].Set(down, "a")
+		began := time.Now()
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(time.Second)
+		if c.Locks() != 1 {
+			t.Errorf("%d locks", c.Locks())
+		}
+		c.Nodes[2].Heal()
+		time.Sleep(shortLease / 16)
+		if c.Locks() != 0 {
+			t.Errorf("%d locks", c.Locks())
 		}
 	})
 }

@@ -1,8 +1,11 @@
 package elector_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -110,6 +113,43 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 		}
 		if len(bad) > 0 {
 			t.Errorf("of %d releases reported as Vacant, without a reason: %v", rounds, bad)
+		}
+	})
+}
+
+// A loop that is left leaves nothing behind: no goroutine, no subscription, no query.
+// (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
+func TestObserveEndsWithItsLoop(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		for _, el := range []*elector.Election{a.Election(), electionOf(c.Quorum("operator"), "orders")} {
+			for round := range 3 { // each loop begins anew
+				var got []string
+				for ev := range el.Observe(t.Context()) {
+					got = append(got, ev.Kind)
+					break
+				}
+				if !slices.Equal(got, []string{elector.EventElected}) {
+					t.Errorf("loop %d: %v", round, got)
+				}
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			for ev := range el.Observe(ended) {
+				t.Errorf("after ctx had ended: %+v", ev)
+			}
+		}
+		synctest.Wait()
+		c.Each(frozen, "operator") // a query that hangs ends with the loop, too
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), shortLease)
+		defer cancel()
+		for ev := range electionOf(c.Quorum("operator"), "orders").Observe(ctx) {
+			t.Errorf("no node answers: %+v", ev)
+		}
+		if took := time.Since(began); took != shortLease {
+			t.Errorf("the loop ended %v after ctx", took-shortLease)
 		}
 	})
 }

@@ -121,3 +121,27 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 }
+
+// FuzzOpen: whatever stands in a URL, its password is in no error.
+func FuzzOpen(f *testing.F) {
+	f.Add("redis", "user", "", "h:6379/2?read_timeout=1s")
+	f.Add("rediss", "", "#/?%zz", "h")
+	f.Add("redis+sentinel", "u", "", "h:26379?master_name=m&addr=h2:1")
+	f.Add("redis+cluster", "u", "@", "[::1]:7000?addr=:&addr=")
+	f.Add("unix", "", "", "/run/redis.sock?db=x")
+	f.Add("http", "%", ":", "\x00")
+	f.Add("redis", "u:p@x?", "", "h:6379")
+	f.Fuzz(func(t *testing.T, scheme, user, tail, rest string) {
+		const password = "h7nter2"
+		for _, raw := range []string{scheme + "://" + user + ":" + password + tail + "@" + rest, scheme + user + tail + rest} {
+			q, err := Open(raw)
+			if err == nil {
+				q.Close()
+				continue
+			}
+			if strings.Contains(err.Error(), password) {
+				t.Fatalf("%q: the error shows the password: %v", raw, err)
+			}
+		}
+	})
+}

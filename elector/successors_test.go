@@ -1,13 +1,194 @@
 package elector_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
 )
+
+// ranked starts five candidates, c1 to c5, one second after another.
+func ranked(t *testing.T, c *cluster, s elector.Succession, change func(i int, cfg *elector.Config)) []*candidate {
+	t.Helper()
+	var all []*candidate
+	for i := 1; i <= 5; i++ {
+		all = append(all, c.Start(fmt.Sprint("c", i), func(cfg *elector.Config) {
+			cfg.Succession = s
+			if change != nil {
+				change(i, cfg)
+			}
+		}))
+		if i == 1 {
+			all[0].Elected(3 * shortLease)
+		}
+		time.Sleep(time.Second)
+	}
+	return all
+}
+
+// leave takes the leader away: in good order, or by a cut of its network.
+func leave(c *cluster, x *candidate, crash bool) {
+	if crash {
+		c.Each(cut, x.ID())
+	} else {
+		x.Shutdown()
+	}
+}
+
+func TestSuccessionIsPredictable(t *testing.T) {
+	for _, s := range []struct {
+		name  elector.Succession
+		order []int // who leads after whom
+	}{
+		{elector.SuccessionSeniority, []int{2, 3, 4, 5}},
+		{elector.SuccessionRotation, []int{2, 3, 4, 5}},
+	} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/crash=%v", s.name, crash), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					all := ranked(t, c, s.name, nil)
+					time.Sleep(shortLease) // the leader has told the nodes who goes first
+					leader := all[0]
+					for _, i := range s.order {
+						leave(c, leader, crash)
+						leader = all[i-1]
+						leader.Elected(shortLease + 100*time.Millisecond)
+						time.Sleep(2 * shortLease)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestRotationWalksRound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all := ranked(t, c, elector.SuccessionRotation, func(_ int, cfg *elector.Config) {
+			cfg.MaxTerm, cfg.Cooldown = 4*shortLease, time.Second
+		})
+		for i := range 12 {
+			term := all[(i+1)%5].Elected(4*shortLease + time.Second)
+			if i > 0 {
+				continue
+			}
+			wantReason(t, term, 5*shortLease, elector.ReasonHandover)
+		}
+	})
+}
+
+func TestPriorityTakesOverOnce(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				// c1 leads at first, and c4 is the highest: it takes over once, when
+				// it has been healthy for a lease.
+				rank := []int{1, 3, 2, 9, 4}
+				all := ranked(t, c, elector.SuccessionPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
+				for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
+					select {
+					case <-x.Terms:
+					default:
+					}
+				}
+				leader := all[3]
+				leader.Elected(2 * shortLease)
+				time.Sleep(2 * shortLease)
+				for _, i := range []int{5, 2, 3, 1} {
+					leave(c, leader, crash)
+					leader = all[i-1]
+					leader.Elected(shortLease + 100*time.Millisecond)
+					time.Sleep(2 * shortLease)
+				}
+			})
+		})
+	}
+}
+
+// A favourite that is ill, or dies without a word, delays by a bounded time, and
+// one that flaps does not make leadership flap.
+func TestPriorityDoesNotFlap(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var unhealthy atomic.Bool
+		low := c.Start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
+		low.Elected(3 * shortLease)
+		high := c.Start("high", func(cfg *elector.Config) {
+			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
+			cfg.Probe = health.Func(func(context.Context) error {
+				if unhealthy.Load() {
+					return errors.New("disk full")
+				}
+				return nil
+			})
+		})
+		for range 20 {
+			unhealthy.Store(true)
+			time.Sleep(shortLease / 2)
+			unhealthy.Store(false)
+			high.Quiet(shortLease / 2)
+		}
+		high.Elected(2 * shortLease)
+		low.Quiet(4 * shortLease)
+	})
+}
+
+func TestDeadHeirDelaysForABoundedTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(*cluster, *candidate) // of the leader
+		most time.Duration
+	}{
+		"the leader stops": {func(_ *cluster, a *candidate) { a.Shutdown() }, shortLease / 4},
+		"both die":         {func(c *cluster, a *candidate) { c.Each(cut, a.ID()) }, shortLease * 5 / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				all := ranked(t, c, elector.SuccessionSeniority, nil)
+				time.Sleep(shortLease)
+				c.Each(cut, "c2") // the heir, without a word
+				began := time.Now()
+				tc.end(c, all[0])
+				_, term := first(t, 2*shortLease, all[2:]...)
+				if gap := term.Since().Sub(began); gap > tc.most+100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
+}
+
+func TestMaxTermNeedsNoSuccession(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a", func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease })
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Elected(4 * shortLease)
+		wantReason(t, term, 0, elector.ReasonHandover)
+	})
+}
+
+// Regression: a candidate of the highest priority that had died without a word made every
+// leader step down for it, one after another.
+func TestLeadersDoNotYieldToTheDead(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all := ranked(t, c, elector.SuccessionPriority, nil) // all of one priority: the first leads
+		high := c.Start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
+		high.Quiet(shortLease / 2) // it has to be healthy for longer before it may take over
+		c.Each(cut, "high")
+		all[0].Quiet(4 * shortLease)
+		if !all[0].IsLeader() {
+			t.Error("the leader yielded to a dead one")
+		}
+		for _, x := range all[1:] {
+			x.Quiet(0)
+		}
+	})
+}
 
 // Regression: on a Redis without memory the roll call shows able candidates, and whoever made
 // the leader step down then left the election without one: the lock can be given back there, and

@@ -4,6 +4,9 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
@@ -298,4 +302,114 @@ func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("longer than %d: %s", n, line)
 		}
 	}
+}
+
+// firstProtocol is the first commit whose messages have a protocol number, for as long as there is no tag.
+const firstProtocol = "a96314f0"
+
+// previous: builds the program of the last tag before this commit, in $OLD. It needs the history: in a shallow clone,
+// which nothing can mend from inside, it skips loudly.
+func cmdPrevious(ts *testscript.TestScript, _ bool, _ []string) {
+	v := valuesOf(ts)
+	servertest.NeedProgram(v.t, "apt-get install git", "git")
+	commit := firstProtocol
+	if tag, err := inRoot("git", "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^").Output(); err == nil {
+		commit = strings.TrimSpace(string(tag))
+	}
+	dir := ts.MkAbs("previous")
+	ts.Check(os.Mkdir(dir, 0o700))
+	archive := filepath.Join(dir, "source.tar")
+	if out, err := inRoot("git", "archive", "-o", archive, commit).CombinedOutput(); err != nil {
+		if shallow, _ := inRoot("git", "rev-parse", "--is-shallow-repository").Output(); strings.TrimSpace(string(shallow)) == "false" {
+			ts.Fatalf("no %s in a clone with its history: %v %s", commit, err, out)
+		}
+		v.t.Skipf("SKIPPED: this clone has no %s: NOT tested beside the previous version (git fetch --unshallow --tags): %s", commit, out)
+	}
+	ts.Check(ts.Exec("tar", "-xf", archive, "-C", dir))
+	build := inRoot("go", "build", "-o", ts.MkAbs("previous/mandate"), ".")
+	build.Dir = filepath.Join(dir, "cmd/mandate")
+	if out, err := build.CombinedOutput(); err != nil {
+		ts.Fatalf("building %s: %v\n%s", commit, err, out)
+	}
+	ts.Setenv("OLD", ts.MkAbs("previous/mandate"))
+}
+
+// otherprotocol: builds this program with another protocol number, in $OTHER.
+func cmdOtherProtocol(ts *testscript.TestScript, _ bool, _ []string) {
+	const file, number = "elector/internal/protocol/protocol.go", "const Version = 1\n"
+	path, err := filepath.Abs(filepath.Join(root, file))
+	ts.Check(err)
+	source, err := os.ReadFile(path)
+	ts.Check(err)
+	if !strings.Contains(string(source), number) {
+		ts.Fatalf("%s has no %q", file, number)
+	}
+	changed, overlay := ts.MkAbs("protocol.go.other"), ts.MkAbs("overlay.json")
+	ts.Check(os.WriteFile(changed, []byte(strings.Replace(string(source), number, "const Version = 2\n", 1)), 0o600))
+	b, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	ts.Check(err)
+	ts.Check(os.WriteFile(overlay, b, 0o600))
+	build := inRoot("go", "build", "-overlay", overlay, "-o", ts.MkAbs("other"), ".")
+	build.Dir = filepath.Join(root, "cmd/mandate")
+	if out, err := build.CombinedOutput(); err != nil {
+		ts.Fatalf("building with another protocol number: %v\n%s", err, out)
+	}
+	ts.Setenv("OTHER", ts.MkAbs("other"))
+}
+
+// inRoot is a command in the repository, with the environment of the tests and not of the script.
+func inRoot(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOFLAGS=-buildvcs=false -trimpath", "CGO_ENABLED=0")
+	return cmd
+}
+
+const (
+	longElection = "an-election-with-a-name-of-more-than-22-characters"
+	longID       = "a-candidate-with-an-id-of-more-than-28-characters"
+)
+
+// setupSeen gives each script a small Redis in this process, $SEEN, with three
+// elections that took place: "seen", whose leader still leads, "gone", and one
+// with long names.
+func setupSeen(env *testscript.Env) error {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		return err
+	}
+	env.Defer(m.Close)
+	env.Setenv("SEEN", "redis://"+m.Addr())
+	env.Setenv("GORACE", noExitPause)
+	record := func(election, kind, who string, token int, second int, more string) error {
+		_, err := m.XAdd("mandate:{"+election+"}:history", "*", []string{"event", fmt.Sprintf(
+			`{"v":1,"kind":%q,"election":%q,"candidate":%q,"token":%d,"time":"2026-11-21T07:00:%02dZ"%s}`, kind, election, who, token, second, more)})
+		return err
+	}
+	list := func(prefix string, names ...string) (err error) {
+		for _, name := range names {
+			_, zerr := m.ZAdd(prefix+":elections", 7, name)
+			err = errors.Join(err, zerr)
+		}
+		return err
+	}
+	for _, err := range []error{
+		record("seen", "elected", "a", 10, 0, ""),
+		record("seen", "released", "a", 10, 30, `,"reason":"unhealthy","detail":"poll: no progress for 5s"`),
+		record("seen", "elected", "b", 20, 31, ""), // it reports nothing more
+		record("seen", "elected", "c", 30, 45, ""),
+		record("seen", "elected", "forger", 99, 50, ""),
+		m.Set("mandate:{seen}:fence", "30"),
+		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 since=1795244445000 token=30"),
+		record(longElection, "elected", longID, 5, 0, ""),
+		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
+		m.Set("mandate:{"+longElection+"}:fence", "5"),
+		m.Set("mandate:{gone}:fence", "7"),
+		list("mandate", "seen", longElection, "gone"),
+		list("other", "elsewhere"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

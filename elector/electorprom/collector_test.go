@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -277,4 +282,58 @@ func TestTwoCandidatesOnOneRegistry(t *testing.T) {
 		}
 	}
 	t.Errorf("not one mandate_is_leader of each: %v", families)
+}
+
+// A member's series are there before it runs, and follow what it owns.
+func TestMemberSeries(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := shard.New(c.Quorum("a"), shard.Config{Group: "orders", Shards: 12, ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metrics := electorprom.NewMember(m)
+		wants := func(when string, want map[string]float64) {
+			t.Helper()
+			got := scrape(t, metrics)
+			for name, v := range want {
+				if found, ok := got[name+"{orders}"]; !ok || found != v {
+					t.Errorf("%s: %s is %v (%v), want %v", when, name, found, ok, v)
+				}
+			}
+		}
+		none := map[string]float64{
+			"mandate_member_shards_owned": 0, "mandate_member_group_shards": 12, "mandate_member_able": 0,
+			"mandate_member_lease_left_seconds": 0, "mandate_member_lease_seconds": lease.Seconds(),
+		}
+		wants("before it runs", none)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(2 * time.Second)
+		wants("while it runs", map[string]float64{"mandate_member_shards_owned": 12, "mandate_member_able": 1})
+		if left := scrape(t, metrics)["mandate_member_lease_left_seconds{orders}"]; left <= 0 || left > lease.Seconds() {
+			t.Errorf("%v s of the leases are left", left)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		wants("after its end", none)
+	})
+}
+
+// Prometheus' own promtool reads the rules, and plays incidents against them.
+func TestAlertsByPromtool(t *testing.T) {
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
+	files, err := filepath.Glob("testdata/alerts_*test.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no incidents: %v", err)
+	}
+	for _, args := range [][]string{{"check", "rules", "../../docs/alerts.yml"}, append([]string{"test", "rules"}, files...)} {
+		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
 }

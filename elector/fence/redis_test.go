@@ -3,11 +3,16 @@ package fence_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -245,4 +250,155 @@ func lead(t *testing.T, addr, id string) *elector.Term {
 	}
 	t.Cleanup(func() { _ = term.Close(context.Background()) })
 	return term
+}
+
+// pausing is a connection whose leader is stopped in the middle of a request.
+type pausing struct {
+	net.Conn
+	gate *gate
+}
+
+type gate struct {
+	at      string // stop in the middle of the request that holds this
+	stopped chan struct{}
+	resume  chan struct{}
+}
+
+func (p *pausing) Write(b []byte) (int, error) {
+	if !strings.Contains(strings.ToLower(string(b)), p.gate.at) {
+		return p.Conn.Write(b)
+	}
+	n, err := p.Conn.Write(b[:len(b)/2])
+	if err != nil {
+		return n, err
+	}
+	close(p.gate.stopped)
+	<-p.gate.resume
+	m, err := p.Conn.Write(b[n:])
+	return n + m, err
+}
+
+// pauseAt is a leader's client that stops when half of a request is sent.
+func pauseAt(t *testing.T, addr, at string) (*redis.Client, *gate) {
+	g := &gate{at: at, stopped: make(chan struct{}), resume: make(chan struct{})}
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, WriteTimeout: -1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &pausing{conn, g}, err
+		}})
+	t.Cleanup(func() { c.Close() })
+	return c, g
+}
+
+func testRedisHalfScript(t *testing.T, addr string) {
+	c := client(t, addr)
+	next := newRedis(t, c)
+	if err := write(next, 5, "first"); err != nil { // the server knows the script
+		t.Fatal(err)
+	}
+	paused, g := pauseAt(t, addr, "evalsha")
+	result := make(chan error, 1)
+	go func() { result <- write(newRedis(t, paused), 5, "late") }()
+	<-g.stopped
+	if err := write(next, 7, "second"); err != nil {
+		t.Fatalf("the successor: %v", err)
+	}
+	close(g.resume)
+	testfence.WantStale(t, <-result, 5, 7)
+	wantList(t, c, "first", "second")
+}
+
+// losing makes connections that lose the answer to the next script.
+type losing struct {
+	addr string
+	lose atomic.Bool
+}
+
+func (l *losing) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, l.addr)
+	return &losingConn{Conn: conn, l: l}, err
+}
+
+type losingConn struct {
+	net.Conn
+	l    *losing
+	next bool
+}
+
+func (c *losingConn) Write(b []byte) (int, error) {
+	c.next = strings.Contains(strings.ToLower(string(b)), "evalsha")
+	return c.Conn.Write(b)
+}
+
+func (c *losingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.next && c.l.lose.CompareAndSwap(true, false) {
+		c.Conn.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// What a Cluster can't do in one step is refused before a connection is made.
+func TestClusterSlotsAreChecked(t *testing.T) {
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"},
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			t.Error("something was sent")
+			return nil, errors.New("no")
+		}})
+	defer c.Close()
+	r := newRedis(t, c)
+	err := r.Run(t.Context(), 5, push, []string{list, "{others}:list"}, "x").Err()
+	if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "{others}") || !strings.Contains(err.Error(), "hash tag") {
+		t.Errorf("%v: want the key, and what to do", err)
+	}
+}
+
+// A cluster of one node answers as one of many does. Our slots must be its slots.
+func TestClusterReal(t *testing.T) {
+	addr := servertest.Redis(t, "--cluster-enabled", "yes").Addr()
+	node := client(t, addr)
+	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if info, _ := node.ClusterInfo(t.Context()).Result(); strings.Contains(info, "cluster_state:ok") {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the cluster does not come up")
+		}
+	}
+	for _, key := range []string{"", "a", "123456789", "{orders}:mark", "x{orders}y", "{}a", "a{}{b}", "{{a}}", "a}b{c", "{ä}"} {
+		want, err := node.ClusterKeySlot(t.Context(), key).Result()
+		if err != nil || int64(fence.Slot(key)) != want {
+			t.Errorf("slot of %q: %d, the server says %d, %v", key, fence.Slot(key), want, err)
+		}
+	}
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+	defer c.Close()
+	r := newRedis(t, c)
+	if err := write(r, 5, "x"); err != nil {
+		t.Fatal(err)
+	}
+	testfence.WantStale(t, write(r, 4, "x"), 4, 5)
+	wantList(t, c, "x")
+}
+
+// A mark that can't be read is no mark that refuses: the caller may try again.
+func TestMarkThatCanNotBeReadIsNotStale(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := newRedis(t, client(t, m.Addr()))
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "GET" {
+			c.WriteError("NOPERM no permissions to access a key")
+		}
+		return cmd == "GET"
+	})
+	if err := write(r, 7, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "NOPERM") {
+		t.Error(err)
+	}
+	if m.Exists(list) {
+		t.Error("something was written")
+	}
 }

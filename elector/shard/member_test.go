@@ -3,7 +3,9 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,5 +90,337 @@ func TestCheck(t *testing.T) {
 		r.stop()
 		time.Sleep(2 * lease)
 		check("after Run", "not running")
+	})
+}
+
+const lease = 10 * time.Second
+
+// ledger is what all members of a test own, and fails it when a shard has two owners or
+// its tokens go backwards.
+type ledger struct {
+	t  testing.TB
+	mu sync.Mutex
+	// by shard
+	owner  map[int]string
+	token  map[int]uint64
+	terms  map[int]int
+	vacant map[int]time.Time
+	gap    time.Duration // the longest time between two owners
+}
+
+func newLedger(t testing.TB) *ledger {
+	return &ledger{t: t, owner: map[int]string{}, token: map[int]uint64{}, terms: map[int]int{}, vacant: map[int]time.Time{}}
+}
+
+func (l *ledger) begin(id string, term *shard.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := term.Shard
+	if other := l.owner[s]; other != "" {
+		l.t.Errorf("shard %d: %s owns it beside %s", s, id, other)
+	}
+	if term.Token() <= l.token[s] {
+		l.t.Errorf("shard %d: token %d after %d", s, term.Token(), l.token[s])
+	}
+	l.owner[s], l.token[s] = id, term.Token()
+	l.terms[s]++
+	if at, ok := l.vacant[s]; ok {
+		l.gap = max(l.gap, time.Since(at))
+		delete(l.vacant, s)
+	}
+}
+
+func (l *ledger) end(id string, s int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner[s] == id {
+		l.owner[s] = ""
+		l.vacant[s] = time.Now()
+	}
+}
+
+// work records that the member owns the shard.
+func (l *ledger) work(id string) shard.Work {
+	return func(ctx context.Context, term *shard.Term) error {
+		l.begin(id, term)
+		defer l.end(id, term.Shard)
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func (l *ledger) counts() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]int{}
+	for _, id := range l.owner {
+		if id != "" {
+			all[id]++
+		}
+	}
+	return all
+}
+
+// moved is how many terms there were beyond the first of each shard.
+func (l *ledger) moved() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, t := range l.terms {
+		n += t - 1
+	}
+	return n
+}
+
+// even reports whether all shards are owned, by these members, as evenly as can be.
+func (l *ledger) even(shards int, ids ...string) bool {
+	c := l.counts()
+	sum, least, most := 0, shards, 0
+	for _, id := range ids {
+		sum, least, most = sum+c[id], min(least, c[id]), max(most, c[id])
+	}
+	return sum == shards && most-least <= 1
+}
+
+type member struct {
+	*shard.Member
+	stop context.CancelFunc
+	done chan error
+}
+
+type group struct {
+	t      *testing.T
+	c      *testcluster.Cluster
+	l      *ledger
+	shards int
+	log    testcluster.Logbook
+}
+
+func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
+	g := &group{t: t, c: c, l: newLedger(t), shards: shards}
+	t.Cleanup(func() {
+		if t.Failed() {
+			lines := g.log.Lines()
+			t.Logf("the last lines of the log:\n%s", strings.Join(lines[max(0, len(lines)-100):], ""))
+		}
+	})
+	return g
+}
+
+// join starts a member on a quorum of its own.
+func (g *group) join(id string, change ...func(*shard.Config)) *member {
+	g.t.Helper()
+	return g.run(g.member(id, change...), g.l.work(id))
+}
+
+// member makes a member on a quorum of its own.
+func (g *group) member(id string, change ...func(*shard.Config)) *shard.Member {
+	g.t.Helper()
+	cfg := shard.Config{Group: "orders", Shards: g.shards, ID: id, Advertise: "http://" + id, Lease: lease, Logger: g.log.Logger()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	m, err := shard.New(g.c.Quorum(id), cfg)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return m
+}
+
+// joins starts these members, and waits until they own all shards evenly.
+func (g *group) joins(ids ...string) (all []*member) {
+	g.t.Helper()
+	for _, id := range ids {
+		all = append(all, g.join(id))
+	}
+	g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(g.shards, ids...) })
+	return all
+}
+
+func (g *group) run(m *shard.Member, work shard.Work) *member {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &member{Member: m, stop: stop, done: make(chan error, 1)}
+	go func() {
+		r.done <- m.Run(ctx, work)
+	}()
+	g.t.Cleanup(func() {
+		stop()
+		select {
+		case <-r.done:
+		case <-time.After(5 * lease):
+			g.t.Errorf("%s: Run did not end", m.ID())
+		}
+	})
+	return r
+}
+
+func (m *member) ended(t *testing.T, within time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-m.done:
+		m.done <- err
+		return err
+	case <-time.After(within):
+		t.Fatalf("%s: Run did not end within %v", m.ID(), within)
+		return nil
+	}
+}
+
+func (g *group) eventually(within time.Duration, what string, ok func() bool) {
+	g.t.Helper()
+	testcluster.Eventually(g.t, within, what, ok)
+}
+
+func TestJoin(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 32)
+		g.joins("a", "b", "c")
+		if n := g.l.moved(); n > 0 {
+			t.Errorf("%d shards moved although all members started together", n)
+		}
+		d := g.join("d")
+		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(32, "a", "b", "c", "d") })
+		if n := g.l.moved(); n != 8 {
+			t.Errorf("%d shards moved, 8 are enough", n)
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+		if owned := d.Owned(); len(owned) != 8 {
+			t.Errorf("d owns %v", owned)
+		}
+	})
+}
+
+func TestStuckShard(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		broken := errors.New("tenant 5 can't be reached from here")
+		a := g.run(g.member("a"), func(ctx context.Context, term *shard.Term) error {
+			g.l.begin("a", term)
+			defer g.l.end("a", term.Shard)
+			if term.Shard < 6 {
+				return broken
+			}
+			<-ctx.Done()
+			return nil
+		})
+		g.join("b")
+		g.eventually(2*lease, "all are owned, b has the six", func() bool {
+			c := g.l.counts()
+			return c["a"] == 6 && c["b"] == 6
+		})
+		for _, s := range a.Owned() {
+			if s < 6 {
+				t.Errorf("a owns %d", s)
+			}
+		}
+		if lines := g.log.Lines("run ended"); len(lines) > 0 {
+			t.Errorf("a shard's failure is logged as the end of Run: %q", lines)
+		}
+	})
+}
+
+func TestOwnerOf(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 16)
+		members := g.joins("a", "b")
+		time.Sleep(lease)
+		for _, m := range members {
+			for s := range 16 {
+				o, ok := m.Owner(s)
+				if want := g.l.owner[s]; !ok || o.ID != want || o.Advertise != "http://"+want {
+					t.Errorf("%s has %d as owned by %+v, want %s", m.ID(), s, o, want)
+				}
+			}
+			if o, ok := m.OwnerOf("customer-17"); !ok || o.ID != g.l.owner[m.ShardOf("customer-17")] {
+				t.Errorf("the owner of a key: %+v", o)
+			}
+		}
+	})
+}
+
+// failing is work that fails at one shard.
+func failing(at int, err error) shard.Work {
+	return func(ctx context.Context, term *shard.Term) error {
+		if term.Shard == at {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// A member that reaches a minority of the nodes alone can hold no lock: it counts as dead.
+func TestMinority(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		g.joins("a", "b")
+		c.Nodes[0].Set(testredis.Cut, "b")
+		c.Nodes[1].Set(testredis.Cut, "b")
+		g.eventually(lease+time.Second/2, "a owns all", func() bool { return g.l.even(12, "a") })
+		c.Heal()
+		g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })
+	})
+}
+
+// What a group of many shards promises of time and of moves when members join and die.
+func TestSize(t *testing.T) {
+	const shards = 64
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, shards)
+		ids := []string{"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"}
+		g.joins(ids...)
+		time.Sleep(lease)
+
+		g.join("m8")
+		ids = append(ids, "m8")
+		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(shards, ids...) })
+		if n := g.l.moved(); n != shards/9 {
+			t.Errorf("%d shards moved, %d are enough", n, shards/9)
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+
+		// A member that is cut off from all nodes, and one that is killed, look the same to the others: its locks
+		// lapse, and by then each shard has its next owner waiting. One of the two is the assigner.
+		for _, dies := range []string{"m0", "m4"} {
+			before := g.l.moved()
+			owned := g.l.counts()[dies]
+			c.Each(testredis.Cut, dies)
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == dies })
+			g.eventually(lease+time.Second/2, "the others own all after the death of "+dies, func() bool { return g.l.even(shards, ids...) })
+			if n := g.l.moved() - before; n != owned {
+				t.Errorf("%d shards moved, %d were those of the dead member", n, owned)
+			}
+		}
+	})
+}
+
+// A rolling restart of all members moves each shard at most twice, and leaves none without an owner for longer than any planned
+// move does.
+func TestRollingRestartOfAll(t *testing.T) {
+	const shards = 32
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, shards)
+		ids := []string{"m0", "m1", "m2", "m3"}
+		for i, m := range g.joins(ids...) {
+			m.stop()
+			if err := m.ended(t, 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = "new-" + ids[i]
+			g.join(ids[i])
+			g.eventually(time.Second, "even again", func() bool { return g.l.even(shards, ids...) })
+		}
+		for s, n := range g.l.terms {
+			if n > 3 {
+				t.Errorf("shard %d has moved %d times", s, n-1)
+			}
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
 	})
 }

@@ -181,22 +181,3 @@ func TestSettingsNameTheirProtocol(t *testing.T) {
 		t.Errorf("%s, %s", ours, other)
 	}
 }
-
-// A record counts for the member in whose field it is, and none may upset the plan.
-func TestRecordsThatAreNone(t *testing.T) {
-	for record, ok := range map[string]bool{
-		`{"id":"a","incarnation":"x","weight":1}`:       true,
-		`{"id":"a","incarnation":"y","weight":1}`:       false,
-		`{"incarnation":"x","weight":1}`:                false,
-		`{"id":"a","incarnation":"x","weight":0}`:       false,
-		`{"id":"a","incarnation":"x","weight":-1}`:      false,
-		`{"id":"a","incarnation":"x"}`:                  false,
-		`{"id":"a","incarnation":"x","weight":"NaN"}`:   false,
-		`{"id":"a","incarnation":"x","weight":1e999}`:   false,
-		`{"id":"a","incarnation":"x","weight":1,"x":1}`: true,
-	} {
-		if _, got := parseMember(record, "x"); got != ok {
-			t.Errorf("%s: %v", record, got)
-		}
-	}
-}

@@ -1,8 +1,13 @@
 package quorum
 
 import (
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -92,5 +97,253 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		unchanged("a later term of the same incarnation", protocol.Taken)
 		p.redis[0].FlushAll()
 		unchanged("a node that knows nothing of the election", protocol.NoLock)
+	})
+}
+
+// messages notes what is published on a channel of a node, by so many subscribers.
+func (p *polls) messages(node int, channel string, subscribers int) func() []string {
+	p.t.Helper()
+	var mu sync.Mutex
+	var got []string
+	for i := range subscribers {
+		ps := p.own[node].Subscribe(p.t.Context(), channel)
+		if _, err := ps.Receive(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() { ps.Close() })
+		go func() {
+			for m := range ps.Channel() {
+				if mu.Lock(); i == 0 {
+					got = append(got, m.Payload)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	return func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		all := got
+		got = nil
+		return all
+	}
+}
+
+// A release publishes the end of the term once, with its token, who goes first and the event, whoever
+// holds the lock by then; an attempt that was given up ended no term: it publishes nothing and closes no token.
+func TestReleasePublishesTheEndOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		next        string // before
+		heir        protocol.Heir
+		do          func(p *polls, a *booth, token uint64, heir protocol.Heir)
+		want        []string
+		reservation string // after
+		open        bool   // the token is not closed
+	}{
+		"nobody waits":         {want: []string{"1 released 2  {}"}},
+		"a successor is named": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb"},
+		"an heir":              {next: "incb", heir: protocol.Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"1 released 2 !incc {}"}, reservation: "!incc"},
+		"an heir given up":     {next: "!incc", want: []string{"1 released 2  {}"}},
+		"the lock had lapsed": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb", do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
+			p.redis[0].Del(p.keys.Lock)
+			a.Releasing(token, heir, []byte("{}")).Try(testLease)
+		}},
+		"of a process that died, and the lock had lapsed": {next: "incb", reservation: "incb", open: true, do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
+			p.redis[0].Del(p.keys.Lock)
+			NewVoterOf(a.nodes, a.cfg, a.seq, token).Releasing(token, heir, []byte("{}")).Try(testLease)
+			a.Abandon() // the locks of the other nodes
+		}},
+		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ protocol.Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				p.counters("1")
+				received := p.messages(0, p.keys.Events, 1)
+				a := p.voter("a")
+				token := a.wins(1)
+				if tc.next != "" {
+					_ = p.redis[0].Set(p.keys.Heir, tc.next)
+					p.redis[0].SetTTL(p.keys.Heir, testLease)
+				}
+				if tc.do == nil {
+					tc.do = func(_ *polls, a *booth, token uint64, heir protocol.Heir) {
+						if tally := a.Releasing(token, heir, []byte("{}")).Try(testLease); !tally.Majority(protocol.Released) {
+							t.Errorf("%+v", tally.Answers)
+						}
+						synctest.Wait() // it does not wait for all
+					}
+				}
+				tc.do(p, a, token, tc.heir)
+				if got := received(); !slices.Equal(got, tc.want) {
+					t.Errorf("published %q, want %q", got, tc.want)
+				}
+				if reservation := p.get(0, p.keys.Heir); reservation != tc.reservation {
+					t.Errorf("the reservation is %q, want %q", reservation, tc.reservation)
+				}
+				if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
+					t.Errorf("the counter is %s", fence)
+				}
+				if p.locks() != 0 {
+					t.Error("the lock is still there")
+				}
+			})
+		})
+	}
+}
+
+// The nodes come to name the same candidate as the first to claim, in whichever order the followers claimed.
+func TestNodesNameTheSameFirst(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		p.voter("a").wins(1)
+		_ = p.redis[0].Set(p.keys.Heir, "incd") // d came first here
+		p.voter("c").loses()
+		if tally := p.voter("b").loses(); tally.Named() != 3 {
+			t.Errorf("%d name it", tally.Named())
+		}
+		if tally := p.voter("c").loses(); tally.Named() != 0 || p.get(0, p.keys.Heir) != "incb" {
+			t.Errorf("%d name the second; node 0 names %q", tally.Named(), p.get(0, p.keys.Heir))
+		}
+	})
+}
+
+// A winner leaves the reservation of another alone, and removes its own.
+func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
+	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
+		atThePolls(t, 1, func(t *testing.T, p *polls) {
+			p.counters("1")
+			_ = p.redis[0].Set(p.keys.Heir, before)
+			p.redis[0].SetTTL(p.keys.Heir, testLease)
+			p.voter("a").wins(1)
+			if reservation := p.get(0, p.keys.Heir); reservation != want {
+				t.Errorf("%q became %q, want %q", before, reservation, want)
+			}
+		})
+	}
+}
+
+// Without the right to count listeners nobody is taken for one.
+func TestListenersMayBeUnknown(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		a.wins(1)
+		p.refuse(0, "PUBSUB", "NOPERM")
+		if got := b.loses().Answers[0]; got.Status != protocol.Held || got.Subscribers != -1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A claim that is lost tells a process that is subscribed to another server so, however many others are subscribed here.
+func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		p.voter("a").wins(1)
+		p.messages(0, p.keys.Ask, 2)
+		b := p.voter("b")
+		for _, want := range []int{0, 2} {
+			_, tally := b.Claim(t.Context(), 1, nil, "mine")
+			if got := tally.Answers[0].Subscribers; got != want {
+				t.Errorf("%d subscribers, want %d", got, want)
+			}
+			p.messages(0, "mine", 1)
+		}
+	})
+}
+
+// Answers may overtake each other: a renewal that is still under way may have been shown the higher of two counters.
+func TestReleaseClosesAboveTheHighestCounterShown(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("4", "4", "4")
+		a := p.voter("a")
+		token := a.wins(1)
+		for _, counter := range []string{"60", "50"} {
+			for _, n := range p.redis {
+				_ = n.Set(p.keys.Fence, counter)
+			}
+			a.renew(testLease, token, protocol.Heir{}, fit)
+		}
+		a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
+		synctest.Wait()
+		closed := 0
+		for node := range p.redis {
+			if p.get(node, p.keys.Fence) == "61" {
+				closed++
+			}
+		}
+		if closed < 2 { // the third node's answers may have come after those of the majority
+			t.Errorf("%d nodes have closed the token above what they have shown", closed)
+		}
+	})
+}
+
+// A release writes a counter. On a node that forgot it must write the marker as well,
+// or the node, no longer new, would vote at once.
+func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		p.redis[0].FlushAll()
+		if tally := a.Releasing(token, protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.NoLock) != 1 {
+			t.Errorf("%+v", tally.Answers)
+		}
+		if tally := b.loses(); tally.Count(protocol.Abstains) != 1 || tally.Answers[0].Left != testLease {
+			t.Errorf("a node that forgot votes: %+v", tally.Answers)
+		}
+		time.Sleep(testLease + time.Millisecond)
+		b.wins(1)
+	})
+}
+
+func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		p.redis[0].Del(p.keys.Lock)
+		b.wins(1)
+		if tally := a.Releasing(token, protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
+			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
+		}
+		// The late release of an attempt that was given up leaves the newer one alone.
+		old := b.seq
+		b.Abandon()
+		b.WaitIdle(time.Minute)
+		b.wins(1)
+		if got := p.run(0, protocol.ReleaseScript, protocol.Request{Incarnation: b.cfg.Incarnation, Seq: old, Closed: 1}); got.Status != protocol.Taken || p.locks() != 1 {
+			t.Errorf("%+v, %d locks", got, p.locks())
+		}
+	})
+}
+
+// The reservation of an heir is bounded in time, whatever wrote it.
+func TestReservationForAnHeirLapses(t *testing.T) {
+	const keep = 2 * time.Second
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b, heir := p.voter("a"), p.voter("b"), protocol.Heir{Incarnation: "incghost", Keep: keep}
+		token := a.wins(1)
+		a.renew(testLease, token, heir, fit)
+		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
+			t.Errorf("after a renewal the reservation is kept for %v", ttl)
+		}
+		a.Releasing(token, heir, nil).Try(testLease)
+		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
+			t.Errorf("after a release the reservation is kept for %v", ttl)
+		}
+		if tally := b.loses(); tally.Answers[0].Status != protocol.Reserved || tally.Answers[0].Left > keep {
+			t.Errorf("%+v", tally.Answers)
+		}
+		time.Sleep(keep + time.Millisecond)
+		b.Releasing(b.wins(1), protocol.Heir{}, nil).Try(testLease)
+
+		_ = p.redis[0].Set(p.keys.Heir, "!incghost") // by hand: without an end
+		b.wins(1)
+		if reservation := p.get(0, p.keys.Heir); reservation != "" {
+			t.Errorf("the reservation is still %q: it would be read each time", reservation)
+		}
 	})
 }

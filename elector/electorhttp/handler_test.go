@@ -1,0 +1,171 @@
+package electorhttp_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	testleak.VerifyTestMain(m)
+}
+
+const lease = 10 * time.Second
+
+// stage is one Redis in the memory of a bubble, from which candidates can be
+// cut off.
+type stage struct {
+	t     *testing.T
+	redis *electortest.Redis
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
+	t.Helper()
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) { f(t, &stage{t, r}) })
+}
+
+func (s *stage) candidate(who string) *elector.Elector {
+	s.t.Helper()
+	e, err := elector.New(s.redis.Quorum(who), elector.Config{
+		Election: "e", ID: who, Advertise: "http://" + who + ":80", Lease: lease, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return e
+}
+
+// start runs a candidate and its handler.
+func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *electorhttp.Handler) {
+	s.t.Helper()
+	e := s.candidate(who)
+	h, err := electorhttp.New(e, cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = e.Run(ctx, h.Work(new(elector.Gate).Work))
+	})
+	wg.Go(func() { _ = h.Run(ctx) })
+	s.t.Cleanup(func() { cancel(); wg.Wait() })
+	return e, h
+}
+
+// until waits for something, in virtual time.
+func until(t *testing.T, what string, within time.Duration, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, http.NoBody)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// lateAnswer notes until when a server would let an answer be written.
+type lateAnswer struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *lateAnswer) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
+
+// A step-down whose work does not stop is answered after Config.DrainTimeout, which may be
+// longer than what a server gives other answers, and not on a connection that is closed.
+func TestStepDownIsAnsweredInTime(t *testing.T) {
+	const token = "a long and random secret"
+	bubble(t, func(t *testing.T, s *stage) {
+		e := s.candidate("a")
+		h, err := electorhttp.New(e, electorhttp.Config{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		stop, done := make(chan struct{}), make(chan error, 1)
+		go func() { done <- e.Run(ctx, func(context.Context, *elector.Term) error { <-stop; return nil }) }()
+		until(t, "a leads", 2*lease, e.IsLeader)
+		r := httptest.NewRequest(http.MethodPost, "/resign?force=true", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		began, w := time.Now(), &lateAnswer{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != http.StatusAccepted || took != lease || time.Until(w.until) < 5*time.Second {
+			t.Errorf("%d %s after %v, could be written for %v", w.Code, w.Body, took, time.Until(w.until))
+		}
+		close(stop)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// However many ask what only Redis knows, it is asked 8 times at a time: the others
+// wait, at most 4 s, and /leader does not wait for them.
+func TestQueriesToRedisAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		heal := s.redis.CutOff("a") // so that each query takes as long as it may
+		took := make(chan time.Duration, 100)
+		began := time.Now()
+		for range cap(took) {
+			go func() {
+				w := ask(h, http.MethodGet, "/status")
+				if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+					t.Errorf("refused without Retry-After: %s", w.Body)
+				}
+				if w.Code == http.StatusServiceUnavailable {
+					took <- time.Since(began)
+				} else {
+					took <- -time.Since(began)
+				}
+			}()
+		}
+		time.Sleep(time.Second)
+		if w := ask(h, http.MethodHead, "/leader"); w.Code != http.StatusOK || time.Since(began) > time.Second {
+			t.Errorf("/leader: %d after %v", w.Code, time.Since(began))
+		}
+		rounds := map[time.Duration]int{}
+		for range cap(took) {
+			d := <-took
+			rounds[d]++
+			if d > 4*time.Second || d < -8*time.Second {
+				t.Errorf("answered after %v", d.Abs())
+			}
+		}
+		for d, n := range rounds {
+			if d < 0 && n > 8 {
+				t.Errorf("%d queries ran at the same time: %v", n, rounds)
+			}
+		}
+
+		heal()
+		time.Sleep(lease)
+		if w := ask(h, http.MethodGet, "/status"); w.Code != http.StatusOK {
+			t.Errorf("afterwards: %d %s", w.Code, w.Body)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package electortest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+func TestLeadMakesTheChosenOneLead(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		var all []*elector.Elector
+		for i := range 5 {
+			all = append(all, start(t, r, fmt.Sprintf("c%d", i)))
+		}
+		token := uint64(0)
+		for round := range 20 {
+			e := all[(round*3)%len(all)]
+			began := time.Now()
+			r.Lead(e)
+			if d := time.Since(began); d > 2*lease {
+				t.Errorf("round %d: it took %v", round, d)
+			}
+			if !e.IsLeader() || e.Term().Token() <= token {
+				t.Fatalf("round %d: leads: %v, token %d after %d", round, e.IsLeader(), e.Term().Token(), token)
+			}
+			token = e.Term().Token()
+			electortest.Advance(3 * lease)
+			for _, o := range all {
+				if o.IsLeader() != (o == e) {
+					t.Fatalf("round %d: %s leads: %v", round, o.ID(), o.IsLeader())
+				}
+			}
+		}
+	})
+}
+
+func TestTakeLease(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		e := start(t, r, "a")
+		r.Lead(e)
+		term := e.Term()
+		began := time.Now()
+		r.TakeLease(e)
+		if d := time.Since(began); d > lease/4+time.Second/10 {
+			t.Errorf("the end came after %v, the next renewal is after %v at most", d, lease/4)
+		}
+		wantReason(t, term, elector.ReasonLost)
+		if l, err := e.Election().Leader(t.Context()); err != nil || l.Candidate == "a" || l.Token <= term.Token() {
+			t.Errorf("the leader is %+v (%v), want a rival with a higher token than %d", l, err, term.Token())
+		}
+		electortest.Advance(lease / 2)
+		if e.IsLeader() {
+			t.Error("e leads beside the rival")
+		}
+		electortest.Advance(lease)
+		if !e.IsLeader() || e.Term().Token() <= term.Token()+1 {
+			t.Errorf("e did not lead again after the rival's lease, with a token above the rival's: %d", e.Term().Token())
+		}
+	})
+}

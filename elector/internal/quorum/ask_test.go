@@ -1,0 +1,77 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Requests that meet travel together, each gets its own answer, and a node that hangs delays all of
+// them once. One that has been given up is not sent: it would be obeyed later.
+func TestRequestsThatMeetTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("odd")
+		var calls []int
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaintNotificationsConfig: noMaintenance()})
+		defer rdb.Close()
+		rdb.AddHook(pipelines(func(all []redis.Cmder) {
+			calls = append(calls, len(all)) // one call at a time: no mutex
+			time.Sleep(time.Second)
+			for _, cmd := range all {
+				if q, _ := cmd.Args()[0].(int); q%2 == 1 {
+					cmd.SetErr(odd)
+				}
+			}
+		}))
+		c := newCommands(rdb)
+		var wg sync.WaitGroup
+		ask := func(q int, patience time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if err := c.do(ctx, redis.NewCmd(ctx, q)); !errors.Is(err, want) {
+					t.Errorf("%d: %v", q, err)
+				}
+			})
+		}
+		began := time.Now()
+		ask(0, time.Minute, nil)
+		synctest.Wait()
+		for q := range maxBatch + 44 {
+			want := error(nil)
+			if q%2 == 1 {
+				want = odd
+			}
+			ask(q, time.Minute, want)
+		}
+		ask(2, 10*time.Millisecond, context.DeadlineExceeded)
+		wg.Wait()
+		sum := 0
+		for _, c := range calls {
+			sum += c
+		}
+		if took := time.Since(began); took != 3*time.Second || len(calls) != 3 || slices.Max(calls) > maxBatch || sum != 1+maxBatch+44 {
+			t.Errorf("%v: calls for %v requests", took, calls)
+		}
+	})
+}
+
+// pipelines answers the pipelines of a client.
+type pipelines func([]redis.Cmder)
+
+func (pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f pipelines) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, all []redis.Cmder) error {
+		f(all)
+		return nil
+	}
+}

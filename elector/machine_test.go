@@ -1,0 +1,129 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func observing(cfg *elector.Config) { cfg.Observer = true }
+
+// An observer knows who leads and answers roll calls, and leads in no case: not when it was there
+// first, not when everybody else has left, not on request.
+func TestObserverNeverLeads(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		o := c.Start("o", observing, func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
+		o.Quiet(3 * shortLease)
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
+		term := a.Elected(3 * shortLease)
+		o.Quiet(3 * shortLease)
+		if l, ok := o.LastLeader(); !ok || l.Candidate != "a" || l.Token != term.Token() || o.Check() != nil {
+			t.Errorf("%+v, %t, %v", l, ok, o.Check())
+		}
+		op := electionOf(c.Quorum("operator"), "orders")
+		roll, err := op.Candidates(t.Context())
+		if err != nil || len(roll) != 2 || roll[1].Role != "observing" || !roll[1].Healthy || roll[1].Able() {
+			t.Errorf("%+v, %v", roll, err)
+		}
+		if _, err := op.Successors(t.Context()); !errors.Is(err, elector.ErrRefused) {
+			t.Errorf("successors: %v", err)
+		}
+		if _, err := op.Transfer(within(t, time.Minute), "o"); !errors.Is(err, elector.ErrRefused) {
+			t.Errorf("transfer: %v", err)
+		}
+		a.Shutdown()
+		o.Quiet(3 * shortLease)
+		o.Shutdown()
+		if locks := c.Locks(); locks > 0 {
+			t.Errorf("%d locks", locks)
+		}
+	})
+}
+
+// Of ten thousand elections in a process nearly all wait: each with a goroutine for the state
+// machine, one for the work of a leader, and none for anything else.
+func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
+	const elections = 20
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		leading, following := c.Quorum("a"), c.Quorum("b")
+		begin := func(q *elector.Quorum, i int) *candidate {
+			return makeCandidate(t, q, "candidate", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
+		}
+		before := ofCandidates()
+		for i := range elections {
+			begin(leading, i).Elected(2 * shortLease)
+		}
+		time.Sleep(shortLease / 16) // no renewal is due yet
+		led := ofCandidates()
+		for i := range elections {
+			begin(following, i)
+		}
+		time.Sleep(shortLease / 16)
+		followed := ofCandidates()
+		if before != 0 || led != 2*elections || followed-led != elections {
+			t.Errorf("%d goroutines before, %d for %d that lead, %d more for as many that follow", before, led, elections, followed-led)
+		}
+	})
+}
+
+// ofCandidates is how many goroutines are those of candidates.
+func ofCandidates() (n int) {
+	synctest.Wait()
+	buf := make([]byte, 8<<20)
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		for _, of := range []string{"elector.(*", "internal/peers.", "internal/standby.", "internal/quorum.", "mandate/health."} {
+			if strings.Contains(g, of) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// After an outage elections that share calls survive nearly as those that have connections of their own do: one that has
+// little time left does not cut the calls of the others.
+func TestOutageOfManyElections(t *testing.T) {
+	for name, outage := range map[string]fault{"refused": down, "hung": frozen} {
+		t.Run(name, func(t *testing.T) {
+			apart, together := survivors(t, outage, false), survivors(t, outage, true)
+			if t.Logf("%d survive apart, %d together", apart, together); together < apart/2 {
+				t.Errorf("%d elections survive apart, and only %d together", apart, together)
+			}
+		})
+	}
+}
+
+// survivors counts the terms of 32 elections, on one Quorum or on one each, that survive an outage of 0.42 leases.
+func survivors(t *testing.T, outage fault, together bool) (n int) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		const trip = 300 * time.Millisecond
+		far(c, trip, 0)
+		q, terms, began := c.Quorum("a"), []*elector.Term(nil), time.Now()
+		for i := range 32 {
+			if !together {
+				q = c.Quorum("a")
+			}
+			time.Sleep(time.Until(began.Add(time.Duration(i) * (2*time.Second + shortLease/97)))) // so that they renew at many moments
+			e := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
+			terms = append(terms, e.Elected(3*shortLease))
+		}
+		time.Sleep(time.Until(began.Add(8 * shortLease)))
+		c.Each(outage)
+		time.Sleep(shortLease * 42 / 100)
+		far(c, trip, 0)
+		time.Sleep(3 * shortLease)
+		for _, term := range terms {
+			if term.Valid() {
+				n++
+			}
+		}
+	})
+	return n
+}

@@ -1,0 +1,190 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A password that is rotated under a leader which won with its very first claim costs the
+// term, and not the process: the election had worked, so Run waits for the new password.
+func TestPasswordRotatedUnderARunningElection(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.Start("a"), c.Start("b")
+		_, term := first(t, 3*shortLease, a, b)
+		time.Sleep(shortLease)
+		for _, nd := range c.Nodes {
+			nd.Server().RequireAuth("new")
+			nd.Reset("") // CLIENT KILL
+		}
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		time.Sleep(20 * shortLease)
+		for _, x := range []*candidate{a, b} {
+			select {
+			case <-x.Done:
+				t.Fatalf("%s: Run ended: %v", x.ID(), x.Result)
+			default:
+			}
+			if err := x.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+				t.Errorf("%s: Check: %v", x.ID(), err)
+			}
+			if n := len(x.Log.Lines("cannot campaign")); n != 1 {
+				t.Errorf("%s: logged %d times", x.ID(), n)
+			}
+			if n := len(x.Log.Lines("")); n > 18+2*(1+3) { // two reminders of each
+				t.Errorf("%s: the log floods: %d lines", x.ID(), n)
+			}
+		}
+		for _, nd := range c.Nodes {
+			nd.Server().RequireAuth("")
+			nd.Reset("")
+		}
+		if _, next := first(t, shortLease, a, b); next.Token() <= term.Token() {
+			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+	})
+}
+
+// Run on a goroutine that nobody waits for: the log has the error that ends it, with what to do, and once. The end of
+// its context is none.
+func TestRunThatEndsSaysWhy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		a.Shutdown()
+		failing := makeCandidate(t, c.Quorum("f"), "f").Begin(func(context.Context, *elector.Term) error { return errors.New("disk full") })
+		_ = failing.Ended(3 * shortLease)
+		c.Nodes[0].Server().RequireAuth("new")
+		denied := c.Start("d")
+		_ = denied.Ended(shortLease)
+		for x, want := range map[*candidate]string{a: "", failing: `error="disk full"`, denied: "give the password"} {
+			lines := x.Log.Lines("level=ERROR")
+			if want == "" && len(lines) == 0 {
+				continue
+			}
+			if len(lines) != 1 || !strings.Contains(lines[0], `msg="run ended"`) || !strings.Contains(lines[0], want) {
+				t.Errorf("%s logged %q, want %q", x.ID(), lines, want)
+			}
+		}
+	})
+}
+
+// Regression: a password with a # or / in it was parsed as the port, and printed with the
+// error.
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	for _, url := range []string{
+		"redis://user:hunter2#x@h:6379", "redis://:hunter2/x@h:6379", "redis://user:hunter2?x@h:6379", "rediss://:hunter2%zz@h:6379",
+		"redis://u:p@x?hunter2@h:6379", "redis://:p@1/hunter2@h", "redis://@?:hunter2@", "redis+cluster://u:p@x?db=hunter2@h", "unix://u:p@/tmp#hunter2@",
+		"redis+sentinel://user:hunter2/x@h:6379", "redis://user:%hunter2@h",
+	} {
+		_, err := elector.Open(url)
+		if err == nil {
+			t.Errorf("%s was accepted", url)
+			continue
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if strings.Contains(e.Error(), "hunter") || strings.Contains(e.Error(), "%hu") || strings.Contains(e.Error(), "%zz") {
+				t.Errorf("error %q shows (a part of) the password", e)
+			}
+		}
+	}
+}
+
+func TestWrongPasswordEverywhere(t *testing.T) {
+	for name, tc := range map[string]struct{ password, want string }{
+		"none":  {"", "give the password"},
+		"wrong": {"hunter2", "check user and password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				var clients []redis.UniversalClient
+				for i, nd := range c.Nodes {
+					nd.Server().RequireAuth("secret")
+					cl := c.Client("a", i)
+					o := cl.Options()
+					o.Password = tc.password
+					defer cl.Close()
+					clients = append(clients, cl)
+				}
+				q, err := elector.NewQuorum(clients...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { q.Close() })
+				err = makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
+				if !errors.Is(err, elector.ErrPermanent) {
+					t.Fatalf("Run returned %v", err)
+				}
+				if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("error %q does not say what to fix, and where", err)
+				}
+			})
+		})
+	}
+}
+
+func TestOpenMalformedURLs(t *testing.T) {
+	for name, tc := range map[string]struct{ url, want string }{
+		"empty":              {"", "redis://"}, // access.Parse has more
+		"bad database":       {"redis://u:hunter2@h:6379/abc", "database"},
+		"bad option":         {"redis://u:hunter2@h:6379/?max_retries=many", "max_retries"},
+		"unknown option":     {"redis://u:hunter2@h:6379/?nonsense=1", "nonsense"},
+		"bad port":           {"redis://u:hunter2@h:port", "port"},
+		"control characters": {"redis://u:hunter2\n@h", "a blank"},
+		"no master":          {"redis+sentinel://u:hunter2@h:26379", "master_name"},
+		"bad addr":           {"redis+cluster://u:hunter2@h:7000/?dial_timeout=x", "dial_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := elector.Open(tc.url)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), "URL 1") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %q does not say %q and which URL", err, tc.want)
+			}
+			for e := err; e != nil; e = errors.Unwrap(e) {
+				if strings.Contains(e.Error(), "hunter") {
+					t.Errorf("error %q shows the password", e)
+				}
+			}
+		})
+	}
+	_, err := elector.Open("redis://a:1", "", "http://b")
+	if err == nil || !strings.Contains(err.Error(), "URL 2") || !strings.Contains(err.Error(), "URL 3") {
+		t.Errorf("not all problems at once: %v", err)
+	}
+	if _, err := elector.Open("redis+sentinel://h?master_name=m", "i:26379", "j:26379/0?master_name=m"); err == nil || strings.Count(err.Error(), "as &addr=host:port") != 2 {
+		t.Errorf("sentinels that would be votes: %v", err)
+	}
+	if _, err := elector.Open("redis://h", "redis://i", "h:6379"); err == nil || !strings.Contains(err.Error(), "h:6379 is listed twice") {
+		t.Errorf("the same server in two notations: %v", err)
+	}
+	if _, err := elector.Open("redis://h:1", "redis://h:2", "redis://h:1/3"); err == nil || !strings.Contains(err.Error(), "h:1 is listed twice") {
+		t.Errorf("the same server twice: %v", err)
+	}
+}
+
+func TestOpenGoodURLs(t *testing.T) {
+	for _, url := range []string{
+		"redis://127.0.0.1:6379", "redis://u:p@127.0.0.1:6379/2?read_timeout=1s", "rediss://127.0.0.1:6379", "unix:///run/redis.sock",
+		"redis+sentinel://127.0.0.1:26379?master_name=m&addr=127.0.0.2:26379", "redis+cluster://127.0.0.1:7000?addr=127.0.0.1:7001",
+	} {
+		q, err := elector.Open(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if err := q.Close(); err != nil {
+			t.Errorf("%s: Close: %v", url, err)
+		}
+		if err := q.Close(); err != nil {
+			t.Errorf("%s: second Close: %v", url, err)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+)
+
+// Publish and subscribe know no databases. Elections of one name in two databases of a server have different
+// locks, and must not move each other's leader, or count each other's candidates.
+func TestDatabasesAreApart(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		second := func(name string) *elector.Quorum {
+			client := c.Client(name, 0, func(o *redis.Options) { o.DB = 1 })
+			defer client.Close() // only its options are needed
+			q, err := elector.NewQuorum(client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { q.Close() })
+			return q
+		}
+		byPriority := func(priority int) func(*elector.Config) {
+			return func(cfg *elector.Config) {
+				cfg.Succession, cfg.Priority = elector.SuccessionPriority, priority
+			}
+		}
+		a := c.Start("a", byPriority(1))
+		term := a.Elected(3 * shortLease)
+		x := testcluster.NewCandidate(t, second("x"), "x", byPriority(1)).Begin(nil)
+		y := testcluster.NewCandidate(t, second("y"), "y", byPriority(9)).Begin(nil)
+		testcluster.NewCandidate(t, second("z"), "z", func(cfg *elector.Config) { cfg.Election = "staging" }).Begin(nil)
+		first(t, 3*shortLease, x, y)
+		time.Sleep(5 * shortLease)
+		for q, want := range map[*elector.Quorum]string{c.Quorum("operator"): "a of orders", second("operator1"): "y x of orders staging"} {
+			roll, err := electionOf(q, "orders").Candidates(t.Context())
+			var ids []string
+			for _, cand := range roll {
+				ids = append(ids, cand.ID)
+			}
+			names, errNames := q.Elections(t.Context())
+			if got := strings.Join(ids, " ") + " of " + strings.Join(names, " "); got != want || err != nil || errNames != nil {
+				t.Errorf("%q, want %q (%v, %v)", got, want, err, errNames)
+			}
+		}
+		if _, err := electionOf(second("operator2"), "orders").StepDown(within(t, time.Minute), ""); err != nil {
+			t.Error(err)
+		}
+		if !term.Valid() {
+			t.Errorf("the leader in database 0: %v", term.Err())
+		}
+	})
+}
+
+// Messages of candidates whose nodes are others do not count, whatever carries them.
+func TestCandidatesOfAnotherLockDoNotCount(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
+		term := a.Elected(3 * shortLease)
+		el := electionOf(c.Quorum("operator"), "orders")
+		for i := range 40 {
+			c.Nodes[0].Server().Publish("mandate:{orders}:ask", fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"X1",`+
+				`"role":"following","healthy":true,"priority":9,"running_ns":1e12,"healthy_for_ns":%d,"nodes":[{"name":"n","identity":"OTHER1"}]}}`, 1e12+i))
+			time.Sleep(shortLease / 4)
+		}
+		if !term.Valid() {
+			t.Errorf("handed over to a candidate of another lock: %v", term.Err())
+		}
+		if roll, err := el.Candidates(t.Context()); len(roll) != 1 || err != nil {
+			t.Errorf("%+v, %v", roll, err)
+		}
+	})
+}
+
+// A program that meets another protocol says so once, and neither leads beside its lock nor acts on its messages.
+func TestOtherProtocol(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				lock := fmt.Sprintf("x/X1/1 n=%d lease=%d v=2 later=[this] token=7", n, shortLease.Milliseconds())
+				srv := c.Nodes[0].Server()
+				keep := func() {
+					_ = srv.Set(lockKey, lock)
+					srv.SetTTL(lockKey, shortLease)
+				}
+				keep()
+				a := c.Start("a")
+				for range 20 { // a minority suffices
+					a.Quiet(shortLease / 2)
+					keep()
+					publish(c, "events", "2 released [later]")
+					publish(c, "ask", `{"v":2,"kind":["later"]}`)
+				}
+				for line, want := range map[string]string{"cannot campaign": "it has protocol 2", "ignoring messages": "protocol=2"} {
+					if lines := a.Log.Lines(`msg="` + line); len(lines) != 1 || !strings.Contains(lines[0], want) || !strings.Contains(lines[0], "WARN") {
+						t.Errorf("logged %q", lines)
+					}
+				}
+				st, err := electionOf(c.Quorum("operator"), "orders").Status(t.Context())
+				if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version: it has protocol 2, and this program protocol 1" {
+					t.Errorf("%+v, %v", st.Nodes[0], err)
+				}
+				if got, err := srv.Get(lockKey); got != lock {
+					t.Errorf("the lock is %q, %v", got, err)
+				}
+				srv.Del(lockKey)
+				a.Elected(2 * shortLease)
+			})
+		})
+	}
+}
+
+// Candidates whose subscriptions receive nothing any more, without a sign, are reached again after two
+// leases, a leader after one; until then a refusal does not claim that the leader hangs.
+func TestDeafCandidatesAreReachedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		el := electionOf(op, "orders")
+		time.Sleep(5 * shortLease)
+		for _, n := range c.Nodes {
+			n.Deafen()
+		}
+		_, err := el.StepDown(within(t, time.Minute), "")
+		if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "its subscription does not receive requests") {
+			t.Errorf("a deaf leader: %v", err)
+		}
+		time.Sleep(5 * shortLease / 2)
+		h, err := el.StepDown(within(t, time.Minute), "")
+		if err != nil || term.Valid() || h.Gap > 100*time.Millisecond {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+			t.Errorf("%d candidates answer, %v", len(roll), err)
+		}
+	})
+}
+
+// The usual failover of a managed Redis: the name moves to the promoted replica, and the old primary lives on as a
+// replica of it. The subscriptions there receive what their own processes publish, although nobody is subscribed at
+// the new primary, where operators look for candidates.
+func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		all, term, op := trio(t, c)
+		time.Sleep(5 * shortLease)
+		to := c.NewNode("127.0.0.1:7009")
+		c.Nodes[0].FailOver(to)
+		all = append(all, c.Start("d")) // that one is subscribed at the new primary
+		time.Sleep(2 * shortLease)
+		if !term.Valid() {
+			t.Fatalf("the failover ended the term: %v", term.Err())
+		}
+		const ask = "mandate:{orders}:ask"
+		if n := c.Nodes[0].Server().PubSubNumSub(ask)[ask]; n != len(all) {
+			t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
+		}
+		el := electionOf(op, "orders")
+		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+			t.Errorf("%d candidates answer, %v", len(roll), err)
+		}
+		if h, err := el.Transfer(within(t, time.Minute), "b"); err != nil || h.Gap > 100*time.Millisecond {
+			t.Errorf("%+v, %v", h, err)
+		}
+		all[1].Elected(shortLease)
+	})
+}
+
+const twinWarning = "another process uses the same candidate id"
+
+// Two living processes with one id both say so, whichever leads, and so do the
+// roll call and the doctor; a handover to "it" is refused.
+func TestTwinsAreReported(t *testing.T) {
+	for name, first := range map[string]string{"one leads": "a", "both follow": "c"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				lead := c.Start(first)
+				lead.Elected(3 * shortLease)
+				var twins []*candidate
+				if first == "a" {
+					twins = append(twins, lead)
+				}
+				for len(twins) < 2 {
+					time.Sleep(shortLease / 2)
+					twins = append(twins, makeCandidate(t, c.Quorum("twin"), "a").Begin(nil))
+				}
+				time.Sleep(3 * shortLease)
+				for i, twin := range twins {
+					if lines := twin.Log.Lines(twinWarning); len(lines) != 1 {
+						t.Errorf("twin %d logged it %d times: %q", i, len(lines), lines)
+					}
+				}
+				q := c.Quorum("operator")
+				all, err := electionOf(q, "orders").Candidates(t.Context())
+				if err != nil || len(all) < 2 {
+					t.Fatalf("roll call: %+v, %v", all, err)
+				}
+				found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
+				if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
+					return f.Check == "ids" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "2 candidates have the id a")
+				}) {
+					t.Errorf("doctor says %+v, %v", found, err)
+				}
+				_, err = electionOf(q, "orders").Transfer(t.Context(), "a")
+				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
+					t.Errorf("transfer says %v", err)
+				}
+				if first == "c" {
+					if lines := lead.Log.Lines(twinWarning); len(lines) != 0 {
+						t.Errorf("the leader has no twin, and says %q", lines)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A process that was killed and comes back under its fixed id has no twin.
+func TestRestartUnderAFixedIDIsNoTwin(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		old := c.Start("a")
+		old.Elected(3 * shortLease)
+		other := c.Start("b")
+		time.Sleep(shortLease)
+		crash(c, old)
+		again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
+		time.Sleep(3 * shortLease)
+		for _, x := range []*candidate{again, other} {
+			if lines := x.Log.Lines("WARN"); len(lines) != 0 {
+				t.Errorf("%s warns: %q", x.ID(), lines)
+			}
+		}
+	})
+}

@@ -1,0 +1,566 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/health"
+)
+
+const renewEvery = shortLease / 4
+
+// Each renewal is counted once, under what came of it; Check fails while the newest one
+// is unconfirmed, and no longer.
+func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(4*renewEvery + time.Second)
+		wantRenewals(t, a, renewals{Confirmed: 4})
+		if err := a.Check(); err != nil {
+			t.Errorf("Check: %v", err)
+		}
+
+		for _, nd := range c.Nodes[1:] {
+			nd.Set(down)
+		}
+		time.Sleep(2 * time.Second)
+		got := a.Stats().Renewals
+		if got.Confirmed != 4 || got.Unconfirmed == 0 || got.Refused != 0 {
+			t.Errorf("without a majority: %+v", got)
+		}
+		if err := a.Check(); err == nil {
+			t.Error("no renewal succeeds, and Check is nil")
+		}
+
+		c.Heal()
+		time.Sleep(renewEvery)
+		if err := a.Check(); err != nil {
+			t.Errorf("after the next renewal Check still says: %v", err)
+		}
+		want := a.Stats().Renewals
+		for _, nd := range c.Nodes[1:] {
+			nd.Server().Del(lockKey)
+		}
+		wantReason(t, term, renewEvery+time.Second, elector.ReasonLost)
+		if want.Refused++; want.Confirmed <= 4 {
+			t.Errorf("after the outage: %+v", want)
+		}
+		wantRenewals(t, a, want)
+	})
+}
+
+// A majority that definitely refuses ends the term at once, whatever it refuses with: to
+// wait for the deadline would let the work run on beside the next leader's.
+func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
+	for name, spoil := range map[string]func(m *miniredis.Miniredis, token uint64){
+		"lost": func(m *miniredis.Miniredis, _ uint64) { m.Del(lockKey) },
+		"lost, and granted to others since": func(m *miniredis.Miniredis, token uint64) {
+			m.Del(lockKey)
+			_ = m.Set(fenceKey, strconv.FormatUint(token+5, 10))
+		},
+		"held by another": func(m *miniredis.Miniredis, token uint64) {
+			_ = m.Set(lockKey, fmt.Sprintf("b/other/1 n=3 lease=%d token=%d", shortLease.Milliseconds(), token+5))
+			m.SetTTL(lockKey, shortLease)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				time.Sleep(renewEvery + time.Second)
+				for _, nd := range c.Nodes[1:] {
+					spoil(nd.Server(), term.Token())
+				}
+				wantReason(t, term, renewEvery, elector.ReasonLost)
+				if got := a.Stats().Renewals; got.Refused != 1 || got.Unconfirmed != 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+type renewals = struct{ Confirmed, Unconfirmed, Refused uint64 }
+
+func wantRenewals(t *testing.T, a *candidate, want renewals) {
+	t.Helper()
+	if got := a.Stats().Renewals; got != want {
+		t.Errorf("renewals %+v, want %+v", got, want)
+	}
+}
+
+// Who was stopped beyond the lease finds its probe silent, and the lease over: the
+// latter is what ended the term. As unhealthy it would rest before it runs again.
+func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w, unhealthy := &lease.Warp{}, &ward{}
+		a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 1000, Timeout: shortLease / 1000, Failures: 1}
+		})
+		term := a.Elected(3 * shortLease)
+		time.Sleep(shortLease/16 + time.Millisecond) // the deadline's own timer has just looked
+		w.Wall.Add(int64(time.Hour))
+		w.Boot.Add(int64(time.Hour))
+		unhealthy.set(errors.New("no answer while we were stopped"))
+		wantReason(t, term, shortLease/100, elector.ReasonExpired)
+	})
+}
+
+// deadlineAfter is how long a term of the default timing may be believed, counted
+// from the moment before its newest renewal was sent.
+const deadlineAfter = shortLease - shortLease/100 - 2*time.Millisecond - shortLease/4
+
+func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(2*shortLease + time.Second)
+		calls := c.Nodes[0].Took()
+		var sent time.Time // of the newest renewal that was answered
+		for _, cl := range calls {
+			if cl.Script == "renew" {
+				sent = cl.At
+			}
+		}
+		nd := c.Nodes[0]
+		nd.On(func(cl call, p *server.Peer) bool {
+			if cl.Script != "renew" {
+				return false
+			}
+			nd.Run(cl)
+			p.Close()
+			return true
+		})
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		if d := time.Since(sent); d != deadlineAfter-wire {
+			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
+		}
+		if len(a.Log.Lines("cannot renew the lease")) != 1 {
+			t.Errorf("logged %d times", len(a.Log.Lines("cannot renew the lease")))
+		}
+	})
+}
+
+func TestKeyDeletedOnAMajority(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(shortLease + time.Second)
+		for _, nd := range c.Nodes[:2] {
+			nd.Server().Del(lockKey)
+		}
+		wantReason(t, term, shortLease/4, elector.ReasonLost)
+		if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
+			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+	})
+}
+
+func TestKeyOverwritten(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(shortLease + time.Second)
+		for _, nd := range c.Nodes[:2] {
+			if err := nd.Server().Set(lockKey, "maintenance by joe"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantReason(t, term, shortLease/4, elector.ReasonLost)
+		a.Quiet(10 * shortLease)
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) || !strings.Contains(err.Error(), "maintenance by joe") {
+			t.Errorf("Check does not name the key and its value: %v", err)
+		}
+		if lines := a.Log.Lines("cannot campaign"); len(lines) != 1 {
+			t.Errorf("logged %d times", len(lines))
+		}
+		for _, nd := range c.Nodes {
+			if v, _ := nd.Server().Get(lockKey); strings.Contains(v, "joe") {
+				nd.Server().Del(lockKey)
+			}
+		}
+		if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
+			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+	})
+}
+
+// While nobody looks: everything is gone, counters too.
+func TestFlushAllWithoutALeader(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		last := c.Seed().Token()
+		for range 3 {
+			for _, nd := range c.Nodes {
+				nd.Server().FlushAll()
+			}
+			a := c.Start("a")
+			term := a.Elected(3 * shortLease)
+			if term.Token() <= last {
+				t.Fatalf("token %d after %d", term.Token(), last)
+			}
+			last = term.Token()
+			a.Shutdown()
+		}
+	})
+}
+
+func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		for _, nd := range c.Nodes {
+			nd.LoseReply("claim", 1)
+		}
+		a := c.Start("a")
+		term := a.Elected(shortLease / 8) // not after the phantom's lease
+		time.Sleep(3 * shortLease)
+		if !term.Valid() {
+			t.Fatalf("lost: %v", term.Err())
+		}
+	})
+}
+
+func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b, d := c.Start("b"), c.Start("d")
+		events := watch(t, b)
+		b.Quiet(shortLease)
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		for _, nd := range c.Nodes {
+			nd.Took()
+		}
+		messages := []string{
+			"", "x", "{", "null", "[]", `{"v":1}`, strings.Repeat("x", 1<<20), "\xff\x00", `{"v":1,"kind":"released"}`,
+			`{"v":1,"kind":"released","election":"other","token":99999999999999}`,
+			`{"v":"one","kind":[],"election":{}}`,
+			fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d}`, term.Token()),
+			fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"next":"%s"}`, term.Token(), strings.Repeat("n", 9999)),
+			fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":%d}`, term.Token()+5),
+			`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":9007199254740991}`,
+			`{"v":1,"kind":"released","election":"orders","token":9007199254740991}`,
+			`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":18446744073709551615}`,
+			"released", "released x", "elected ", "elected -1", "released 18446744073709551615 x", fmt.Sprint("elected ", term.Token()+5),
+			fmt.Sprint("released ", term.Token()), fmt.Sprint("released ", term.Token(), " ", strings.Repeat("n ", 9999)),
+		}
+		const rounds = 500
+		for range rounds {
+			m := messages[rand.IntN(len(messages))]
+			for _, nd := range c.Nodes {
+				nd.Server().Publish("mandate:{orders}:events", []string{"", fmt.Sprint("released ", term.Token(), "  "), fmt.Sprint("elected ", term.Token()+5, "  ")}[rand.IntN(3)]+m)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !term.Valid() {
+			t.Fatalf("messages ended the term: %v", term.Err())
+		}
+		claims := c.Nodes[0].TookOf("claim")
+		if claims > rounds/10 {
+			t.Errorf("%d messages made two followers claim %d times", rounds, claims)
+		}
+		select {
+		case ev := <-events:
+			t.Errorf("reported as true: %+v", ev)
+		case <-time.After(time.Second):
+		}
+		a.Shutdown()
+		_, next := first(t, shortLease, b, d)
+		if next.Token() <= term.Token() || next.Token() > term.Token()+uint64(time.Hour/time.Millisecond) {
+			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+		for _, x := range []*candidate{b, d} {
+			if lines := x.Log.Lines("WARN"); len(lines) > 0 {
+				t.Errorf("%s complains: %q", x.ID(), lines)
+			}
+		}
+	})
+}
+
+// Three nodes restart without their data, one after the other, and a candidate starts
+// then. While the leader renews in between it is safe; when all of them forget between
+// two renewals, nobody can know: the documented overlap, which only the token covers.
+func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
+	const renewal = shortLease / 4
+	for _, gap := range []time.Duration{0, renewal / 5, renewal * 7 / 10, 2 * renewal} {
+		t.Run(gap.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				time.Sleep(2*renewal + renewal/10)
+				for i, n := range c.Nodes {
+					if i > 0 {
+						time.Sleep(gap)
+					}
+					n.Server().FlushAll() // as a restart does, without the lost connections
+				}
+				time.Sleep(renewal / 20)
+				b := c.Start("b")
+				if gap > renewal/2 { // a renewal came in between
+					defer never2(t, a, b)()
+					b.Quiet(shortLease / 2)
+					time.Sleep(2 * shortLease)
+					return
+				}
+				two := b.Elected(renewal / 4)
+				began := time.Now()
+				if !one.Valid() || two.Token() <= one.Token() {
+					t.Errorf("token %d (valid %v), then %d", one.Token(), one.Valid(), two.Token())
+				}
+				<-one.Done()
+				if overlap := time.Since(began); overlap > renewal+renewal/10 {
+					t.Errorf("two leaders for %v", overlap)
+				}
+			})
+		})
+	}
+}
+
+// When all nodes forget, the history says so, and not only that the lock was gone, or that they did not answer:
+// also when they come back empty after the lease.
+func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
+	for away, detail := range map[time.Duration]string{
+		0:              "all nodes lost all their data",
+		2 * shortLease: "3 of 3 nodes did not answer for .*; all nodes lost all their data",
+	} {
+		t.Run(away.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				time.Sleep(shortLease)
+				if away > 0 {
+					c.Each(down)
+				}
+				time.Sleep(away)
+				for _, n := range c.Nodes {
+					n.Server().FlushAll()
+				}
+				c.Heal()
+				<-one.Done()
+				a.Elected(4 * shortLease)
+				time.Sleep(shortLease)
+				terms, err := a.Election().History(t.Context(), 5)
+				if err != nil || len(terms) != 2 || !regexp.MustCompile("^"+detail+"$").MatchString(terms[1].Detail) {
+					t.Errorf("%+v, %v", terms, err)
+				}
+			})
+		})
+	}
+}
+
+// A majority that forgets at once costs the term, and no candidate leads beside it: also not
+// a candidate that was just started, and that can't reach the node which remembers.
+func TestMajorityForgets(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		time.Sleep(shortLease/2 + shortLease/20)
+		c.Nodes[0].Server().FlushAll()
+		c.Nodes[1].Server().FlushAll()
+		c.Nodes[2].Set(cut, "b")
+		b := c.Start("b")
+		defer never2(t, a, b)()
+		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		lost := time.Now()
+		_, two := first(t, 3*shortLease, a, b)
+		terms, err := a.Election().History(t.Context(), 5)
+		if err != nil || len(terms) != 2 || terms[1].Detail != "at least 2 of 3 nodes lost all their data" {
+			t.Errorf("the history says %+v, %v", terms, err)
+		}
+		if gap := two.Since().Sub(lost); gap < shortLease/2 || gap > shortLease*11/10 {
+			t.Errorf("elected %v after the loss was noticed", gap)
+		}
+	})
+}
+
+// A new counter starts at the clock. Where the old one was ahead of it, only what the
+// candidates remember keeps the tokens from going back.
+func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
+	for _, who := range []string{"the leader", "a follower"} {
+		t.Run(who, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
+				for _, n := range c.Nodes {
+					if err := n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				if term.Token() <= uint64(ahead) {
+					t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
+				}
+				next := a
+				if who == "a follower" {
+					next = c.Start("b")
+					next.Quiet(shortLease / 2)
+					c.Each(cut, "a")
+				}
+				forget(c)
+				if again := next.Elected(4 * shortLease); again.Token() <= term.Token() {
+					t.Errorf("token %d after %d", again.Token(), term.Token())
+				}
+			})
+		})
+	}
+}
+
+// A leader that lost its data may start the election anew, but not once its own lease is
+// over: while its work ran on, another one could be elected that
+// this candidate never met, and lose its data in turn.
+func TestLeaderDoesNotBootstrapAfterItsLease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		back := make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			<-back
+			return nil
+		})
+		one := a.Elected(3 * shortLease)
+		time.Sleep(shortLease + shortLease/20)
+		forget(c)
+		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		forget(c)
+		b := c.Start("b") // a first start: it claims at once
+		two := b.Elected(shortLease / 100)
+		defer never2(t, a, b)()
+		time.Sleep(shortLease + shortLease/20) // just after a renewal
+		forget(c)
+		close(back)
+		for two.Valid() {
+			a.Quiet(tick)
+		}
+	})
+}
+
+// A failed attempt of a candidate with a fast clock leaves a high counter on a node. The
+// leader learns of it by its renewals; after a loss of all data its next token must be above
+// it, though its own clock is behind: also when no renewal could bring the counter back.
+func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
+	for name, resigns := range map[string]bool{"lost": false, "resigned": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				raised := one.Token() + uint64((10 * time.Minute).Milliseconds())
+				// On a majority: a round ends with the answers of one, and this may be without any one node.
+				for _, n := range c.Nodes[:len(c.Nodes)/2+1] {
+					_ = n.Server().Set("mandate:{orders}:fence", fmt.Sprint(raised))
+				}
+				time.Sleep(shortLease)
+				if resigns {
+					if err := a.Resign(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				forget(c)
+				<-one.Done()
+				if two := a.Elected(4 * shortLease); two.Token() <= raised {
+					t.Errorf("token %d after a counter of %d", two.Token(), raised)
+				}
+			})
+		})
+	}
+}
+
+// timingOf is the schedule of a lease by default.
+func timingOf(l time.Duration) lease.Timing {
+	return lease.Timing{Lease: l, StopMargin: l / 4}
+}
+
+// far puts all nodes at the end of a round trip, also for who connects.
+func far(c *cluster, trip time.Duration, handshakes int) {
+	c.Each(fault{Delay: trip / 2, Far: true, Handshakes: handshakes})
+}
+
+// A candidate is elected, renews for many leases, keeps its term through the loss of all
+// connections at any moment, and hands over: up to the round trip that doctor names if they are reset,
+// and up to L/11 if they are swallowed without a reset; up to L/16 if TLS makes connections dearer.
+func TestDistanceThatTermsSurvive(t *testing.T) {
+	for name, lose := range map[string]struct {
+		trip       func(t lease.Timing) time.Duration
+		all        func(*testredis.Node)
+		handshakes int
+	}{
+		"reset": {func(t lease.Timing) time.Duration {
+			return min((t.Lease*49/100-2*time.Millisecond)/4, 500*time.Millisecond)
+		}, func(n *testredis.Node) { n.Reset("") }, 0},
+		"swallowed":          {func(t lease.Timing) time.Duration { return min(t.Lease/11, 500*time.Millisecond) }, (*testredis.Node).Swallow, 0},
+		"swallowed with TLS": {func(t lease.Timing) time.Duration { return min(t.Lease/16, 500*time.Millisecond) }, (*testredis.Node).Swallow, 1},
+	} {
+		for _, l := range []time.Duration{time.Second, 10 * time.Second} {
+			t.Run(fmt.Sprint(name, "/", l), func(t *testing.T) {
+				survivesTheLossOfConnections(t, l, lose.trip(timingOf(l))-2*time.Millisecond, lose.handshakes, lose.all)
+			})
+		}
+	}
+}
+
+func survivesTheLossOfConnections(t *testing.T, l, trip time.Duration, handshakes int, lose func(*testredis.Node)) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		timing := timingOf(l)
+		c.Seed()
+		far(c, trip, handshakes)
+		with := func(cfg *elector.Config) { cfg.Lease = l }
+		began := time.Now()
+		a := c.Start("a", with)
+		term := a.Elected(6 * time.Second) // connections first, whatever the lease
+		t.Logf("elected after %v with a round trip of %v", time.Since(began), trip)
+		holds := func(what string) {
+			t.Helper()
+			if !term.Valid() {
+				t.Fatalf("%s cost the term: %v", what, term.Err())
+			}
+		}
+		for range 100 {
+			time.Sleep(l / 5)
+			holds("time")
+		}
+		const phases = 8
+		for i := range phases {
+			time.Sleep(3*l + timing.RenewEvery()*time.Duration(i)/phases)
+			for _, nd := range c.Nodes {
+				lose(nd)
+			}
+			for range 100 {
+				time.Sleep(2 * l / 100)
+				holds(fmt.Sprintf("the loss of all connections, %d", i))
+			}
+		}
+		b := c.Start("b", with)
+		time.Sleep(2*l + 6*time.Second)
+		began = time.Now()
+		a.Stop()
+		b.Elected(l)
+		t.Logf("handed over in %v", time.Since(began))
+	})
+}
+
+// lasts wants a term that lasts 20 leases: the first one or, very far away, the fourth at the latest. There each
+// renewal is sent twice, and earlier terms may end because it takes too long to make the second connection.
+func lasts(t *testing.T, c *candidate, l time.Duration, veryFar bool) {
+	t.Helper()
+	for terms := 1; ; terms++ {
+		term := c.Elected(20 * time.Second)
+		time.Sleep(20 * l)
+		switch {
+		case term.Valid():
+			return
+		case !veryFar || terms == 4:
+			t.Fatalf("term %d was lost: %v", terms, term.Err())
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package shard_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/health"
+)
+
+func TestBadConfig(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		q := c.Quorum("q")
+		for want, cfg := range map[string]shard.Config{
+			"Group is empty":   {Shards: 1},
+			"Group is \"a b\"": {Group: "a b", Shards: 1},
+			"Shards is 0":      {Group: "g"},
+			"Shards is 16385":  {Group: "g", Shards: 16385},
+			"Weight is -1":     {Group: "g", Shards: 1, Weight: -1},
+			"Weight is NaN":    {Group: "g", Shards: 1, Weight: math.NaN()},
+			"Lease is 100ms":   {Group: "g", Shards: 1, Lease: 100 * time.Millisecond},
+			"ID is \"a b\"":    {Group: "g", Shards: 1, ID: "a b"},
+			"Cooldown is -1s":  {Group: "g", Shards: 1, Cooldown: -time.Second},
+			"at most 24h0m0s":  {Group: "g", Shards: 1, Cooldown: 25 * time.Hour},
+			"Lease is 10ns: give at least 1ms (was the unit forgotten": {Group: "g", Shards: 1, Lease: 10},
+			"Cooldown is 30ns: give at least 1ms":                      {Group: "g", Shards: 1, Cooldown: 30},
+			"DrainTimeout is 5ns: give at least 1ms":                   {Group: "g", Shards: 1, DrainTimeout: 5},
+			"StopMargin is 2ns: give at least 1ms":                     {Group: "g", Shards: 1, StopMargin: 2},
+		} {
+			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %q", cfg, err, want)
+			}
+		}
+		// The program makes a shard's probe from what it knows of the shard: New may ask for none.
+		cfg := shard.Config{Group: "g", WorkProbe: func(int) health.Probe { panic("a probe of no shard") }, WorkProbeSettings: health.Settings{Interval: -time.Second}}
+		if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), "Shards is 0") || !strings.Contains(err.Error(), "Interval is -1s") {
+			t.Errorf("%v", err)
+		}
+		// All at once, each under the name of its setting, those that an election refuses, too.
+		var all *elector.ConfigError
+		_, err := shard.New(q, shard.Config{ID: "a b", StopMargin: time.Hour})
+		settings := map[string]bool{}
+		if errors.As(err, &all) {
+			all.Problems(func(setting string) string { settings[setting] = true; return setting })
+		}
+		if len(settings) != 4 || !settings["Group"] || !settings["Shards"] || !settings["ID"] || !settings[""] {
+			t.Errorf("problems with %v: %v", settings, err)
+		}
+		if _, err := shard.New(nil, shard.Config{Group: "g", Shards: 1}); err == nil {
+			t.Error("New took no quorum")
+		}
+		if _, err := shard.New(&elector.Quorum{}, shard.Config{Group: "g", Shards: 1}); err == nil {
+			t.Error("New took the zero quorum")
+		}
+	})
+}
+
+// A key of one shard that another program has written costs that shard alone.
+func TestBadKeyOfOneShard(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			if _, err := n.Server().Push("mandate:{orders/5}:next", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := newGroup(t, c, 6)
+		a, b := g.join("a"), g.join("b")
+		time.Sleep(6 * lease)
+		if n := len(a.Owned()) + len(b.Owned()); n != 5 {
+			t.Errorf("a owns %v and b %v, want all but 5", a.Owned(), b.Owned())
+		}
+	})
+}
+
+// A member with another number of shards, or another lease, is refused with the reason.
+func TestOtherSettings(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.joins("a")
+		b := g.join("b", func(c *shard.Config) { c.Shards, c.Lease = 16, lease/2 })
+		err := b.ended(t, 2*time.Second)
+		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards and a lease of 5s: all members need the same") {
+			t.Errorf("Run: %v", err)
+		}
+		if lines := g.log.Lines("cannot campaign"); len(lines) > 0 {
+			t.Errorf("nodes that answer are logged as unreachable: %v", lines)
+		}
+		if lines := g.log.Lines("level=ERROR"); len(lines) != 1 || !strings.Contains(lines[0], "all members need the same") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// A member that was away while the group was started anew with another number of shards ends, and
+// owns nothing before.
+func TestOtherSettingsMeanwhile(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		a := g.joins("a")[0]
+		c.Each(testredis.Cut, "a")
+		time.Sleep(3 * lease)
+		g.shards = 6
+		g.l = newLedger(t)
+		b := g.join("b")
+		g.eventually(2*time.Second, "b owns all", func() bool { return g.l.even(6, "b") })
+		b.stop() // its locks are free, and its group is remembered
+		_ = b.ended(t, lease)
+		c.Heal()
+		if err := a.ended(t, lease); err == nil || !strings.Contains(err.Error(), "the members of the group have 6 shards") {
+			t.Errorf("Run: %v", err)
+		}
+		if n := g.l.counts()["a"]; n > 0 {
+			t.Errorf("a owns %d shards", n)
+		}
+	})
+}
