@@ -94,9 +94,8 @@ func (m *machine) count(tally quorum.Tally) {
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.count(func(n *renewalCounts) { n.outcomes.Refused++ })
 		t.lost.Store(true)
-		lost, why := lostData(tally, protocol.Forgot), errGone
-		m.dataLost = 2*lost > len(tally.Answers)
-		if lost += lostData(tally, protocol.Emptied); 2*lost > len(tally.Answers) {
+		lost, why := lostData(tally), errGone
+		if m.dataLost = 2*lost > len(tally.Answers); m.dataLost {
 			why = fmt.Errorf("at least %d of %d nodes %s", lost, len(tally.Answers), protocol.LostData)
 		}
 		t.end(ReasonLost, why)
@@ -172,11 +171,11 @@ func (m *machine) heir(t *Term) protocol.Heir {
 // reservedFor returns how long the other candidates wait for the heir.
 func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
 
-// lostData returns how many nodes a renewal found to have lost all their data of the election, with that
-// note. A node that lost only the lock may have granted it to another candidate since.
-func lostData(t quorum.Tally, note string) (lost int) {
+// lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
+// lost only the lock may have granted it to another candidate since.
+func lostData(t quorum.Tally) (lost int) {
 	for _, a := range t.Answers {
-		if a.Status == protocol.Planted && a.Note == note {
+		if a.Status == protocol.Planted && a.Note == protocol.Forgot {
 			lost++
 		}
 	}

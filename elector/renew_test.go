@@ -564,3 +564,36 @@ func lasts(t *testing.T, c *candidate, l time.Duration, veryFar bool) {
 		}
 	}
 }
+
+// A server without persistence restarts. That cuts all connections, so a follower claims before the leader
+// renews: the leader goes on all the same, and nobody beside it, also when the data is lost again meanwhile.
+func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		for claims := range 3 { // each after another loss
+			t.Run(fmt.Sprintf("%d nodes, %d claims", nodes, claims), func(t *testing.T) {
+				bubble(t, nodes, func(t *testing.T, c *cluster) {
+					a := c.Start("a")
+					one := a.Elected(3 * shortLease)
+					b := c.Start("b")
+					b.Quiet(shortLease + shortLease/20)
+					defer never2(t, a, b)()
+					forget(c)
+					for range claims {
+						forget(c)
+						for _, n := range c.Nodes {
+							n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", one.Token()))
+						}
+						b.Quiet(shortLease / 20)
+						if !c.Nodes[0].Server().Exists("mandate:{orders}:new") {
+							t.Fatal("b has not claimed")
+						}
+					}
+					wantReason(t, one, shortLease/4, elector.ReasonLost)
+					if two := a.Elected(shortLease / 50); two.Token() <= one.Token() {
+						t.Errorf("token %d after %d", two.Token(), one.Token())
+					}
+				})
+			})
+		}
+	}
+}

@@ -39,11 +39,8 @@ const failed = "error"
 const GoesFirst = "next"
 
 // Forgot is the note of a node on which a renewal planted the lock, and which had lost
-// its counter too.
+// all its data, and granted nothing since.
 const Forgot = "forgot"
-
-// Emptied is that note where another candidate has claimed since the node lost its data.
-const Emptied = "emptied"
 
 // LostData ends the reason for the end of a term that was lost because of that.
 const LostData = "lost all their data"

@@ -3,8 +3,7 @@
 -- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease token shown successor keep identity
 -- -> mine, planted, gone or taken; fence; holder (of a renewed lock: the value that it keeps, when the new one was
--- refused); note: of a pause; of a plant 'forgot' where it found no counter, 'emptied' where another candidate's
--- claim had found none before; id
+-- refused); note: of a pause; of a plant 'forgot' where the node has granted nothing since it lost its data; id
 local stored, counter = number(fence_key, fence)
 id = identify(id_key, id, identity)
 local mine = whose(lock, incarnation, seq)
@@ -38,4 +37,4 @@ if counter < mint then stored = token end
 redis.call('SET', lock_key, value, 'PX', lease)
 redis.call('SET', fence_key, stored)
 reserve()
-return answer{status = 'planted', fence = stored, note = not fence and 'forgot' or new and 'emptied', id = id}
+return answer{status = 'planted', fence = stored, note = (new or not fence) and 'forgot', id = id}
