@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
-	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
@@ -322,18 +319,4 @@ func TestMemberSeries(t *testing.T) {
 		}
 		wants("after its end", none)
 	})
-}
-
-// Prometheus' own promtool reads the rules, and plays incidents against them.
-func TestAlertsByPromtool(t *testing.T) {
-	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
-	files, err := filepath.Glob("testdata/alerts_*test.yml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no incidents: %v", err)
-	}
-	for _, args := range [][]string{{"check", "rules", "../../docs/alerts.yml"}, append([]string{"test", "rules"}, files...)} {
-		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
-	}
 }

@@ -1,0 +1,315 @@
+package electorprom_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
+)
+
+const alertsFile = "../../docs/alerts.yml"
+
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %v: %v\n%s", args, err, out)
+	}
+}
+
+// Prometheus' own promtool reads the rules, and plays incidents against them.
+func TestAlertsByPromtool(t *testing.T) {
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
+	files, err := filepath.Glob("testdata/alerts_*test.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no incidents: %v", err)
+	}
+	promtool(t, "check", "rules", alertsFile)
+	promtool(t, append([]string{"test", "rules"}, files...)...)
+}
+
+// steps are the scrapes of one test; a fault begins at the scrape begins.
+const (
+	steps  = 110
+	begins = 20
+)
+
+// slow is the time between scrapes, where an alert takes hours. Otherwise it is 15 s.
+const slow = 4 * time.Minute
+
+// fleet is what a healthy fleet shows: "HOST NAME{LABELS}" to the value at a scrape. On the host a runs the
+// leader, on b a follower, on e the exporter.
+type fleet map[string]func(i int) float64
+
+func is(v float64) func(int) float64 { return func(int) float64 { return v } }
+
+func per(v float64) func(int) float64 { return func(i int) float64 { return v * float64(i) } }
+
+// from is v as long as the fault is not there, and w from then on, counted from there.
+func from(v float64, w func(int) float64) func(int) float64 {
+	return func(i int) float64 {
+		if i < begins {
+			return v
+		}
+		return w(i - begins)
+	}
+}
+
+func healthy() fleet {
+	f := fleet{}
+	for _, host := range []string{"a", "b"} {
+		leads := 0.0
+		if host == "a" {
+			leads = 1
+			f["a probe_healthy{probe=work}"] = is(1)
+		}
+		f[host+" is_leader{}"] = is(leads)
+		f[host+" lease_left_seconds{}"] = func(i int) float64 { return leads * (2.5 + float64(i%3)) } // of a long grace
+		f[host+" renewals_total{result=confirmed}"] = per(6 * leads)
+		f[host+" renewals_total{result=unconfirmed}"] = is(0)
+		for _, le := range []string{"0.01", "2.5", "+Inf"} {
+			f[host+" renewal_seconds_bucket{le="+le+"}"] = per(6 * leads)
+		}
+		for _, node := range []string{"r1", "r2", "r3"} {
+			f[host+" requests_total{node="+node+",result=answered}"] = per(6)
+			f[host+" requests_total{node="+node+",result=failed}"] = is(0)
+			f["e redis_node_up{node="+node+"}"] = is(1)
+		}
+		for _, reason := range []string{"shutdown", "unhealthy", "expired"} {
+			f[host+" step_downs_total{reason="+reason+"}"] = is(0)
+		}
+		for name, v := range map[string]float64{
+			"leader_known": 1, "able": 1, "paused": 0, "overruns_total": 0, "leader_changes_total": 1,
+			"lease_seconds": 10, "probe_healthy{probe=candidate}": 1,
+		} {
+			f[host+" "+strings.TrimSuffix(name, "{}")] = is(v)
+		}
+	}
+	for name, v := range map[string]float64{
+		"exporter_list_complete": 1, "election_leader_known": 1, "election_leaderless_seconds": 0, "election_paused": 0,
+		"election_candidates": 2, "election_observers": 0, "election_candidates_able": 2,
+		"tick_overdue_seconds{scheduled_job=mail}": 0, "tick_blocked_seconds{scheduled_job=mail}": 0,
+		"group_unowned_seconds": 0, "group_members": 2, "group_assigner_known": 1,
+		"group_member_owned{member=m}": 8, "group_member_due{member=m}": 8,
+	} {
+		f["e "+name] = is(v)
+	}
+	return f
+}
+
+// fault is what differs once the alert is true.
+type fault struct {
+	shows fleet
+	also  []string      // other alerts that are then true
+	gone  string        // hosts that are not scraped any more
+	never string        // hosts that have never been there
+	event bool          // one scrape that shows it is enough
+	every time.Duration // between scrapes, of alerts that take hours
+}
+
+var faults = map[string]fault{
+	"MandateNoLeader": {shows: fleet{
+		"a is_leader{}": from(1, is(0)), "a leader_known": from(1, is(0)), "b leader_known": from(1, is(0)), "e election_leader_known": from(1, is(0)),
+	}},
+	"MandateCandidatesGone":       {gone: "ab", never: "e"},
+	"MandateTwoLeaders":           {shows: fleet{"b is_leader{}": from(0, is(1))}},
+	"MandateOverrun":              {shows: fleet{"a overruns_total": from(0, is(1))}, event: true},
+	"MandateFlapping":             {shows: fleet{"a leader_changes_total": from(1, is(9))}, event: true},
+	"MandatePausedLong":           {shows: fleet{"a paused": is(1), "e election_paused": is(1)}, every: slow},
+	"MandateUnhealthyLeader":      {shows: fleet{"a step_downs_total{reason=unhealthy}": from(0, is(1))}, event: true},
+	"MandateLeaseLost":            {shows: fleet{"a step_downs_total{reason=expired}": from(0, is(1))}, event: true},
+	"MandateRenewalLate":          {shows: fleet{"a renewals_total{result=unconfirmed}": from(0, per(1))}},
+	"MandateRenewalsSlow":         {shows: fleet{"a renewal_seconds_bucket{le=0.01}": func(i int) float64 { return 6 * float64(min(i, begins)) }}},
+	"MandateProbeFailingOnLeader": {shows: fleet{"a probe_healthy{probe=work}": from(1, is(0))}},
+	"MandateRedisNodeSilent": {shows: fleet{
+		"a requests_total{node=r1,result=answered}": func(i int) float64 { return 6 * float64(min(i, begins)) },
+		"b requests_total{node=r1,result=answered}": func(i int) float64 { return 6 * float64(min(i, begins)) },
+		"a requests_total{node=r1,result=failed}":   from(0, per(6)),
+	}},
+	"MandateCandidateUnable":  {shows: fleet{"b able": from(1, is(0))}},
+	"MandateElectionVacant":   {shows: fleet{"e election_leader_known": from(1, is(0)), "e election_leaderless_seconds": from(0, per(15))}, never: "ab"},
+	"MandateElectionNoneAble": {shows: fleet{"e election_candidates_able": from(2, is(0))}},
+	"MandateElectionNoStandby": {
+		shows: fleet{"e election_candidates_able": func(i int) float64 { return float64(2 - max(0, i-98)/(max(1, i-98))) }},
+		every: slow,
+	},
+	"MandateShardsUnowned":    {shows: fleet{"e group_unowned_seconds": from(0, per(15))}},
+	"MandateNoAssigner":       {shows: fleet{"e group_assigner_known": from(1, is(0))}},
+	"MandateMemberOverloaded": {shows: fleet{"e group_member_owned{member=m}": from(8, is(16))}},
+	"MandateTickOverdue":      {shows: fleet{"e tick_overdue_seconds{scheduled_job=mail}": from(0, is(70))}},
+	"MandateTickSkipped":      {shows: fleet{"e tick_skipped_timestamp_seconds{scheduled_job=mail}": from(-9e9, is(begins*15))}, event: true},
+	"MandateRedisNodeDown":    {shows: fleet{"e redis_node_up{node=r1}": from(1, is(0))}},
+	"MandateRedisMajorityDown": {
+		shows: fleet{"e redis_node_up{node=r1}": from(1, is(0)), "e redis_node_up{node=r2}": from(1, is(0))},
+		also:  []string{"MandateRedisNodeDown"},
+	},
+	"MandateExporterBlind": {shows: fleet{"e exporter_list_complete": from(1, is(0))}},
+}
+
+// incidents are several fleets under one Prometheus, as promtool reads them.
+type incidents struct {
+	Name     string  `json:"name"`
+	Interval string  `json:"interval"`
+	Series   []input `json:"input_series"`
+	Queries  []query `json:"promql_expr_test"`
+}
+
+type (
+	input struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	}
+	query struct {
+		Expr    string   `json:"expr"`
+		At      string   `json:"eval_time"`
+		Samples []sample `json:"exp_samples"`
+	}
+	sample struct {
+		Labels string `json:"labels"`
+		Value  int    `json:"value"`
+	}
+)
+
+var aLabel = regexp.MustCompile(`(\w+)=([^,{}]+)`)
+
+// add adds a fleet with external labels. lost are the scrapes that never arrive.
+func (in *incidents) add(f *fault, external string, lost func(host string, i int) bool) {
+	all := healthy()
+	maps.Copy(all, f.shows)
+	for key, value := range all {
+		host, series, _ := strings.Cut(key, " ")
+		if strings.Contains(f.never, host) {
+			continue
+		}
+		name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
+		more := map[bool]string{true: `,job="exporter"`, false: `,job="worker"`}[host == "e"]
+		switch {
+		case strings.HasPrefix(name, "group_"):
+			more += `,group="g"`
+		case !strings.HasPrefix(name, "redis_") && !strings.HasPrefix(name, "exporter_"):
+			more += `,election="orders"`
+		}
+		if labels != "" {
+			more += "," + aLabel.ReplaceAllString(labels, `$1="$2"`)
+		}
+		var values []string
+		for i := range steps {
+			switch gone := strings.Contains(f.gone, host); {
+			case gone && i == begins:
+				values = append(values, "stale")
+			case gone && i > begins || lost(host, i):
+				values = append(values, "_")
+			default:
+				values = append(values, strconv.FormatFloat(value(i), 'f', -1, 64))
+			}
+		}
+		in.Series = append(in.Series, input{fmt.Sprintf(`mandate_%s{prefix="p",instance=%q,%s%s}`, name, host, external, more), strings.Join(values, " ")})
+	}
+}
+
+// Each alert fires where it is true, and no other one does: under one Prometheus, where two clusters share one,
+// where it restarts, and where a machine dies with its agent. Each fault is in a namespace of its own.
+func TestAlertsAreTrueInEachTopology(t *testing.T) {
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
+	text, err := os.ReadFile(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(text), -1) {
+		if _, ok := faults[m[1]]; !ok {
+			t.Errorf("%s is played in no topology", m[1])
+		}
+	}
+	for _, every := range []time.Duration{15 * time.Second, slow} {
+		playFaults(t, every)
+	}
+}
+
+func playFaults(t *testing.T, every time.Duration) {
+	t.Helper()
+	var tests []*incidents
+	// play shows each fault to Prometheus; show returns which alerts fire, in a namespace of their own.
+	play := func(name string, show func(in *incidents, alert string, f *fault, namespace string) (fire []string)) {
+		end := (steps * every).String()
+		in := &incidents{Name: name, Interval: every.String()}
+		q := query{Expr: `group by (alertname, namespace, site) (count_over_time(ALERTS{alertstate="firing"}[` + end + `]))`, At: end}
+		for _, alert := range slices.Sorted(maps.Keys(faults)) {
+			f := faults[alert]
+			if cmp.Or(f.every, 15*time.Second) != every {
+				continue
+			}
+			for _, a := range show(in, alert, &f, `namespace="`+alert+`"`) {
+				name, site, _ := strings.Cut(a, ",")
+				q.Samples = append(q.Samples, sample{fmt.Sprintf(`{alertname=%q,namespace=%q,%s}`, name, alert, site), 1})
+			}
+		}
+		in.Queries = []query{q}
+		tests = append(tests, in)
+	}
+	never := func(string, int) bool { return false }
+	play("one Prometheus", func(in *incidents, alert string, f *fault, namespace string) []string {
+		in.add(f, namespace, never)
+		return append(f.also, alert)
+	})
+	play("two clusters, told apart by a label of their own", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
+		in.add(&fault{}, namespace+`,site="well"`, never)
+		in.add(f, namespace+`,site="ill"`, never)
+		for _, a := range append(f.also, alert) {
+			fire = append(fire, a+`,site="ill"`)
+		}
+		return fire
+	})
+	for _, away := range []time.Duration{3 * time.Minute, 6 * time.Minute} { // the latter: longer than Prometheus looks back
+		play(fmt.Sprintf("Prometheus restarts, and is away for %v", away), func(in *incidents, alert string, f *fault, namespace string) []string {
+			in.add(f, namespace, func(_ string, i int) bool { return i > begins+2 && time.Duration(i-begins-2)*every < away })
+			return append(f.also, alert)
+		})
+	}
+	// The last scrape of a host shows the fault, which is gone with the host: what is left is well.
+	play("a host dies with its agent", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
+		dies, left := slices.Sorted(maps.Keys(f.shows)), fleet{}
+		host := (f.gone + "-")[:1]
+		if len(dies) > 0 {
+			host = dies[0][:1]
+		}
+		for key, value := range f.shows {
+			if key[:1] == host {
+				left[key] = value
+			}
+		}
+		if host == "a" {
+			left["b is_leader{}"] = from(0, is(1))
+		}
+		in.add(&fault{shows: left, never: f.never}, namespace, func(h string, i int) bool { return strings.Contains(host+f.gone, h) && i > begins })
+		if f.event || f.gone != "" {
+			fire = append(fire, alert)
+		}
+		if host == "e" {
+			fire = append(fire, "MandateExporterBlind") // nobody reads Redis now
+		}
+		return fire
+	})
+	rules, err := filepath.Abs(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": every.String(), "tests": tests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "topologies.yml")
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "test", "rules", file)
+}
