@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	fork "github.com/netresearch/go-cron"
 	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
@@ -18,16 +19,38 @@ import (
 	"github.com/mandate-dev/mandate/elector/schedule"
 )
 
-// A year with robfig/cron.
+// A spring with robfig/cron.
 func TestCalendarOfCron(t *testing.T) {
-	calendar.Test(t, "2026-03-01", 60, 300, func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
+	calendar.Test(t, "2026-03-01", 60, 300, crontab(t, func() scheduler[cron.Schedule] {
+		c := cron.New()
+		return scheduler[cron.Schedule]{cron.ParseStandard, func(s *schedule.Job, run func()) { c.Schedule(s, cron.FuncJob(run)) }, c.Start, func() { c.Stop() }}
+	}))
+}
+
+// An autumn with its fork.
+func TestCalendarOfGoCron(t *testing.T) {
+	calendar.Test(t, "2026-10-20", 20, 100, crontab(t, func() scheduler[fork.Schedule] {
+		c := fork.New()
+		return scheduler[fork.Schedule]{fork.ParseStandard, func(s *schedule.Job, run func()) { c.Schedule(s, fork.FuncJob(run)) }, c.Start, func() { c.Stop() }}
+	}))
+}
+
+// scheduler is robfig/cron or its fork.
+type scheduler[S cron.Schedule] struct {
+	parse       func(crontab string) (S, error)
+	add         func(*schedule.Job, func())
+	start, stop func()
+}
+
+func crontab[S cron.Schedule](t *testing.T, open func() scheduler[S]) calendar.Start {
+	return func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
 		all, err := schedule.New(e, client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := cron.New()
+		c := open()
 		for _, j := range jobs {
-			ticks, err := cron.ParseStandard(j.Crontab)
+			ticks, err := c.parse(j.Crontab)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,12 +61,12 @@ func TestCalendarOfCron(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Schedule(job, cron.FuncJob(func() { _ = job.RunContext(ctx) }))
+			c.add(job, func() { _ = job.RunContext(ctx) })
 		}
-		c.Start()
-		context.AfterFunc(ctx, func() { c.Stop() })
+		c.start()
+		context.AfterFunc(ctx, c.stop)
 		return all.Work
-	})
+	}
 }
 
 // queue takes all tasks, and says when each was enqueued.
