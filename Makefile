@@ -147,7 +147,7 @@ model: ## check the model of the fencing tokens with spin, and that its mutants 
 nightly: ## everything that is long or random: hours
 	.ci/modules each $(GO) test $$(.ci/race) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
 	$(MAKE) sim SIMSEED=$$(date +%s) SIMRUNS=1000
-	CALENDAR_SEED=$$(date +%s) CALENDAR_DAYS=400 CALENDAR_CHANGES=2000 $(GO) test -count=1 -v -run Calendar -timeout 1h ./elector/electorasynq ./elector/electorgocron
+	CALENDAR_SEED=$$(date +%s) CALENDAR_DAYS=400 CALENDAR_CHANGES=2000 $(GO) test -count=1 -v -run Calendar -timeout 1h ./elector/electorasynq ./elector/electorgocron ./cmd/mandate
 	$(MAKE) mutants
 	$(MAKE) servers SERVERS=.
 	$(MAKE) fuzz

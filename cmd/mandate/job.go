@@ -83,7 +83,7 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	if !ok {
 		return nil // the lease has ended already
 	}
-	if !j.decided.CompareAndSwap(undecided, runs) && j.decided.Load() == givenUp {
+	if !j.runsHere() {
 		return nil
 	}
 	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
@@ -120,6 +120,16 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 		level = slog.LevelWarn // a command that fails repeatedly must not look like one that has finished
 	}
 	log.Log(ctx, level, "command exited", "status", statusOf(p.Status), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
+	return j.exited(ctx, log, began, code, why)
+}
+
+// runsHere reports whether the command is to be run, although the wait may be over.
+func (j *job) runsHere() bool {
+	return j.decided.CompareAndSwap(undecided, runs) || j.decided.Load() == runs
+}
+
+// exited returns the error of a term whose command has exited, when its lock may be released.
+func (j *job) exited(ctx context.Context, log *slog.Logger, began time.Time, code int, why string) error {
 	switch {
 	case j.once && code == 0:
 		j.keep(ctx, log, began)

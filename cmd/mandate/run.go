@@ -200,7 +200,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 		if a.shardMember != nil {
 			ended <- a.runMember(ctx, during(&working, j.workOn))
 		} else {
-			ended <- a.elector.Run(ctx, during(&working, w.untilPromisesLapse(j.work)))
+			ended <- a.campaign(ctx, j, during(&working, w.untilPromisesLapse(j.work)))
 		}
 	}()
 	go campaigns(func() {
@@ -208,24 +208,30 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 			_ = a.elector.Check()
 		}
 	})
-	notElected := make(chan error, 1)
-	if j.wait >= 0 {
-		go a.awaitElected(j, notElected)
-	}
 	select {
 	case err := <-ended:
-		select {
-		case why := <-notElected:
-			return cmp.Or(err, why)
-		default:
-			return err
-		}
+		return err
 	case <-j.force:
 	}
 	// A second signal does not wait for an unreachable Redis, but it does wait for every command.
 	working.Lock()
 	defer working.Unlock()
 	return awaitForced(ended)
+}
+
+// campaign runs the elector until ctx ends, or the command is not run here.
+func (a *app) campaign(ctx context.Context, j *job, work elector.Work) error {
+	notElected := make(chan error, 1)
+	if j.wait >= 0 {
+		go a.awaitElected(j, notElected)
+	}
+	err := a.elector.Run(ctx, work)
+	select {
+	case why := <-notElected:
+		return cmp.Or(err, why)
+	default:
+		return err
+	}
 }
 
 // awaitElected ends the run if this candidate does not lead when its wait is over, and sends why. As long

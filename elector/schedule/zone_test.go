@@ -46,6 +46,13 @@ func TestNightsInWhichTheClockChanges(t *testing.T) {
 		{"Australia/Lord_Howe", "2026-10-04", 2*time.Hour + 15*time.Minute, "2026-10-04T02:30:00+11:00", 23.5},
 		{"Australia/Lord_Howe", "2026-04-05", 105 * time.Minute, "2026-04-05T01:45:00+11:00", 24.5},
 		{"Africa/Cairo", "2026-04-24", 30 * time.Minute, "2026-04-24T01:00:00+03:00", 23}, // no midnight
+		{"America/Sao_Paulo", "2018-11-04", 30 * time.Minute, "2018-11-04T01:00:00-02:00", 23},
+		{"America/Sao_Paulo", "2018-02-17", 23*time.Hour + 30*time.Minute, "2018-02-17T23:30:00-02:00", 25}, // two midnights
+		{"Asia/Beirut", "2026-10-24", 23*time.Hour + 30*time.Minute, "2026-10-24T23:30:00+03:00", 25},
+		{"Antarctica/Troll", "2026-03-29", 2 * time.Hour, "2026-03-29T03:00:00+02:00", 22},
+		{"Antarctica/Troll", "2026-10-25", at, "2026-10-25T02:30:00+02:00", 26},
+		{"Africa/Casablanca", "2026-02-15", at, "2026-02-15T02:30:00+01:00", 25}, // Ramadan
+		{"Africa/Casablanca", "2026-03-22", at, "2026-03-22T03:00:00+01:00", 23},
 	} {
 		zone := location(t, k.zone)
 		day, err := time.ParseInLocation(time.DateOnly, k.day, time.UTC)
@@ -74,7 +81,7 @@ func TestNightsInWhichTheClockChanges(t *testing.T) {
 		if all := ticks(daily(k.time)); len(all) != 1 || all[0].In(zone).Format(time.RFC3339) != k.want {
 			t.Errorf("%s, %s: a job at %v runs at %v, want %s", k.zone, k.day, k.time, all, k.want)
 		}
-		if all := ticks(daily(k.time, 20*time.Hour)); len(all) != 2 {
+		if all := ticks(daily(min(k.time, 20*time.Hour), max(k.time, 20*time.Hour))); len(all) != 2 {
 			t.Errorf("%s, %s: two times of the day: %v", k.zone, k.day, all)
 		}
 		if n := len(ticks(Every(10 * time.Minute))); n != int(k.hours*6) {

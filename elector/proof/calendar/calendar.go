@@ -3,6 +3,7 @@
 package calendar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,28 +35,37 @@ type Job struct {
 // Start starts the scheduler of a replica, whose runs are reported; its end is that of ctx.
 type Start func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []Job, ran func(job string, tick time.Time)) elector.Work
 
-// jobs are six kinds of schedules in three zones.
-func jobs(t *testing.T) (all []Job) {
+// jobs are six kinds of schedules in three zones, or those of CALENDAR_ZONES.
+func jobs(t *testing.T, begin time.Time, days int) (all []Job) {
 	at := func(hour, minute int) func(time.Time) bool {
 		return func(t time.Time) bool { return t.Hour() == hour && t.Minute() == minute }
 	}
 	and := func(a, b func(time.Time) bool) func(time.Time) bool {
 		return func(t time.Time) bool { return a(t) && b(t) }
 	}
-	changes := map[string][]time.Month{"Europe/Berlin": {3, 10}, "America/New_York": {3, 11}, "Australia/Lord_Howe": {4, 10}}
-	for zone, months := range changes {
+	zones := cmp.Or(os.Getenv("CALENDAR_ZONES"), "Europe/Berlin,America/New_York,Australia/Lord_Howe")
+	for zone := range strings.SplitSeq(zones, ",") {
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sunday := func(t time.Time) bool { return t.Weekday() == time.Sunday && slices.Contains(months, t.Month()) }
+		var months, weekdays []string // in which the clock changes
+		_, changes := begin.In(location).ZoneBounds()
+		for ; !changes.IsZero() && changes.Before(begin.AddDate(0, 0, days)); _, changes = changes.ZoneBounds() {
+			months, weekdays = append(months, fmt.Sprintf("%d", changes.Month())), append(weekdays, fmt.Sprintf("%d", changes.Weekday()))
+		}
+		if months == nil {
+			months, weekdays = []string{"1"}, []string{"0"}
+		}
 		for _, j := range []Job{
 			{Name: "nightly", Crontab: "30 2 * * *", shows: at(2, 30)},
 			{Name: "twice a day", Crontab: "45 1,13 * * *", shows: func(t time.Time) bool { return t.Hour()%12 == 1 && t.Minute() == 45 }},
 			{Name: "weekdays", Crontab: "0 3 * * 1-5", shows: and(at(3, 0), func(t time.Time) bool { return t.Weekday()%6 != 0 })},
 			{Name: "weekly", Crontab: "15 2 * * 0", shows: and(at(2, 15), func(t time.Time) bool { return t.Weekday() == 0 })},
 			{Name: "monthly", Crontab: "30 1 1 * *", shows: and(at(1, 30), func(t time.Time) bool { return t.Day() == 1 })},
-			{Name: "often", Crontab: fmt.Sprintf("*/10 * * %d,%d 0", months[0], months[1]), often: true, shows: func(t time.Time) bool { return t.Minute()%10 == 0 && sunday(t) }},
+			{Name: "often", Crontab: fmt.Sprintf("*/10 * * %s %s", strings.Join(months, ","), strings.Join(weekdays, ",")), often: true, shows: func(t time.Time) bool {
+				return t.Minute()%10 == 0 && slices.Contains(months, fmt.Sprintf("%d", t.Month())) && slices.Contains(weekdays, fmt.Sprintf("%d", t.Weekday()))
+			}},
 		} {
 			j.Name, j.Location = j.Name+" in "+zone, location
 			all = append(all, j)
@@ -63,8 +74,8 @@ func jobs(t *testing.T) (all []Job) {
 	return all
 }
 
-// ticks returns when the job is due, by going through all minutes.
-func (j Job) ticks(begin, end time.Time) (all []time.Time) {
+// Ticks returns when the job is due, by going through all minutes.
+func (j Job) Ticks(begin, end time.Time) (all []time.Time) {
 	seen := map[string]bool{}
 	for at := begin; at.Before(end); at = at.Add(time.Minute) {
 		now, before := at.In(j.Location), at.Add(-time.Minute).In(j.Location)
@@ -81,6 +92,24 @@ func (j Job) ticks(begin, end time.Time) (all []time.Time) {
 		}
 	}
 	return all
+}
+
+// Each calls run when the job is due by the clock of a replica, as cron(8) does, until ctx ends.
+func (j Job) Each(ctx context.Context, on *elector.Elector, run func(tick time.Time)) {
+	begin := time.Now()
+	for day := begin.Truncate(24 * time.Hour); ; day = day.Add(24 * time.Hour) {
+		for _, tick := range j.Ticks(day, day.Add(24*time.Hour)) {
+			if tick.Before(begin) {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(tick) - hostclock.Ahead(on.ID())):
+				run(tick)
+			}
+		}
+	}
 }
 
 // book has what ran, and what the logs name.
@@ -228,7 +257,8 @@ func setting(name string, standard int) int {
 	return standard
 }
 
-// Test runs the calendar from a day on: CALENDAR_DAYS, CALENDAR_CHANGES of the leader, CALENDAR_SEED.
+// Test runs the calendar from a day on: CALENDAR_DAYS, CALENDAR_CHANGES of the leader, CALENDAR_SEED,
+// CALENDAR_ZONES.
 func Test(t *testing.T, from string, days, changes int, start Start) {
 	first, err := time.Parse(time.DateOnly, from)
 	if err != nil {
@@ -238,7 +268,7 @@ func Test(t *testing.T, from string, days, changes int, start Start) {
 	seed := setting("CALENDAR_SEED", 1)
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		f := &fleet{
-			t: t, r: r, start: start, jobs: jobs(t), random: rand.New(rand.NewPCG(uint64(seed), 0)), all: make([]*replica, 3),
+			t: t, r: r, start: start, jobs: jobs(t, first, days), random: rand.New(rand.NewPCG(uint64(seed), 0)), all: make([]*replica, 3),
 			book: &book{ran: map[string]map[time.Time]int{}, named: map[string][]gap{}, why: map[string]int{}},
 		}
 		time.Sleep(time.Until(first.Add(7*time.Hour + 17*time.Second)))
@@ -272,7 +302,7 @@ func (f *fleet) report(seed int, begin, end time.Time) {
 	defer f.book.mu.Unlock()
 	due, ran, named := 0, 0, 0
 	for _, j := range f.jobs {
-		expected := j.ticks(begin.Truncate(time.Minute).Add(time.Minute), end)
+		expected := j.Ticks(begin.Truncate(time.Minute).Add(time.Minute), end)
 		for _, tick := range expected {
 			due++
 			isNamed, isSure := f.book.names(j.Name, tick)
