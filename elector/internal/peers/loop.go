@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
-// Start subscribes, and answers requests until Stop. Call it once; ctx bounds the reads from Redis.
+// Start subscribes, and answers requests until ctx ends. Call it once.
 func (p *Peers) Start(ctx context.Context) {
 	p.since = time.Now()
 	for _, channel := range []string{p.c.Keys.Ask, p.c.Keys.Roll} {
@@ -21,37 +20,57 @@ func (p *Peers) Start(ctx context.Context) {
 		})
 		p.subscriptions = append(p.subscriptions, s)
 	}
-	p.again = time.AfterFunc(p.c.RenewEvery, p.worker.wake)
-	p.worker.begin(func() { p.work(ctx) })
+	p.running.Go(func() { p.run(ctx) })
 }
 
-// Stop ends the subscriptions, waits for the worker, and, except in a race, publishes that this
-// candidate is gone, so that no other candidate waits for it.
+// Stop ends the subscriptions, waits for what Start started, whose context has ended, and, except in a race,
+// publishes that this candidate is gone, so that no other candidate waits for it.
 func (p *Peers) Stop() {
 	for _, s := range p.subscriptions {
 		s.Close()
 	}
-	p.worker.end()
+	p.running.Wait()
 	p.heir.Store(nil)
-	p.again.Stop()
 	if p.c.Order != Race {
 		self := p.self()
 		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
 	}
 }
 
-// work answers what was received. Where the order of succession needs it, work also looks for an heir.
-func (p *Peers) work(ctx context.Context) {
-	for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
-		p.answer(ctx, r)
-	}
-	p.confirmPause(ctx)
-	if p.c.Order != Race {
-		p.updateSuccession(ctx) // the first look publishes what this candidate is
-		p.again.Reset(p.c.RenewEvery)
-	} else if !p.introduced {
-		p.introduced = true
+// run publishes what this candidate is, and answers what was received until ctx ends. Where the order of
+// succession needs it, run also looks for an heir.
+func (p *Peers) run(ctx context.Context) {
+	var look <-chan time.Time
+	if p.c.Order == Race {
 		p.introduce()
+	} else {
+		every := time.NewTicker(p.c.RenewEvery)
+		defer every.Stop()
+		look = every.C
+	}
+	for ctx.Err() == nil {
+		if p.c.Order != Race {
+			p.updateSuccession(ctx) // the first time it publishes what this candidate is
+		}
+		p.next(ctx, look)
+	}
+}
+
+// next waits for something to do, and does it; or until ctx ends.
+func (p *Peers) next(ctx context.Context, look <-chan time.Time) {
+	select {
+	case <-ctx.Done():
+	case r := <-p.rollCalls.received:
+		p.answer(ctx, r)
+	case r := <-p.requests.received:
+		p.answer(ctx, r)
+		for range len(p.requests.received) { // a look for an heir after each of them would take longer than they do
+			p.answer(ctx, <-p.requests.received)
+		}
+	case <-p.pauseDue:
+		p.confirmPause(ctx)
+	case <-p.roleChanged:
+	case <-look:
 	}
 }
 
@@ -74,7 +93,6 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 		return
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
-	p.worker.wake()
 }
 
 // requestOf parses a request; nil: the payload is none. Of one with another protocol only the version is known.
@@ -131,7 +149,9 @@ func (p *Peers) answer(ctx context.Context, r received) {
 			p.reply(ctx, r, p.stepDown(token, r))
 		}
 	case paused, resumed:
-		p.pauses.open = true
+		if p.pauseDue == nil {
+			p.pauseDue = time.After(time.Until(p.pauseRead.Add(p.c.RetryEvery)))
+		}
 	}
 }
 
@@ -187,87 +207,21 @@ func (p *Peers) twin(other Candidate) {
 	p.introduce()
 }
 
-// introduce publishes what this candidate is.
+// introduce publishes what this candidate is, on another goroutine: run's is to keep the small stack that it needs
+// to wait.
 func (p *Peers) introduce() {
-	self := p.self()
-	p.publish(context.Background(), request{Kind: info, Candidate: &self})
+	p.requests.background(func() {
+		self := p.self()
+		p.c.publish(context.Background(), request{Kind: info, Candidate: &self}, p.c.CallTimeout)
+	})
 }
 
-// confirmPause reads from Redis whether the election is paused, if a report is still to be
-// confirmed: at most once per RetryEvery, however many messages arrive. A candidate that waits
-// for the end of a pause claims again.
+// confirmPause reads from Redis whether the election is paused, as a message says: at most once per RetryEvery,
+// however many messages arrive. A candidate that waits for the end of a pause claims again.
 func (p *Peers) confirmPause(ctx context.Context) {
-	d := &p.pauses
-	if !d.open {
-		return
-	}
-	if wait := p.c.RetryEvery - time.Since(d.read); wait > 0 {
-		if !d.waiting {
-			d.waiting = true
-			time.AfterFunc(wait, p.worker.wake)
-		}
-		return
-	}
-	*d = pauseCheck{read: time.Now()}
+	p.pauseRead, p.pauseDue = time.Now(), nil
 	if p.c.Self.IsPaused() {
-		select {
-		case p.pauseEnded <- struct{}{}:
-		default:
-		}
+		signal(p.pauseEnded)
 	}
 	p.requests.background(func() { p.c.Self.ReadPause(ctx) })
-}
-
-// worker runs a function whenever there is something to do, never twice at the same time. It has
-// a goroutine only during a run: of ten thousand elections in a process nearly all are idle.
-type worker struct {
-	mu      sync.Mutex // of all below
-	work    func()     // nil before begin and after end
-	due     bool       // there is something to do
-	running bool       // a goroutine runs work
-
-	runs sync.WaitGroup
-}
-
-// begin starts the worker, with a first run at once.
-func (w *worker) begin(work func()) {
-	w.mu.Lock()
-	w.work = work
-	w.mu.Unlock()
-	w.wake()
-}
-
-// wake requests one more run, after the one that is under way. It never blocks.
-func (w *worker) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.due = true
-	if w.work != nil && !w.running {
-		w.running = true
-		w.runs.Go(w.run)
-	}
-}
-
-func (w *worker) run() {
-	for work := w.next(); work != nil; work = w.next() {
-		work()
-	}
-}
-
-func (w *worker) next() (work func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running = w.due && w.work != nil; !w.running {
-		return nil
-	}
-	w.due = false
-	return w.work
-}
-
-// end stops the worker, and waits for the run that is under way.
-func (w *worker) end() {
-	w.mu.Lock()
-	w.work = nil
-	w.mu.Unlock()
-	w.runs.Wait()
 }

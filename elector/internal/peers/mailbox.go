@@ -1,20 +1,15 @@
 package peers
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // mailbox holds the requests received on one channel that are not answered yet, and bounds the
 // cost of the answers. Each channel has its own mailbox: users who may only call the roll must
 // not displace a request to step down, however many messages they send.
 type mailbox struct {
-	start   func(func())    // runs a function in the background
-	sending atomic.Int32    // messages under way
-	seen    map[string]bool // nonces; owned by the goroutine that answers
-
-	mu       sync.Mutex // of received
-	received []received
+	received chan received
+	start    func(func())    // runs a function in the background
+	sending  atomic.Int32    // messages under way
+	seen     map[string]bool // nonces; owned by the goroutine that answers
 }
 
 // received is a request and the node that it came from. All candidates of this process share the
@@ -26,28 +21,20 @@ type received struct {
 
 // Bounds of what a flood of messages on a channel can cost. What exceeds them is dropped.
 const (
-	maxReceived = 256 // requests that wait for an answer
-	maxSending  = 8   // messages under way, each of which a hung node delays until its time-out
+	maxSeen    = 256 // nonces that are remembered
+	maxSending = 8   // messages under way, each of which a hung node delays until its time-out
 )
 
-func newMailbox(start func(func())) *mailbox {
-	return &mailbox{start: start}
+// newMailbox returns a mailbox for so many requests that wait for an answer.
+func newMailbox(start func(func()), waiting int) *mailbox {
+	return &mailbox{received: make(chan received, waiting), start: start}
 }
 
 func (b *mailbox) put(r received) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.received) < maxReceived {
-		b.received = append(b.received, r)
+	select {
+	case b.received <- r:
+	default:
 	}
-}
-
-func (b *mailbox) take() []received {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := b.received
-	b.received = nil
-	return all
 }
 
 // fresh reports whether a request with that nonce arrives for the first time.
@@ -55,7 +42,7 @@ func (b *mailbox) fresh(nonce string) bool {
 	if nonce == "" || b.seen[nonce] {
 		return false
 	}
-	if b.seen == nil || len(b.seen) >= maxReceived {
+	if b.seen == nil || len(b.seen) >= maxSeen {
 		b.seen = map[string]bool{}
 	}
 	b.seen[nonce] = true

@@ -58,26 +58,27 @@ type Config struct {
 
 // Peers is one candidate's side of this exchange.
 type Peers struct {
-	c          Config
-	pauseEnded chan struct{}
-	requests   *mailbox
-	rollCalls  *mailbox
-	heir       atomic.Pointer[string] // an incarnation; set while leading
-	worker     worker
+	c           Config
+	pauseEnded  chan struct{}
+	roleChanged chan struct{}
+	requests    *mailbox
+	rollCalls   *mailbox
+	heir        atomic.Pointer[string] // an incarnation; set while leading
 
 	// owned by Start and Stop; all goroutines may read since in between
 	since         time.Time // when this candidate began to run
 	subscriptions []*pubsub.Subscription
-	again         *time.Timer // wakes the worker to look again
+	running       sync.WaitGroup
 
-	// owned by the worker
-	introduced    bool // it has published what it is
+	// owned by run
 	others        roster
 	shown         string          // what was last published of role and health
 	rollCallAt    time.Time       // when this candidate, as leader, last called the roll
 	rollCallToken uint64          // token of the term of that roll call
 	twins         map[string]bool // other incarnations seen with this candidate's id
-	pauses        pauseCheck
+	// A report that a pause has begun or ended is unconfirmed: anyone can publish one.
+	pauseRead time.Time        // when Redis was last queried whether the election is paused
+	pauseDue  <-chan time.Time // when it is next; nil: no report is open
 }
 
 // host returns the name of this machine, for people to read.
@@ -88,15 +89,24 @@ var host = sync.OnceValue(func() string {
 
 // New does no I/O.
 func New(c Config) *Peers {
-	return &Peers{c: c, pauseEnded: make(chan struct{}, 1), requests: newMailbox(c.Go), rollCalls: newMailbox(c.Go)}
+	return &Peers{
+		c: c, pauseEnded: make(chan struct{}, 1), roleChanged: make(chan struct{}, 1),
+		requests: newMailbox(c.Go, 64), rollCalls: newMailbox(c.Go, 16),
+	}
 }
 
-// RoleChanged wakes the worker to publish the candidate's new role. It never blocks. In a race
-// it does nothing: no other candidate needs the role, and the worker's goroutine would delay a
-// handover.
+// RoleChanged has the candidate's new role published. It never blocks. In a race it does nothing:
+// no other candidate needs the role, and a goroutine that wakes would delay a handover.
 func (p *Peers) RoleChanged() {
 	if p.c.Order != Race {
-		p.worker.wake()
+		signal(p.roleChanged)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -130,16 +140,8 @@ func (p *Peers) self() Candidate {
 // fresh reports whether a request arrives for the first time: each comes once from every node.
 func (p *Peers) fresh(r received) bool { return p.mailboxOf(r.Kind).fresh(r.Nonce) }
 
-// publish sends a request to all nodes, in the background: a hung node must not delay the worker.
+// publish sends a request to all nodes, in the background: a hung node must not delay what comes after.
 func (p *Peers) publish(ctx context.Context, q request) {
 	ctx = context.WithoutCancel(ctx)
 	p.requests.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
-}
-
-// pauseCheck is an unconfirmed report that a pause has begun or ended. Anyone can publish one,
-// so it is confirmed by reading the mark from Redis.
-type pauseCheck struct {
-	open    bool      // a report is still to be confirmed
-	read    time.Time // when Redis was read last
-	waiting bool      // a timer will wake the worker to read again
 }

@@ -78,6 +78,12 @@ func (p *Peers) receiveAll(all ...request) {
 	}
 }
 
+func (p *Peers) answerAll(ctx context.Context, b *mailbox) {
+	for range len(b.received) {
+		p.answer(ctx, <-b.received)
+	}
+}
+
 // A request to step down ends the term that it names, once, however many nodes bring it.
 // One that is meant for an earlier term ends nothing.
 func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
@@ -88,9 +94,7 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 		request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"},
 		request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"}, // from another node
 	)
-	for _, r := range p.requests.take() {
-		p.answer(t.Context(), r)
-	}
+	p.answerAll(t.Context(), p.requests)
 	if len(self.handedTo) != 1 || self.handedTo[0] != "b1: requested by ann: upgrade" {
 		t.Errorf("handed over to %q", self.handedTo)
 	}
@@ -114,13 +118,11 @@ func TestRequestsCountOnTheirChannelOnly(t *testing.T) {
 	}
 	call := request{Kind: rollCall, Election: "orders", Nonce: "C"}
 	p.receive(p.c.Keys.Ask, pubsub.Signal{Kind: pubsub.Message, Payload: string(call.encode())})
-	if got := append(p.requests.take(), p.rollCalls.take()...); len(got) > 0 {
-		t.Errorf("received %+v", got)
+	if got := len(p.requests.received) + len(p.rollCalls.received); got > 0 {
+		t.Errorf("received %d requests", got)
 	}
 	p.receive(p.c.Keys.Roll, pubsub.Signal{Kind: pubsub.Message, Payload: string(call.encode())})
-	for _, r := range p.rollCalls.take() {
-		p.answer(t.Context(), r)
-	}
+	p.answerAll(t.Context(), p.rollCalls)
 	if want := []string{p.c.Keys.Roll + ":C"}; !slices.Equal(nodes.channels, want) {
 		t.Errorf("answered on %q, want %q", nodes.channels, want)
 	}
@@ -133,20 +135,16 @@ func TestRollCallsDisplaceNoRequest(t *testing.T) {
 	p, _ := testPeers(self, Race)
 	var underWay int
 	hang := func(func()) { underWay++ } // a node that hangs: no message ends
-	p.requests, p.rollCalls = newMailbox(hang), newMailbox(hang)
-	for i := range 2 * maxReceived {
+	p.requests, p.rollCalls = newMailbox(hang, 4), newMailbox(hang, 16)
+	for i := range 100 {
 		p.receiveAll(request{Kind: rollCall, Nonce: fmt.Sprint("A", i)})
 	}
 	p.receiveAll(request{Kind: stepDown, Leader: "m1", Nonce: "B", Token: 7})
-	for _, r := range p.rollCalls.take() {
-		p.answer(t.Context(), r)
-	}
+	p.answerAll(t.Context(), p.rollCalls)
 	if underWay != maxSending {
 		t.Errorf("%d answers are under way, want %d", underWay, maxSending)
 	}
-	for _, r := range p.requests.take() {
-		p.answer(t.Context(), r)
-	}
+	p.answerAll(t.Context(), p.requests)
 	if len(self.handedTo) != 1 || underWay != maxSending+1 {
 		t.Errorf("handed over %d times, %d answers are under way", len(self.handedTo), underWay)
 	}
