@@ -41,6 +41,18 @@ RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/
 # Modules with SQL drivers, which take minutes to compile for the race detector: only nightly has them under it.
 DRIVERS = ^./(elector/fence/sqltest|examples/)
 
+# -race needs cgo and a C compiler with its headers; a machine with Go alone must still be able to run the tests.
+RACE = $(shell if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && $$($(GO) env CC) -include stdlib.h -x c -fsyntax-only /dev/null 2>/dev/null; \
+	then echo -race; else echo '>>> no working C compiler: running WITHOUT the race detector (install gcc and libc6-dev)' >&2; fi)
+
+# Says which of the two runs this is going to be.
+define which-redis
+@if version=$$($${MANDATE_TEST_REDIS_SERVER:-redis-server} --version 2>/dev/null); then echo ">>> the real-server tests RUN on $$version"; \
+elif [[ $${MANDATE_TEST_REQUIRE_REDIS:-} == 1 ]]; then echo '>>> no redis-server on PATH, and it is required here (CI=true)' >&2; exit 1; \
+else echo '>>> no redis-server on PATH: real-server tests are SKIPPED: install redis-server'; fi; \
+for client in python3 node; do command -v $$client >/dev/null || echo ">>> no $$client on PATH: its client in examples/ is NOT TESTED"; done
+endef
+
 # Lazy (=): asked of git only by the target that needs it.
 VERSION = $(shell git describe --tags --exclude '*/*' --always --dirty 2>/dev/null || echo dev)
 
@@ -101,15 +113,15 @@ test: ## test everything that needs no server and no luck: 3 minutes (8 with emp
 # Here and below: `make test` vets the same packages.
 .PHONY: race
 race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 2 minutes
-	$(GO) test $$(.ci/race) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
+	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
 real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
-	@.ci/which-redis
+	$(which-redis)
 	@packages=$$(.ci/modules tests '$(REAL)' | cut -d ' ' -f 1 | uniq); \
 	run() { (set -x; $(GO) test -vet=off -count=$(COUNT) -timeout $(TIMEOUT) -p $(PARALLEL) -run '$(REAL)' $(TESTFLAGS) "$$@"); }; \
 	run $$(grep -E '$(DRIVERS)' <<<"$$packages"); \
-	run $$(.ci/race) $$(grep -vE '$(DRIVERS)' <<<"$$packages")
+	run $(RACE) $$(grep -vE '$(DRIVERS)' <<<"$$packages")
 
 .PHONY: servers
 servers: export SERVERS := $(SERVERS)
@@ -132,7 +144,7 @@ claims: ## write docs/generated/claims.md: what is promised, its tests, and its 
 # Never with -race or beside another package: that would measure the neighbour.
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed
-	@.ci/which-redis
+	$(which-redis)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/modules tests ^Benchmark | cut -d ' ' -f 1 | uniq)
 
 .PHONY: fuzz
@@ -145,7 +157,7 @@ model: ## check the model of the fencing tokens with spin, and that its mutants 
 
 .PHONY: nightly
 nightly: ## everything that is long or random: hours
-	.ci/modules each $(GO) test $$(.ci/race) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
+	.ci/modules each $(GO) test $(RACE) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
 	$(MAKE) sim SIMSEED=$$(date +%s) SIMRUNS=1000
 	CALENDAR_SEED=$$(date +%s) CALENDAR_DAYS=400 CALENDAR_CHANGES=2000 $(GO) test -count=1 -v -run Calendar -timeout 1h ./elector/electorasynq ./elector/electorgocron ./cmd/mandate
 	$(MAKE) mutants
@@ -153,7 +165,18 @@ nightly: ## everything that is long or random: hours
 	$(MAKE) fuzz
 	$(MAKE) model
 	$(MAKE) systems
-	.ci/redsync
+	$(MAKE) redsync
+
+# The voting store must work with the newest redsync too, not just with the one in go.mod: users get the newest that any
+# of their modules asks for. A version that can't be had is passed over.
+.PHONY: redsync
+redsync: ## test the voting store with the newest redsync that can be had
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK=off GOFLAGS="$$($(GO) env GOFLAGS) -modfile=$$dir/go.mod"; \
+	for version in $$(GOFLAGS='' $(GO) list -m -versions github.com/go-redsync/redsync/v4 | tr ' ' '\n' | tail -n +2 | tac); do \
+		cp go.mod go.sum "$$dir"; \
+		if $(GO) get github.com/go-redsync/redsync/v4@$$version; then (set -x; $(GO) test -count=1 ./elector/internal/quorum); exit; fi; \
+	done; \
+	echo '>>> no version of redsync resolves' >&2; exit 1
 
 .PHONY: api
 api: ## compare the exported API with the last tag: what breaks callers must be in CHANGELOG.md
@@ -185,7 +208,7 @@ check: test lint build ## what a change must pass: test, lint, build
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum of every module up to date
-	@.ci/tidy
+	@.ci/modules tidy
 
 .PHONY: clean
 clean: ## remove what was built (tools and servers stay: ~/.cache/mandate)

@@ -1,4 +1,4 @@
-module github.com/mandate-dev/mandate/examples/poller
+module github.com/mandate-dev/mandate/examples
 
 go 1.26.0
 
@@ -7,6 +7,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mandate-dev/mandate v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/robfig/cron/v3 v3.0.1
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.24.0
@@ -42,4 +43,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/mandate-dev/mandate => ../..
+replace github.com/mandate-dev/mandate => ..
