@@ -79,7 +79,7 @@ func TestProgram(t *testing.T) {
 	}
 	b.works(t, 2)
 	b.stop(t)
-	if p := start(t, "http://127.0.0.1"); p.Wait() == nil || !strings.Contains(p.Logbook.String(), "HTTP") {
+	if p := start(t, "http://127.0.0.1"); p.Wait() == nil || !strings.Contains(p.Logbook.String(), "is not known: use redis") {
 		t.Errorf("a bad URL:\n%s", &p.Logbook)
 	}
 }
