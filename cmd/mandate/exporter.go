@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,8 +33,9 @@ of its members, and none for its single shards. Each job of a scheduler whose
 ticks are kept on these nodes (mandate ticks NAME) has series: for how long it is
 overdue, or blocked, and when ticks that nobody ran were found last.
 
-GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
-lists the elections, reads their status, and calls the roll of each.
+GET /metrics reads all elections, at most every 5 s, and for at most 80 % of
+the scrape's time-out, which Prometheus sends (8 s of 10 s): it lists the
+elections, reads their status, and calls the roll of each.
 GET /healthz does not query Redis. docs/alerts.yml has the alerts.`
 
 const defaultExporter = "127.0.0.1:7483"
@@ -94,14 +96,15 @@ func (a *app) exporterHandler(e http.Handler, l net.Listener, hosts []string) ht
 
 // These bound the load of scrapes.
 const (
-	freshFor     = 5 * time.Second // a reading serves all scrapes for this time
-	scrapeWithin = 8 * time.Second // Prometheus waits for 10 s
+	freshFor      = 5 * time.Second  // a reading serves all scrapes for this time
+	scrapeTimeout = 10 * time.Second // of a scrape that does not say how long it waits
 )
 
 // exporter reports elections to Prometheus as Redis knows them, including elections whose candidates are all
 // gone, and programs that are not scraped.
 type exporter struct {
-	quorum *elector.Quorum
+	quorum  *elector.Quorum
+	handler http.Handler // of the registry that holds this collector
 
 	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
 	read    time.Time
@@ -120,32 +123,52 @@ type vacancy struct {
 // newExporter makes a handler of scrapes, of all elections under the Quorum's prefix.
 func newExporter(q *elector.Quorum) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&exporter{quorum: q, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}})
+	e := &exporter{quorum: q, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
+	registry.MustRegister(e)
 	// Two members with one id would have the same series: the others are served all the same.
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	e.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return e
+}
+
+// ServeHTTP answers a scrape within its time-out: what a node that hangs keeps from being read is missing then, and no
+// more. The reading continues when the client goes: otherwise the next scrape would have to begin again.
+func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	timeout := scrapeTimeout
+	if s, err := strconv.ParseFloat(r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds"), 64); err == nil && s > 0 {
+		timeout = min(timeout, time.Duration(s*float64(time.Second)))
+	}
+	e.refresh(timeout * 8 / 10)
+	e.handler.ServeHTTP(w, r)
+}
+
+func (e *exporter) refresh(within time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.read) >= freshFor {
+		e.metrics = e.readMetrics(within)
+		e.read = time.Now()
+	}
 }
 
 // Describe implements prometheus.Collector. It describes nothing: what there is depends on Redis.
 func (e *exporter) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector with the newest reading. Reading continues after the time-out of
-// the client: otherwise the next scrape would have to begin again.
+// Collect implements prometheus.Collector with the newest reading.
 func (e *exporter) Collect(ch chan<- prometheus.Metric) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if time.Since(e.read) >= freshFor {
-		e.metrics = e.readMetrics()
-		e.read = time.Now()
-	}
 	for _, m := range e.metrics {
 		ch <- m
 	}
 }
 
-func (e *exporter) readMetrics() []prometheus.Metric {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+func (e *exporter) readMetrics(within time.Duration) []prometheus.Metric {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	began := time.Now()
+	var nodes elector.Status
+	var looked sync.WaitGroup
+	looked.Go(func() { nodes = readNodes(ctx, e.quorum, anyElection) })
 	names, err := e.quorum.Elections(ctx)
 	rows := foldedRows(names)
 	rerr := readAll(ctx, e.quorum, rows, 1)
@@ -153,7 +176,8 @@ func (e *exporter) readMetrics() []prometheus.Metric {
 	s := &samples{prefix: e.quorum.Prefix()}
 	complete := err == nil && rerr == nil
 	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
-	for _, n := range readNodes(context.WithoutCancel(ctx), e.quorum, anyElection).Nodes {
+	looked.Wait()
+	for _, n := range nodes.Nodes {
 		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", oneIf(n.Reachable || n.Answered), "node", n.Node)
 	}
 	now, there := time.Now(), map[string]bool{}

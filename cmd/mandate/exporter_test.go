@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -172,6 +174,41 @@ func TestScrapesShareAReading(t *testing.T) {
 			t.Errorf("6 s later nothing has been read again:\n%s", third)
 		}
 	})
+}
+
+// A scrape is over before its time-out, which Prometheus sends, however many nodes hang: otherwise no alert on them
+// could fire. Only the nodes that hang are reported as such.
+func TestScrapeEndsBeforeItsTimeout(t *testing.T) {
+	for _, hanging := range [][]int{{0}, {0, 1}, {0, 1, 2}} {
+		for _, timeout := range []string{"", "5", "2.5"} {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				c.Start("a").Elected(time.Minute)
+				for i := range 12 {
+					c.Client("x", i%3).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("g%d/assigner", i)), listedNow(fmt.Sprintf("g%d/0", i)))
+					c.Client("x", i%3).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("e%d", i)))
+				}
+				e := newExporter(c.Quorum("exporter"))
+				c.Hang(hanging...)
+				r := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+				r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", timeout)
+				w, began := httptest.NewRecorder(), time.Now()
+				e.ServeHTTP(w, r)
+				took, most := time.Since(began), 10*time.Second
+				if s, err := strconv.ParseFloat(timeout, 64); err == nil {
+					most = time.Duration(s * float64(time.Second))
+				}
+				if took >= most {
+					t.Errorf("%d nodes hang: a scrape with the time-out %q took %v", len(hanging), timeout, took)
+				}
+				for i, n := range c.Nodes {
+					up := fmt.Sprintf("mandate_redis_node_up{node=%q,prefix=\"mandate\"} %d\n", n.Addr, map[bool]int{false: 1, true: 0}[slices.Contains(hanging, i)])
+					if !strings.Contains(w.Body.String(), up) {
+						t.Errorf("%d nodes hang, time-out %q: not %q:\n%s", len(hanging), timeout, up, w.Body)
+					}
+				}
+			})
+		}
+	}
 }
 
 // A group has series for itself and for its members, and none for single shards.

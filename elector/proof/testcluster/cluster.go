@@ -56,6 +56,13 @@ func (c *Cluster) QuorumOf(name string, nodes ...int) *elector.Quorum {
 	return q
 }
 
+// Hang makes these nodes take every request, and answer none.
+func (c *Cluster) Hang(nodes ...int) {
+	for _, i := range nodes {
+		c.Nodes[i].Set(testredis.Frozen)
+	}
+}
+
 // Start makes a candidate with connections of its own and runs it.
 func (c *Cluster) Start(id string, change ...func(*elector.Config)) *Candidate {
 	c.T.Helper()
