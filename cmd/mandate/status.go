@@ -264,18 +264,20 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 	}
 }
 
+// nodeStates are the states of a node that answers, by the check that fails.
+var nodeStates = map[string]string{"write": "no writes", "lock": "blocked", "vote": "abstains", "refuses": "refusing", "unreached": "unreached"}
+
 // nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
 // which may be below the leader's until its first renewal, or above it after a failed claim.
 func nodeTable(r *report, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
-	words := map[string]string{"write": "no writes", "lock": "blocked", "vote": "abstains", "refuses": "refusing", "unreached": "unreached"}
 	findings := append(slices.Clone(r.Writes), r.Findings(nil)...)
 	for _, n := range r.Nodes {
 		state, color := nodeState(n), output.Plain
 		for _, f := range findings {
 			if f.Node == n.Node && f.Level.Worse(doctor.LevelUnknown) && state == "ok" {
-				state = cmp.Or(words[f.Check], state)
+				state = cmp.Or(nodeStates[f.Check], state)
 				if strings.HasPrefix(f.Found, "OOM ") {
 					state = "full"
 				}
