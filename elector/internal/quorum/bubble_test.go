@@ -1,16 +1,11 @@
 package quorum
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,96 +19,28 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
-// polls is the nodes of package testredis, and the voters before them, each on lines of
-// its own, which count in whole round trips and heed the deadline of a read. Everything here speaks to the
+// cluster is the nodes of package testredis, and the voters before them. Everything here speaks to the
 // Voter itself: a mistake in a script shows at its first step, and no second
 // mechanism of the machine above can hide it.
-type polls struct {
+type cluster struct {
+	*testredis.Set
 	t     *testing.T
 	redis []*miniredis.Miniredis
 	own   []*redis.Client // the test's, to run a script as a late request would
 	keys  protocol.Keys
 }
 
-// line is the way from one voter to one node.
-type line struct {
-	cut         atomic.Bool  // nothing gets through
-	answersLost atomic.Bool  // requests are executed, answers are lost
-	dial        atomic.Int64 // how long a new connection takes, in ns
-	trip        atomic.Int64 // how long each answer takes, in ns
-}
-
-type lineConn struct {
-	net.Conn
-
-	l     *line
-	until *atomic.Int64 // the deadline for reading, in ns; 0: none
-	ended context.Context
-	end   context.CancelFunc
-}
-
-func (c lineConn) Close() error {
-	c.end()
-	return c.Conn.Close()
-}
-
-// sleeps waits, but not for longer than the connection lives.
-func (c lineConn) sleeps(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.ended.Done():
-	}
-}
-
-func (c lineConn) SetReadDeadline(t time.Time) error {
-	c.until.Store(0)
-	if !t.IsZero() {
-		c.until.Store(t.UnixNano())
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
-func (c lineConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-func (c lineConn) Write(b []byte) (int, error) {
-	if c.l.cut.Load() {
-		c.Close()
-		return 0, syscall.ECONNRESET
-	}
-	return c.Conn.Write(b)
-}
-
-func (c lineConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if trip := c.l.trip.Load(); trip > 0 && err == nil {
-		if until := c.until.Load(); until != 0 && until < time.Now().UnixNano()+trip {
-			c.sleeps(time.Until(time.Unix(0, until)))
-			return 0, os.ErrDeadlineExceeded
-		}
-		c.sleeps(time.Duration(trip))
-	}
-	if c.l.answersLost.Load() {
-		c.Close()
-		return 0, syscall.ECONNRESET
-	}
-	return n, err
-}
-
 const testLease = 10 * time.Second
 
-// atThePolls runs f before n nodes in a bubble of its own.
-func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
+// bubble runs f before n nodes in a bubble of its own.
+func bubble(t *testing.T, n int, f func(t *testing.T, p *cluster)) {
 	t.Helper()
 	testredis.Bubble(t, n, func(t *testing.T, s *testredis.Set) {
-		p := &polls{t: t, keys: protocol.KeysOf("mandate", "orders")}
-		for _, n := range s.Nodes {
-			m := n.Server()
-			c := redis.NewClient(&redis.Options{Addr: n.Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
-			p.redis, p.own = append(p.redis, m), append(p.own, c)
+		p := &cluster{Set: s, t: t, keys: protocol.KeysOf("mandate", "orders")}
+		for i, n := range s.Nodes {
+			n.Wire = 0 // what takes time is said
+			c := s.Client("test", i)
+			p.redis, p.own = append(p.redis, n.Server()), append(p.own, c)
 			t.Cleanup(func() { c.Close() })
 		}
 		f(t, p)
@@ -121,44 +48,28 @@ func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
 	})
 }
 
-// booth is one voter with its lines.
-type booth struct {
+// testVoter is one voter, with lines of its own.
+type testVoter struct {
 	*Voter
-	t     *testing.T
-	lines []*line
+	t    *testing.T
+	line func(node int, f testredis.Fault)
 
 	mu     sync.Mutex
 	failed []error // how requests failed
 }
 
+// dialing is a line on which a connection takes so long to make.
+func dialing(d time.Duration) testredis.Fault {
+	return testredis.Fault{Far: true, Delay: time.Millisecond, Handshakes: int(d/(2*time.Millisecond)) - 1}
+}
+
 // voter comes with connections of its own.
-func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
+func (p *cluster) voter(id string, change ...func(*redis.Options)) *testVoter {
 	p.t.Helper()
-	b := &booth{t: p.t}
+	b := &testVoter{t: p.t, line: func(node int, f testredis.Fault) { p.Nodes[node].Set(f, id) }}
 	var clients []redis.UniversalClient
-	for i, m := range p.redis {
-		l := &line{}
-		b.lines = append(b.lines, l)
-		o := &redis.Options{
-			Addr: fmt.Sprintf("127.0.0.1:%d", 7001+i),
-			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				select {
-				case <-time.After(time.Duration(l.dial.Load())):
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-				if l.cut.Load() {
-					return nil, syscall.ECONNREFUSED
-				}
-				c, err := m.Dial()
-				ended, end := context.WithCancel(context.Background())
-				return lineConn{c, l, &atomic.Int64{}, ended, end}, err
-			},
-		}
-		for _, f := range change {
-			f(o)
-		}
-		clients = append(clients, redis.NewClient(o))
+	for i := range p.Nodes {
+		clients = append(clients, p.Client(id, i, change...))
 	}
 	ns, err := Open(clients)
 	if err != nil {
@@ -209,7 +120,7 @@ func (v *Voter) drain() {
 }
 
 // troubles are the failed requests since the last call.
-func (b *booth) troubles() []error {
+func (b *testVoter) troubles() []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	failed := b.failed
@@ -218,14 +129,14 @@ func (b *booth) troubles() []error {
 }
 
 // counters gives the nodes their counters, so that none is new.
-func (p *polls) counters(values ...string) {
+func (p *cluster) counters(values ...string) {
 	for i, m := range p.redis {
 		_ = m.Set(p.keys.Fence, values[min(i, len(values)-1)])
 	}
 }
 
 // wins claims and wants to win.
-func (b *booth) wins(hint uint64) uint64 {
+func (b *testVoter) wins(hint uint64) uint64 {
 	b.t.Helper()
 	token, tally := b.Claim(b.t.Context(), hint, nil, "")
 	if token == 0 {
@@ -235,7 +146,7 @@ func (b *booth) wins(hint uint64) uint64 {
 }
 
 // loses claims and wants to lose.
-func (b *booth) loses() Tally {
+func (b *testVoter) loses() Tally {
 	b.t.Helper()
 	token, tally := b.Claim(b.t.Context(), 1, nil, "")
 	if token != 0 {
@@ -244,7 +155,7 @@ func (b *booth) loses() Tally {
 	return tally
 }
 
-func (p *polls) get(node int, key string) string {
+func (p *cluster) get(node int, key string) string {
 	v, err := p.redis[node].Get(key)
 	if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) {
 		p.t.Fatal(err)
@@ -253,7 +164,7 @@ func (p *polls) get(node int, key string) string {
 }
 
 // locks is how many nodes hold a lock.
-func (p *polls) locks() (n int) {
+func (p *cluster) locks() (n int) {
 	for i := range p.redis {
 		if p.get(i, p.keys.Lock) != "" {
 			n++
@@ -263,7 +174,7 @@ func (p *polls) locks() (n int) {
 }
 
 // run executes a script on one node as a request that was long under way.
-func (p *polls) run(node int, s protocol.ElectionScript, r protocol.Request) protocol.Answer {
+func (p *cluster) run(node int, s protocol.ElectionScript, r protocol.Request) protocol.Answer {
 	r.Keys, r.Lease = &p.keys, testLease.Milliseconds()
 	keys, args := s.Pack(&r)
 	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
@@ -271,14 +182,14 @@ func (p *polls) run(node int, s protocol.ElectionScript, r protocol.Request) pro
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.
-func (p *polls) lateRenewal(node int, b *booth, token uint64) protocol.Answer {
+func (p *cluster) lateRenewal(node int, b *testVoter, token uint64) protocol.Answer {
 	return p.run(node, protocol.RenewScript, protocol.Request{
 		Value: b.lock.String(), Incarnation: b.cfg.Incarnation, Seq: b.seq, Token: token, Shown: token, Identity: protocol.NewIdentity(),
 	})
 }
 
 // onScript calls f before a node runs a script.
-func (p *polls) onScript(node int, s protocol.ElectionScript, f func()) {
+func (p *cluster) onScript(node int, s protocol.ElectionScript, f func()) {
 	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
 		if cmd == "EVALSHA" && slices.Contains(args, s.Hash()) {
 			f()
@@ -288,7 +199,7 @@ func (p *polls) onScript(node int, s protocol.ElectionScript, f func()) {
 }
 
 // refuse makes a node answer a command with an error, also inside of a script.
-func (p *polls) refuse(node int, command, msg string) {
+func (p *cluster) refuse(node int, command, msg string) {
 	p.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 		if cmd == command {
 			c.WriteError(msg)
@@ -305,12 +216,12 @@ func TestMain(m *testing.M) {
 
 // process is the voters of several elections on one set of nodes, as one process has them.
 type process struct {
-	t      *testing.T
-	polls  *polls
-	first  sync.WaitGroup // the renewal of the first election
-	away   atomic.Bool    // that is on its way
-	voters []*booth
-	tokens []uint64
+	t       *testing.T
+	cluster *cluster
+	first   sync.WaitGroup // the renewal of the first election
+	away    atomic.Bool    // that is on its way
+	voters  []*testVoter
+	tokens  []uint64
 
 	mu    sync.Mutex
 	calls []int // for how many elections each renewal, release or claim was
@@ -320,7 +231,7 @@ const trip = 10 * time.Millisecond
 
 // watch counts the calls to a node, and has f look at each before it runs; true: f has answered it.
 func (all *process) watch(node int, f func([]protocol.Call, *server.Peer) bool) {
-	all.polls.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+	all.cluster.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		calls := protocol.ParseCalls(cmd, args...)
 		if len(calls) == 0 {
 			return false

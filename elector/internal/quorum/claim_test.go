@@ -8,16 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 func TestNodeThatForgotAbstainsForALease(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			atThePolls(t, n, func(t *testing.T, p *polls) {
+			bubble(t, n, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				a, b := p.voter("a"), p.voter("b")
 				a.wins(1)
@@ -41,7 +40,7 @@ func TestNodeThatForgotAbstainsForALease(t *testing.T) {
 // The abstention is bounded in time, too, whoever wrote the marker and whatever
 // the node's clock did since.
 func TestAbstentionLapses(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		_ = p.redis[0].Set(p.keys.New, "by hand")
 		a := p.voter("a")
@@ -56,7 +55,7 @@ func TestAbstentionLapses(t *testing.T) {
 // A bootstrap names the markers that it found. A node that forgot after that has
 // another one, and abstains.
 func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		a, b := p.voter("a"), p.voter("b")
 		tally := a.loses()
 		if tally.Count(protocol.Abstains) != 3 {
@@ -85,7 +84,7 @@ func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
 func TestKeysOfAnotherKindAreNamed(t *testing.T) {
 	k := protocol.KeysOf("mandate", "orders")
 	for _, key := range []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir} {
-		atThePolls(t, 1, func(t *testing.T, p *polls) {
+		bubble(t, 1, func(t *testing.T, p *cluster) {
 			p.counters("1")
 			p.redis[0].Del(key)
 			_, _ = p.redis[0].Push(key, "a list")
@@ -100,7 +99,7 @@ func TestKeysOfAnotherKindAreNamed(t *testing.T) {
 		})
 	}
 	for _, fence := range []string{"12x", "-1", "1.5", "1e3", "", " 1"} {
-		atThePolls(t, 1, func(t *testing.T, p *polls) {
+		bubble(t, 1, func(t *testing.T, p *cluster) {
 			p.counters(fence)
 			if err := p.voter("a").loses().Answers[0].Err; err == nil || !strings.Contains(err.Error(), "MANDATE key "+k.Fence+" holds no number") {
 				t.Errorf("counter %q: %v", fence, err)
@@ -132,7 +131,7 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 		"a lock of another program": {k.Lock, "locked", time.Hour, time.Hour, protocol.Held},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				_ = p.redis[0].Set(tc.key, tc.value)
 				if tc.ttl > 0 {
@@ -155,7 +154,7 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 
 // A node that lost its counter alone keeps the end of the marker that it has.
 func TestAMarkerIsNotProlonged(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		_ = p.redis[0].Set(p.keys.New, "m")
 		p.redis[0].SetTTL(p.keys.New, 3*time.Second)
 		if a := p.voter("a").loses().Answers[0]; a.Status != protocol.Abstains || a.Note != "m" || a.Left != 3*time.Second {
@@ -166,17 +165,17 @@ func TestAMarkerIsNotProlonged(t *testing.T) {
 
 // straggler makes a voter win token 3 on the first two nodes, and have a grant of 11
 // from the third one a little later.
-func (p *polls) straggler(t *testing.T) (a *booth, token uint64) {
+func (p *cluster) straggler(t *testing.T) (a *testVoter, token uint64) {
 	t.Helper()
 	p.counters("2", "2", "10")
 	a = p.voter("a")
-	a.lines[2].dial.Store(int64(time.Second))
+	a.line(2, dialing(time.Second))
 	if token = a.wins(1); token != 3 {
 		t.Fatalf("token %d, want 3", token)
 	}
 	time.Sleep(2 * time.Second)
 	a.drain()
-	a.lines[2].dial.Store(0)
+	a.line(2, testredis.Fault{})
 	if fence := p.get(2, p.keys.Fence); fence != "11" {
 		t.Fatalf("the counter of the straggler is %s, want 11", fence)
 	}
@@ -186,11 +185,11 @@ func (p *polls) straggler(t *testing.T) (a *booth, token uint64) {
 // A node whose counter is ahead of the agreed token has handed the numbers between
 // out, to nobody who counts: lowered, it would hand one of them out again.
 func TestCountersAreNeverLowered(t *testing.T) {
-	for name, f := range map[string]func(p *polls, a *booth, token uint64) Tally{
-		"by a renewal": func(p *polls, a *booth, token uint64) Tally {
+	for name, f := range map[string]func(p *cluster, a *testVoter, token uint64) Tally{
+		"by a renewal": func(p *cluster, a *testVoter, token uint64) Tally {
 			return a.renew(testLease, token, protocol.Heir{}, fit)
 		},
-		"by a plant": func(p *polls, a *booth, token uint64) Tally {
+		"by a plant": func(p *cluster, a *testVoter, token uint64) Tally {
 			p.redis[2].Del(p.keys.Lock)
 			tally := a.renew(testLease, token, protocol.Heir{}, fit)
 			synctest.Wait()
@@ -199,16 +198,16 @@ func TestCountersAreNeverLowered(t *testing.T) {
 			}
 			return tally
 		},
-		"by a release": func(p *polls, a *booth, token uint64) Tally {
+		"by a release": func(p *cluster, a *testVoter, token uint64) Tally {
 			return a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		},
-		"by a release after claims that it knows nothing of": func(p *polls, a *booth, token uint64) Tally {
+		"by a release after claims that it knows nothing of": func(p *cluster, a *testVoter, token uint64) Tally {
 			_ = p.redis[2].Set(p.keys.Fence, "20")
 			return a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
+			bubble(t, 3, func(t *testing.T, p *cluster) {
 				a, token := p.straggler(t)
 				tally := f(p, a, token)
 				synctest.Wait() // it does not wait for all
@@ -229,10 +228,10 @@ func TestCountersAreNeverLowered(t *testing.T) {
 
 // The counter of a node that another holds may be the very token of the other's term.
 func TestHeldNodesNameNoToken(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("4", "4", "8")
 		b := p.voter("b")
-		b.lines[0].cut.Store(true)
+		b.line(0, testredis.Down)
 		other := b.wins(1)
 		p.redis[1].Del(p.keys.Lock) // lost there, and the counter with it
 		_ = p.redis[1].Set(p.keys.Fence, "4")
@@ -244,7 +243,7 @@ func TestHeldNodesNameNoToken(t *testing.T) {
 
 // Attempts are numbers and no words: the tenth is newer than the ninth.
 func TestTheTenthAttemptIsNewerThanTheNinth(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		a.seq = 8
@@ -275,7 +274,7 @@ func TestClockHints(t *testing.T) {
 		"a new one of several starts with one": {3, "", func() uint64 { return 1 }, func() uint64 { return 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, tc.n, func(t *testing.T, p *polls) {
+			bubble(t, tc.n, func(t *testing.T, p *cluster) {
 				time.Sleep(7006 * time.Microsecond) // the clocks show fractions, and zeros before them
 				a := p.voter("a")
 				var markers []string
@@ -299,11 +298,11 @@ func TestClockHints(t *testing.T) {
 func TestOneServerHasOneVote(t *testing.T) {
 	for same, won := range map[int]int{2: 2, 3: 1} {
 		t.Run(fmt.Sprintf("%d of 3", same), func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
+			bubble(t, 3, func(t *testing.T, p *cluster) {
 				p.counters("1")
-				own := p.redis
-				defer func() { p.redis = own }()
-				p.redis = append(append([]*miniredis.Miniredis(nil), own[:3-same]...), own[2], own[2], own[2])[:3]
+				for _, n := range p.Nodes[3-same:] {
+					n.Balance(func() *testredis.Node { return p.Nodes[2] })
+				}
 				a := p.voter("a")
 				_, tally := a.Claim(t.Context(), 1, nil, "")
 				if tally.Count(protocol.Won) != won || tally.Count(protocol.SameServer) != 3-won || len(tally.Errors()) != 3-won {
@@ -321,7 +320,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 
 // Nodes that grant different tokens have agreed on nothing yet.
 func TestLowerGrantsAreRaised(t *testing.T) {
-	atThePolls(t, 5, func(t *testing.T, p *polls) {
+	bubble(t, 5, func(t *testing.T, p *cluster) {
 		p.counters("10", "2", "3", "4", "5")
 		a := p.voter("a")
 		token := a.wins(1)
@@ -336,7 +335,7 @@ func TestLowerGrantsAreRaised(t *testing.T) {
 		// The leader dies at once, and the node that named its token with it.
 		time.Sleep(testLease + time.Millisecond)
 		b := p.voter("b")
-		b.lines[0].cut.Store(true)
+		b.line(0, testredis.Down)
 		if next := b.wins(1); next <= token {
 			t.Errorf("token %d after %d", next, token)
 		}
@@ -345,7 +344,7 @@ func TestLowerGrantsAreRaised(t *testing.T) {
 
 // A node that lost the lock between the grant and the raise does not agree.
 func TestRaiseAsksWhoseLockItIs(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("10", "2", "3")
 		for i := 1; i < 3; i++ {
 			p.onScript(i, protocol.RaiseScript, func() { p.redis[i].Del(p.keys.Lock) })
@@ -360,7 +359,7 @@ func TestRaiseAsksWhoseLockItIs(t *testing.T) {
 }
 
 func TestPausedNodesRefuse(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		for _, m := range p.redis[:2] {
 			_ = m.Set(p.keys.Pause, "a migration")
@@ -374,14 +373,14 @@ func TestPausedNodesRefuse(t *testing.T) {
 // A claim whose answer was lost holds the lock: the next one of this incarnation
 // recognises it. The lock of an earlier life under the same id stays another's.
 func TestOwnPhantomIsNoObstacle(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
-		a.lines[0].answersLost.Store(true)
+		a.line(0, testredis.Fault{Down: testredis.Drop})
 		a.loses()
 		phantom := a.lock.String()
 		a.WaitIdle(time.Minute)
-		a.lines[0].answersLost.Store(false)
+		a.line(0, testredis.Fault{})
 		// Its clean-up got lost.
 		p.onScript(0, protocol.ClaimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })
 		a.wins(1)
@@ -396,7 +395,7 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 
 // A foreign hint can't use the numbers up, and what is left of them is guarded.
 func TestHintsAreBounded(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1<<53 - 2)
@@ -414,10 +413,10 @@ func TestHintsAreBounded(t *testing.T) {
 // Claims that are won and given back while a node hangs must leave no goroutine behind: no term takes
 // their late answers.
 func TestAbandonedClaimsLeaveNothing(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		b := p.voter("a")
-		b.lines[2].trip.Store(int64(time.Hour))
+		b.line(2, testredis.Fault{Down: testredis.Hold})
 		for range 100 {
 			b.wins(1)
 			b.Abandon()
@@ -435,7 +434,7 @@ func TestAbandonedClaimsLeaveNothing(t *testing.T) {
 
 // What one slow node grants to a lost claim is given back when its answer comes, whatever another does.
 func TestLateGrantsAreGivenBackApart(t *testing.T) {
-	atThePolls(t, 5, func(t *testing.T, p *polls) {
+	bubble(t, 5, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		b := p.voter("b")
 		b.wins(1)
@@ -445,9 +444,9 @@ func TestLateGrantsAreGivenBackApart(t *testing.T) {
 			_ = p.redis[node].Set(p.keys.Lock, "a/inca/1 n=5 lease=10000")
 			p.redis[node].SetTTL(p.keys.Lock, testLease)
 		}
-		b.lines[3].trip.Store(int64(500 * time.Millisecond))
-		b.lines[4].trip.Store(int64(600 * time.Millisecond))
-		time.AfterFunc(400*time.Millisecond, func() { b.lines[3].trip.Store(int64(time.Hour)) }) // it hangs from then on
+		b.line(3, testredis.Fault{Late: 500 * time.Millisecond})
+		b.line(4, testredis.Fault{Late: 600 * time.Millisecond})
+		time.AfterFunc(400*time.Millisecond, func() { b.line(3, testredis.Fault{Down: testredis.Hold}) }) // it hangs from then on
 		b.loses()
 		time.Sleep(1500 * time.Millisecond)
 		if left := p.redis[4].TTL(p.keys.Lock); left > 0 {

@@ -20,7 +20,7 @@ import (
 
 // A request whose answer is lost is sent once: sent again, it would meet its own effect.
 func TestNothingIsSentTwice(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		c := p.voter("a").nodes.list[0].rdb
 		var sent atomic.Int32
 		p.redis[0].Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
@@ -92,7 +92,7 @@ func TestWrongPortsAreNamed(t *testing.T) {
 // When all connections are lost in silence, one request is not answered: the next one makes a new
 // connection, however many there were.
 func TestOneRequestMeetsADeadConnection(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		c := p.voter("a").nodes.list[0].rdb
 		var known sync.Map
 		var lost atomic.Bool

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // The answer of a release is lost, so it is sent again: the node closes the token once,
 // above all that a late renewal of the term can name, and what came after is left alone.
 func TestReleaseIsTheSameTwice(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -28,12 +29,12 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := a.Releasing(token, protocol.Heir{}, nil)
-		a.lines[0].answersLost.Store(true)
+		a.line(0, testredis.Fault{Down: testredis.Drop})
 		if tally := r.Try(testLease); tally.Count(protocol.Unknown) != 1 || r.Definite() || r.Left() != 1 {
 			t.Fatalf("%+v, definite %v", tally.Answers, r.Definite())
 		}
 		closed := p.get(0, p.keys.Fence)
-		a.lines[0].answersLost.Store(false)
+		a.line(0, testredis.Fault{})
 		if tally := r.Try(testLease); tally.Count(protocol.NoLock) != 1 || !r.Definite() || r.Left() != 0 {
 			t.Errorf("%+v, definite %v", tally.Answers, r.Definite())
 		}
@@ -67,7 +68,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 // Another process releases the term of one that died: on a node that does not hold its lock it changes
 // nothing, be it free (perhaps the wrong node), another's, or a later term's of the same incarnation.
 func TestReleaseForAnotherProcess(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -101,7 +102,7 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 }
 
 // messages notes what is published on a channel of a node, by so many subscribers.
-func (p *polls) messages(node int, channel string, subscribers int) func() []string {
+func (p *cluster) messages(node int, channel string, subscribers int) func() []string {
 	p.t.Helper()
 	var mu sync.Mutex
 	var got []string
@@ -136,7 +137,7 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		next        string // before
 		heir        protocol.Heir
-		do          func(p *polls, a *booth, token uint64, heir protocol.Heir)
+		do          func(p *cluster, a *testVoter, token uint64, heir protocol.Heir)
 		want        []string
 		reservation string // after
 		open        bool   // the token is not closed
@@ -145,19 +146,19 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 		"a successor is named": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb"},
 		"an heir":              {next: "incb", heir: protocol.Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"1 released 2 !incc {}"}, reservation: "!incc"},
 		"an heir given up":     {next: "!incc", want: []string{"1 released 2  {}"}},
-		"the lock had lapsed": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb", do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
+		"the lock had lapsed": {next: "incb", want: []string{"1 released 2 incb {}"}, reservation: "incb", do: func(p *cluster, a *testVoter, token uint64, heir protocol.Heir) {
 			p.redis[0].Del(p.keys.Lock)
 			a.Releasing(token, heir, []byte("{}")).Try(testLease)
 		}},
-		"of a process that died, and the lock had lapsed": {next: "incb", reservation: "incb", open: true, do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
+		"of a process that died, and the lock had lapsed": {next: "incb", reservation: "incb", open: true, do: func(p *cluster, a *testVoter, token uint64, heir protocol.Heir) {
 			p.redis[0].Del(p.keys.Lock)
 			NewVoterOf(a.nodes, a.cfg, a.seq, token).Releasing(token, heir, []byte("{}")).Try(testLease)
 			a.Abandon() // the locks of the other nodes
 		}},
-		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ protocol.Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
+		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *cluster, a *testVoter, _ uint64, _ protocol.Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
+			bubble(t, 3, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				received := p.messages(0, p.keys.Events, 1)
 				a := p.voter("a")
@@ -167,7 +168,7 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 					p.redis[0].SetTTL(p.keys.Heir, testLease)
 				}
 				if tc.do == nil {
-					tc.do = func(_ *polls, a *booth, token uint64, heir protocol.Heir) {
+					tc.do = func(_ *cluster, a *testVoter, token uint64, heir protocol.Heir) {
 						if tally := a.Releasing(token, heir, []byte("{}")).Try(testLease); !tally.Majority(protocol.Released) {
 							t.Errorf("%+v", tally.Answers)
 						}
@@ -194,7 +195,7 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 
 // The nodes come to name the same candidate as the first to claim, in whichever order the followers claimed.
 func TestNodesNameTheSameFirst(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		p.voter("a").wins(1)
 		_ = p.redis[0].Set(p.keys.Heir, "incd") // d came first here
@@ -211,7 +212,7 @@ func TestNodesNameTheSameFirst(t *testing.T) {
 // A winner leaves the reservation of another alone, and removes its own.
 func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
-		atThePolls(t, 1, func(t *testing.T, p *polls) {
+		bubble(t, 1, func(t *testing.T, p *cluster) {
 			p.counters("1")
 			_ = p.redis[0].Set(p.keys.Heir, before)
 			p.redis[0].SetTTL(p.keys.Heir, testLease)
@@ -225,7 +226,7 @@ func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 
 // Without the right to count listeners nobody is taken for one.
 func TestListenersMayBeUnknown(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		a.wins(1)
@@ -238,7 +239,7 @@ func TestListenersMayBeUnknown(t *testing.T) {
 
 // A claim that is lost tells a process that is subscribed to another server so, however many others are subscribed here.
 func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		p.voter("a").wins(1)
 		p.messages(0, p.keys.Ask, 2)
@@ -255,7 +256,7 @@ func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
 
 // Answers may overtake each other: a renewal that is still under way may have been shown the higher of two counters.
 func TestReleaseClosesAboveTheHighestCounterShown(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("4", "4", "4")
 		a := p.voter("a")
 		token := a.wins(1)
@@ -282,7 +283,7 @@ func TestReleaseClosesAboveTheHighestCounterShown(t *testing.T) {
 // A release writes a counter. On a node that forgot it must write the marker as well,
 // or the node, no longer new, would vote at once.
 func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -299,7 +300,7 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 }
 
 func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -322,7 +323,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 // The reservation of an heir is bounded in time, whatever wrote it.
 func TestReservationForAnHeirLapses(t *testing.T) {
 	const keep = 2 * time.Second
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b, heir := p.voter("a"), p.voter("b"), protocol.Heir{Incarnation: "incghost", Keep: keep}
 		token := a.wins(1)

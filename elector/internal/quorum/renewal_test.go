@@ -9,20 +9,19 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // A leader's round ends with the majority: whatever else is wrong with the third node, the lease is renewed.
 func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
 		a.renew(testLease, token, protocol.Heir{}, fit) // the nodes know the script
 		time.Sleep(time.Second)
-		for _, l := range a.lines {
-			l.trip.Store(int64(trip))
-		}
-		a.lines[2].trip.Store(int64(5 * trip))
+		p.Each(testredis.Fault{Late: trip})
+		a.line(2, testredis.Fault{Late: 5 * trip})
 		began := time.Now()
 		if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
 			t.Errorf("it took %v: %+v", time.Since(began), tally.Answers)
@@ -35,7 +34,7 @@ func TestShortWayOfARenewal(t *testing.T) {
 	heir := protocol.Heir{Incarnation: "incc", Keep: time.Second}
 	for name, c := range map[string]struct {
 		heir          protocol.Heir
-		change        func(p *polls)
+		change        func(p *cluster)
 		status        protocol.Status
 		reserved      string
 		reservedFor   time.Duration
@@ -43,18 +42,18 @@ func TestShortWayOfARenewal(t *testing.T) {
 	}{
 		"nothing is wrong": {},
 		"an heir":          {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second},
-		"another heir before": {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second, change: func(p *polls) {
+		"another heir before": {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second, change: func(p *cluster) {
 			_ = p.redis[0].Set(p.keys.Heir, "!incb")
 		}},
-		"an heir before":         {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Heir, "!incb") }},
-		"the counter went back":  {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Fence, "1") }},
-		"the counter is gone":    {change: func(p *polls) { p.redis[0].Del(p.keys.Fence) }},
-		"the lock is another's":  {status: protocol.Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
-		"the lock is of a later": {status: protocol.Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
-		"the lock is gone":       {status: protocol.Planted, change: func(p *polls) { p.redis[0].Del(p.keys.Lock) }},
+		"an heir before":         {change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Heir, "!incb") }},
+		"the counter went back":  {change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Fence, "1") }},
+		"the counter is gone":    {change: func(p *cluster) { p.redis[0].Del(p.keys.Fence) }},
+		"the lock is another's":  {status: protocol.Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
+		"the lock is of a later": {status: protocol.Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
+		"the lock is gone":       {status: protocol.Planted, change: func(p *cluster) { p.redis[0].Del(p.keys.Lock) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				p.counters("41")
 				a := p.voter("a")
 				token := a.wins(1)
@@ -90,7 +89,7 @@ func TestShortWayOfARenewal(t *testing.T) {
 func TestRenewalProlongs(t *testing.T) {
 	for name, lock := range map[string]string{"the same value": "", "the same value, paused": "", "another token": "a/inca/1 n=1 lease=10000 token=1"} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				a := p.voter("a")
 				token := a.wins(1)
@@ -118,15 +117,15 @@ func TestRenewalProlongs(t *testing.T) {
 // so that they hand out higher ones only, and into their lock, so that everybody
 // is told the same token.
 func TestRenewalCopiesTheToken(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("10", "20", "5")
 		a := p.voter("a")
-		a.lines[2].cut.Store(true)
+		a.line(2, testredis.Down)
 		token := a.wins(1)
 		if token != 21 {
 			t.Fatalf("token %d, want one more than the highest counter", token)
 		}
-		a.lines[2].cut.Store(false)
+		a.line(2, testredis.Fault{})
 		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
 		for range 2 {
 			if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
@@ -148,7 +147,7 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 			p.redis[i].Del(p.keys.Lock)
 		}
 		b := p.voter("b")
-		b.lines[0].cut.Store(true)
+		b.line(0, testredis.Down)
 		if next := b.wins(1); next <= token {
 			t.Errorf("token %d after %d", next, token)
 		}
@@ -156,12 +155,12 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 }
 
 func TestPlantIsNoVoteInItsRound(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
 		p.redis[1].FlushAll()
-		a.lines[2].cut.Store(true)
+		a.line(2, testredis.Down)
 		tally := a.renew(testLease, token, protocol.Heir{}, fit)
 		if tally.Count(protocol.Renewed) != 1 || tally.Count(protocol.Planted) != 1 || tally.Majority(protocol.Renewed) {
 			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
@@ -181,7 +180,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 // A renewal that was long under way must not bring a lock back: neither after
 // its own term's release nor after others came and went.
 func TestLateRenewalFindsTheTermClosed(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -206,7 +205,7 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 
 // A renewal brings news of a pause, which does not end the term.
 func TestRenewalShowsAPause(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
@@ -225,7 +224,7 @@ func TestRenewalShowsAPause(t *testing.T) {
 
 // An heir's reservation is planted with the lock.
 func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)

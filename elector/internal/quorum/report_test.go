@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // A report that a node did not record is recorded when it answers the next request after a
@@ -18,7 +19,7 @@ import (
 func TestReportIsRecordedLater(t *testing.T) {
 	for _, fault := range []string{"OOM", "away"} {
 		t.Run(fault, func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				a := p.voter("a")
 				events := p.messages(0, p.keys.Events, 1)
 				if fault == "OOM" {
@@ -72,7 +73,7 @@ func TestUnrecordedReportsAreBounded(t *testing.T) {
 // for longer; also where a node refuses a call with keys of two slots.
 func TestReportKeepsHistoryAndName(t *testing.T) {
 	for _, refusal := range append(apart, "") {
-		atThePolls(t, 1, func(t *testing.T, p *polls) {
+		bubble(t, 1, func(t *testing.T, p *cluster) {
 			m := p.redis[0]
 			m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 				all := protocol.ParseCalls(cmd, args...)
@@ -101,7 +102,7 @@ func TestReportKeepsHistoryAndName(t *testing.T) {
 
 // An election that flaps for weeks does not fill the memory of a node. (Redis may keep up to a hundred entries more.)
 func TestHistoryIsCapped(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		a := p.voter("a")
 		for i := range protocol.WholeHistory {
 			a.Announce(Report{Event: []byte(strconv.Itoa(i))})
@@ -132,7 +133,7 @@ func (all *process) waitIdle() {
 func (all *process) recorded(node, election int, events ...string) {
 	all.t.Helper()
 	var got []string
-	entries, _ := all.polls.redis[node].Stream(all.voters[election].cfg.Keys.History)
+	entries, _ := all.cluster.redis[node].Stream(all.voters[election].cfg.Keys.History)
 	for _, e := range entries {
 		got = append(got, e.Values[1])
 	}
@@ -145,7 +146,7 @@ func (all *process) recorded(node, election int, events ...string) {
 func TestReportsTravelTogether(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			atThePolls(t, n, func(t *testing.T, p *polls) {
+			bubble(t, n, func(t *testing.T, p *cluster) {
 				const elections = 150
 				all := p.process(elections)
 				all.took()
@@ -177,7 +178,7 @@ func TestReportsTravelTogether(t *testing.T) {
 
 // Reports to a node that hangs delay neither what else it is sent, nor reports to the others.
 func TestStuckReportsDelayNothingElse(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		all := p.process(9)
 		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 			if calls[0].Script == protocol.ScriptAnnounce {
@@ -206,13 +207,13 @@ func TestStuckReportsDelayNothingElse(t *testing.T) {
 
 // Reports that are not sent in time are kept, and the node gets them when it answers again.
 func TestReportsThatCanNotBeSentAreKept(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(5)
-		all.voters[0].lines[0].cut.Store(true)
+		all.voters[0].line(0, testredis.Down)
 		all.announce("one")
 		all.announce("two")
 		all.waitIdle()
-		all.voters[0].lines[0].cut.Store(false)
+		all.voters[0].line(0, testredis.Fault{})
 		time.Sleep(time.Second)
 		if tally := all.voters[1].renew(testLease, all.tokens[1], protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Fatal(errors.Join(all.voters[1].troubles()...))
@@ -235,7 +236,7 @@ func TestAnnounceWithoutRights(t *testing.T) {
 		"no room for history": {head: "elected 7  ", denied: "XADD", events: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				events := p.messages(0, p.keys.Events, 1)
 				if tc.denied != "" {
 					p.refuse(0, tc.denied, "NOPERM")

@@ -14,20 +14,21 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // process has a voter for each of n elections; all have won. Answers take their time from then on, so that
 // requests meet.
-func (p *polls) process(n int) *process {
+func (p *cluster) process(n int) *process {
 	p.t.Helper()
-	all := &process{t: p.t, polls: p}
+	all := &process{t: p.t, cluster: p}
 	first := p.voter("a")
 	for i := range n {
 		b := first
 		if i > 0 {
 			cfg := first.cfg
-			b = &booth{t: p.t, lines: first.lines}
+			b = &testVoter{t: p.t, line: first.line}
 			b.Voter = NewVoter(first.nodes, cfg)
 		}
 		b.cfg.Keys = protocol.KeysOf("mandate", fmt.Sprint("orders-", i))
@@ -45,9 +46,7 @@ func (p *polls) process(n int) *process {
 		}
 		all.watch(i, nil)
 	}
-	for _, l := range first.lines {
-		l.trip.Store(int64(trip))
-	}
+	p.Each(testredis.Fault{Late: trip})
 	return all
 }
 
@@ -55,7 +54,7 @@ func (p *polls) process(n int) *process {
 func TestElectionsTravelTogether(t *testing.T) {
 	for n, elections := range map[int]int{1: 1000, 3: 200} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			atThePolls(t, n, func(t *testing.T, p *polls) {
+			bubble(t, n, func(t *testing.T, p *cluster) {
 				all := p.process(elections)
 				time.Sleep(testLease / 2)
 				all.renewed(all.renew(testLease, nil))
@@ -81,7 +80,7 @@ func TestElectionsTravelTogether(t *testing.T) {
 
 // Whoever meets no other is not kept waiting: neither by a timer nor by what other kinds of requests are under way.
 func TestLoneRequestGoesAtOnce(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(3)
 		all.busy()
 		began := time.Now()
@@ -98,7 +97,7 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 
 // Those that meet a request that went alone travel together beside and behind it, in a few calls.
 func TestOthersWaitForALoneRequest(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(50)
 		began := time.Now()
 		all.release(trip / 2)
@@ -134,7 +133,7 @@ func (p *process) release(before time.Duration) {
 
 // A call on a dead connection costs the elections in it one time-out, and the others next to nothing.
 func TestStuckCallDelaysNoOther(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(6)
 		stuck := true
 		all.watch(0, func([]protocol.Call, *server.Peer) bool {
@@ -162,7 +161,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 
 // The same for who waits behind it: not a call time-out.
 func TestWaitingBehindAStuckCall(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(3)
 		limit := all.voters[0].cfg.CallTimeout
 		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
@@ -183,7 +182,7 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 // What is wrong with one election is no other's business, in whatever order they stand in the call; and
 // it is reported as if the election had been alone.
 func TestRefusalIsOneElections(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(9)
 		other, number := all.voters[2].cfg.Keys.Heir, all.voters[5].cfg.Keys.Fence
 		_, _ = p.redis[0].Push(other, "x")
@@ -216,7 +215,7 @@ func TestRefusalIsOneElections(t *testing.T) {
 
 // Health is asked for each election when the batch is sent: not when the election joins it.
 func TestUnhealthyIsNotInTheBatch(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(5)
 		all.busy()
 		began := time.Now()
@@ -237,7 +236,7 @@ func TestUnhealthyIsNotInTheBatch(t *testing.T) {
 
 // An election whose deadline passes while it waits to travel is not sent any more.
 func TestDeadlinePassesBeforeTheBatch(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(3)
 		all.busy()
 		began := time.Now()
@@ -254,9 +253,9 @@ func TestDeadlinePassesBeforeTheBatch(t *testing.T) {
 
 // An election that has less time left than the call takes gets no answer, and costs the others none.
 func TestDeadlineOfOneCutsTheCallOfNoOther(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all, far := p.process(3), 100*time.Millisecond
-		all.voters[0].lines[0].trip.Store(int64(far))
+		all.voters[0].line(0, testredis.Fault{Late: far})
 		all.busy()
 		var wg sync.WaitGroup
 		for i, left := range map[int]time.Duration{1: far * 3 / 2, 2: testLease / 2} {
@@ -277,7 +276,7 @@ func TestDeadlineOfOneCutsTheCallOfNoOther(t *testing.T) {
 // A release that overtakes its election's renewal, which travels with others and is late, leaves nothing
 // behind: the renewal finds the term closed.
 func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(4)
 		late := all.voters[1]
 		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
@@ -302,24 +301,24 @@ func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
 
 // A batch whose answer is lost was executed, and no election counts it.
 func TestBatchIsCut(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(4)
 		all.busy()
-		all.voters[0].lines[0].answersLost.Store(true)
+		all.voters[0].line(0, testredis.Fault{Down: testredis.Drop})
 		tallies := all.renew(testLease, nil)
 		for i, tally := range tallies[1:] {
 			if tally.Answered() || tally.Answers[0].Err == nil || errors.As(tally.Answers[0].Err, new(redis.Error)) {
 				t.Errorf("election %d: %+v", i+1, tally.Answers)
 			}
 		}
-		all.voters[0].lines[0].answersLost.Store(false)
+		all.voters[0].line(0, testredis.Fault{})
 		all.renewed(all.renew(testLease, nil))
 	})
 }
 
 // A batch that is executed when its elections have given up brings none of their locks back.
 func TestBatchArrivesLate(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(4)
 		late := 2 * all.voters[0].cfg.CallTimeout
 		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
@@ -352,7 +351,7 @@ func TestBatchArrivesLate(t *testing.T) {
 func TestNodeThatWantsEachElectionApart(t *testing.T) {
 	for _, refusal := range apart {
 		t.Run(refusal[:6], func(t *testing.T) {
-			atThePolls(t, 1, func(t *testing.T, p *polls) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
 				all := p.process(5)
 				denied := all.wantsEachApart(refusal, all.voters[3].cfg.Keys.Lock)
 				for again := range 3 {

@@ -10,12 +10,13 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // A node keeps its identity, whoever asks it; every node has another one. It comes
 // with the answers, and the lock names it from the next request on.
 func TestNodesHaveIdentities(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
@@ -42,7 +43,7 @@ func TestNodesHaveIdentities(t *testing.T) {
 func TestNodeThatForgotHasAnotherIdentity(t *testing.T) {
 	for _, by := range []string{"claim", "renewal"} {
 		t.Run("by "+by, func(t *testing.T) {
-			atThePolls(t, 3, func(t *testing.T, p *polls) {
+			bubble(t, 3, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				a, b := p.voter("a"), p.voter("b")
 				token := a.wins(1)
@@ -66,7 +67,7 @@ func TestNodeThatForgotHasAnotherIdentity(t *testing.T) {
 
 // What somebody else wrote there is no identity, and is replaced.
 func TestForeignIdentityIsReplaced(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		for _, value := range []string{"", "a b", "a,b", "-", "ä", strings.Repeat("A", 17)} {
 			_ = p.redis[0].Set(p.keys.ID, value)
 			p.counters("1")
@@ -81,7 +82,7 @@ func TestForeignIdentityIsReplaced(t *testing.T) {
 }
 
 // onRequest calls f before a node runs a command.
-func (p *polls) onRequest(node int, f func(cmd string)) {
+func (p *cluster) onRequest(node int, f func(cmd string)) {
 	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool {
 		f(strings.ToUpper(cmd))
 		return false
@@ -90,10 +91,10 @@ func (p *polls) onRequest(node int, f func(cmd string)) {
 
 // Who comes without the identities asks for them first; who knows them does not.
 func TestMeetingTheNodes(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
-		b.lines[0].cut.Store(true)
+		b.line(0, testredis.Down)
 		if b.Meet(t.Context()); b.Identities() != "" {
 			t.Errorf("nodes without identities gave %q", b.Identities())
 		}
@@ -120,11 +121,11 @@ func TestMeetingTheNodes(t *testing.T) {
 // Whoever is slower than the majority is not waited for, and not cut short
 // either: it gets its vote later, and counts as answering.
 func TestStragglerIsNotCancelled(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a := p.voter("a")
 		const slow = 300 * time.Millisecond
-		a.lines[2].dial.Store(int64(slow))
+		a.line(2, dialing(slow))
 		began := time.Now()
 		token := a.wins(1)
 		if took := time.Since(began); took > slow/2 {
@@ -135,10 +136,10 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 			t.Error("a node that was still dialling never got the claim")
 		}
 		for range 4 {
-			a.lines[2].cut.Store(true) // its connections break ...
+			a.line(2, testredis.Down) // its connections break ...
 			a.renew(testLease, token, protocol.Heir{}, fit)
 			time.Sleep(slow)
-			a.lines[2].cut.Store(false) // ... and the new one is slow
+			a.line(2, testredis.Fault{}) // ... and the new one is slow
 			a.drain()
 			a.troubles()
 			p.redis[2].Del(p.keys.Lock)
@@ -153,7 +154,7 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 }
 
 // leadsPastASlowNode has a candidate lead, and renew once. Each renewal takes the third node a second, and is counted.
-func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int32) {
+func leadsPastASlowNode(p *cluster) (a *testVoter, token uint64, renewals *atomic.Int32) {
 	p.counters("1")
 	a, renewals = p.voter("a"), new(atomic.Int32)
 	token = a.wins(1)
@@ -167,7 +168,7 @@ func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int3
 
 // What waits for its turn behind a hung request is not sent after the deadline.
 func TestNothingIsSentAfterTheDeadline(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait()                                            // it has reached the third node, too: a round ends with the answers of a majority
 		a.renew(500*time.Millisecond, token, protocol.Heir{}, fit) // its turn at the third node would come after 1 s
@@ -181,7 +182,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 // What waited behind a hung request goes out only if it may still: the verdict of
 // the probe is from before the wait, and the term may have ended in it.
 func TestQueuedRenewalAsksAgain(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
 		var ended atomic.Bool
@@ -200,7 +201,7 @@ func TestQueuedRenewalAsksAgain(t *testing.T) {
 // Attempts that are over when their turn at a hung node comes are not made there any
 // more: each would hold up the newest, and what follows it, for a call time-out.
 func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		b.wins(1)
@@ -223,10 +224,10 @@ func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
 // The clean-up after a lost claim follows the claim, also where that is slow: the
 // other way round the claim would leave a lock behind, for a lease.
 func TestReleaseNeverOvertakesAClaim(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
-		b.lines[2].cut.Store(true)
+		b.line(2, testredis.Down)
 		b.wins(1)
 		p.onScript(2, protocol.ClaimScript, func() { time.Sleep(time.Second) })
 		a.loses()
@@ -239,14 +240,14 @@ func TestReleaseNeverOvertakesAClaim(t *testing.T) {
 
 // A renewal whose call has to make a connection first must not reach the node after the deadline.
 func TestNothingIsSentOnALateConnection(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
 		b := p.voter("a")
 		token := b.wins(1)
-		b.lines[0].cut.Store(true)
+		b.line(0, testredis.Down)
 		b.renew(time.Minute, token, protocol.Heir{}, fit)
-		b.lines[0].cut.Store(false)
-		b.lines[0].dial.Store(int64(1500 * time.Millisecond))
+		b.line(0, testredis.Fault{})
+		b.line(0, dialing(1500*time.Millisecond))
 		time.Sleep(time.Second)
 		before := p.redis[0].TTL(p.keys.Lock)
 		b.Renew(time.Now().Add(time.Second), token, protocol.Heir{}, fit)

@@ -50,6 +50,7 @@ type pipe struct {
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
 	far        bool        // dialling and greeting are delayed
 	jitter     func() time.Duration
+	wire       time.Duration
 	swallowed  atomic.Bool // whatever is sent is lost
 	dead       chan struct{}
 	once       sync.Once
@@ -96,7 +97,7 @@ func subscribing() bool {
 	return false
 }
 
-// Wire is the minimum delay in each direction.
+// Wire is the least delay in each direction, unless Node.Wire says otherwise.
 const Wire = 100 * time.Microsecond
 
 type chunk struct {
@@ -171,7 +172,7 @@ func (p *pipe) admit(c chunk, up bool) bool {
 			}
 			continue
 		}
-		wait := max(f.Delay, Wire) - time.Since(c.at)
+		wait := max(f.Delay, p.wire) - time.Since(c.at)
 		if !up {
 			wait += f.Late
 		}

@@ -18,6 +18,7 @@ type peer = *server.Peer
 type Node struct {
 	Addr    string
 	Jitter  func() time.Duration // by which data is later than Fault says; set it before the first connection
+	Wire    time.Duration        // the least delay in each direction; set it before the first connection, too
 	running *sync.WaitGroup      // counts the goroutines of the lines
 
 	mu      sync.Mutex // guards all below
@@ -200,7 +201,7 @@ func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 		return nil, err
 	}
 	conn, near := net.Pipe()
-	p := &pipe{client: client, near: near, server: server, far: far, jitter: n.Jitter, dead: make(chan struct{})}
+	p := &pipe{client: client, near: near, server: server, far: far, jitter: n.Jitter, wire: n.Wire, dead: make(chan struct{})}
 	p.fault = func() (Fault, <-chan struct{}) { return n.fault(client) }
 	n.mu.Lock()
 	n.pipes[p] = true

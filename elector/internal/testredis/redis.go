@@ -60,7 +60,7 @@ func (s *Set) Close() {
 
 // NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.
 func (s *Set) NewNode(addr string) *Node {
-	n := &Node{Addr: addr, Jitter: func() time.Duration { return 0 }, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
+	n := &Node{Addr: addr, Wire: Wire, Jitter: func() time.Duration { return 0 }, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
 	n.start()
 	return n
 }
