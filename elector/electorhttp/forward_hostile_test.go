@@ -119,11 +119,7 @@ func TestForwardHostileClients(t *testing.T) {
 			t.Run(name+", by "+via, func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *stage) {
 					f := newFleet(t, s)
-					f.isHeld(h.app, func(leader string) {
-						to := leader
-						if via == "b" { // a follower
-							to = map[string]string{"a": "b", "b": "a"}[leader]
-						}
+					f.isHeld(via, h.app, func(to string) {
 						c := f.raw(to, h.request)
 						go func() { _, _ = io.CopyN(io.Discard, c, h.reads) }()
 						if h.trickle {
@@ -140,51 +136,44 @@ func TestForwardHostileClients(t *testing.T) {
 	}
 }
 
-// isHeld lets attack hold the app of the leader, and wants the other replica to lead soon after the leader
-// resigns; the same again with that one.
-func (f *fleet) isHeld(app http.HandlerFunc, attack func(leader string)) {
+// isHeld lets attack hold the app of the leader, by way of the leader (a) or the follower (b), and wants the
+// other replica to lead soon after the leader resigns; the same again with that one.
+func (f *fleet) isHeld(via string, app http.HandlerFunc, attack func(to string)) {
 	f.t.Helper()
 	began := make(chan struct{}, 100)
 	var running atomic.Int32
-	start := func(id string) *replica {
-		r := f.start(id, electorhttp.ForwardConfig{}, func(c *elector.Config) {
-			c.OnOverrun = func(*elector.Term) { f.t.Errorf("%s: overrun", id) }
-			if f.tls != nil {
-				c.Advertise = "https://" + id
-			}
-		})
-		r.app = func(w http.ResponseWriter, req *http.Request) {
-			running.Add(1)
-			defer running.Add(-1)
-			began <- struct{}{}
-			app(w, req)
+	a, b := f.pair(func(c *elector.Config) {
+		c.OnOverrun = func(*elector.Term) { f.t.Errorf("%s: overrun", c.ID) }
+		if f.tls != nil {
+			c.Advertise = "https://" + c.ID
 		}
-		return r
+	})
+	holds := func(w http.ResponseWriter, req *http.Request) {
+		running.Add(1)
+		defer running.Add(-1)
+		began <- struct{}{}
+		app(w, req)
 	}
-	a := start("a")
-	until(f.t, "a leads", 2*lease, a.IsLeader)
-	b := start("b")
-	time.Sleep(lease)
-	for leader, next := range map[*replica]*replica{a: b} {
-		for range 2 {
-			attack(leader.ID())
-			<-began
-			time.Sleep(time.Second) // it hangs
-			at := time.Now()
-			leader.Term().Resign()
-			until(f.t, "the next leads", lease, next.IsLeader)
-			if took := time.Since(at); took > lease/4+lease/32 {
-				f.t.Errorf("%s leads %v after %s has resigned", next.ID(), took, leader.ID())
-			}
-			if n := running.Load(); n > 0 {
-				f.t.Errorf("%d requests are under way at %s while %s leads", n, leader.ID(), next.ID())
-			}
-			time.Sleep(2 * lease) // the cool-down
-			if err := leader.Check(); err != nil {
-				f.t.Errorf("%s: %v", leader.ID(), err)
-			}
-			leader, next = next, leader
+	a.app, b.app = holds, holds
+	leader, next := a, b
+	for range 2 {
+		attack(map[string]string{"a": leader.id, "b": next.id}[via])
+		<-began
+		time.Sleep(time.Second) // it hangs
+		at := time.Now()
+		leader.Term().Resign()
+		until(f.t, "the next leads", lease, next.IsLeader)
+		if took := time.Since(at); took > lease/4+lease/32 {
+			f.t.Errorf("%s leads %v after %s has resigned", next.ID(), took, leader.ID())
 		}
+		if n := running.Load(); n > 0 {
+			f.t.Errorf("%d requests are under way at %s while %s leads", n, leader.ID(), next.ID())
+		}
+		time.Sleep(2 * lease) // the cool-down
+		if err := leader.Check(); err != nil {
+			f.t.Errorf("%s: %v", leader.ID(), err)
+		}
+		leader, next = next, leader
 	}
 	at := time.Now()
 	a.stop()
@@ -241,16 +230,12 @@ func TestForwardHostileTLS(t *testing.T) {
 				bubble(t, func(t *testing.T, s *stage) {
 					f := newFleet(t, s)
 					f.tls = &tls.Config{Certificates: certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-					f.isHeld(func(w http.ResponseWriter, r *http.Request) {
+					f.isHeld(via, func(w http.ResponseWriter, r *http.Request) {
 						if r.ProtoMajor == 2 == (c.method == "") {
 							t.Errorf("%s %s", r.Method, r.Proto)
 						}
 						c.app(w, r)
-					}, func(leader string) {
-						to := leader
-						if via == "b" {
-							to = map[string]string{"a": "b", "b": "a"}[leader]
-						}
+					}, func(to string) {
 						if c.method == "" {
 							f.rawTLS(to, half)
 							return
@@ -290,10 +275,7 @@ func TestForwardHostileTLS(t *testing.T) {
 func TestForwardAnswersAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease)
+		a, _ := f.pair()
 		began := make(chan struct{}, 2)
 		a.app = func(w http.ResponseWriter, r *http.Request) {
 			began <- struct{}{}
@@ -317,10 +299,7 @@ func TestForwardAnswersAtTheEnd(t *testing.T) {
 func TestForwardRefusesUpgrades(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease)
+		a, _ := f.pair()
 		apps := 0
 		a.app = func(w http.ResponseWriter, r *http.Request) {
 			apps++
@@ -370,7 +349,7 @@ func TestForwardRepeatsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
 		f.leads("http://a") // at its address is no Forward, but the code below
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		l := newPipeNet()
 		f.replicas["a"] = &replica{l: l, dead: make(chan struct{})}
 		defer l.Close()
 		var got []*http.Request
@@ -430,10 +409,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestForwardTokenAtTheNextHop(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease)
+		a, _ := f.pair()
 		var got []string
 		proxy := &httputil.ReverseProxy{
 			Rewrite: func(pr *httputil.ProxyRequest) { pr.SetURL(&url.URL{Scheme: "http", Host: "program"}) },
@@ -459,10 +435,7 @@ func TestForwardTokenAtTheNextHop(t *testing.T) {
 func TestForwardRequestTrailers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease)
+		a, _ := f.pair()
 		a.app = func(w http.ResponseWriter, r *http.Request) {
 			announced := len(r.Trailer)
 			body, err := io.ReadAll(r.Body)
@@ -477,9 +450,10 @@ func TestForwardRequestTrailers(t *testing.T) {
 	})
 }
 
-// A replica that the others could not reach does not start.
+// A replica that the others could not reach does not start, nor one with a duration that lacks its unit.
 func TestForwardNeedsAnAddress(t *testing.T) {
-	for _, address := range []string{"", "10.0.0.7:8080", "10.0.0.7", ":8080", "http://:8080", "ftp://a", "http://", "/a", "%"} {
+	want := map[string]string{"http://10.0.0.7:8080": "Finish is 5ns: give at least 1ms"}
+	for _, address := range []string{"http://10.0.0.7:8080", "", "10.0.0.7:8080", "10.0.0.7", ":8080", "http://:8080", "ftp://a", "http://", "/a", "%"} {
 		bubble(t, func(t *testing.T, s *stage) {
 			e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Advertise: address, Lease: lease})
 			if err != nil {
@@ -487,25 +461,10 @@ func TestForwardNeedsAnAddress(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), lease)
 			defer cancel()
-			err = electorhttp.Forward(ctx, e, http.NotFoundHandler(), &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, electorhttp.ForwardConfig{})
-			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "set Config.Advertise to the URL") {
+			err = electorhttp.Forward(ctx, e, http.NotFoundHandler(), newPipeNet(), electorhttp.ForwardConfig{Finish: 5})
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), cmp.Or(want[address], "set Config.Advertise to the URL")) {
 				t.Errorf("%q: %v", address, err)
 			}
 		})
 	}
-}
-
-func TestForwardWantsAUnit(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", Advertise: "http://10.0.0.7:8080", Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), lease)
-		defer cancel()
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
-		if err := electorhttp.Forward(ctx, e, http.NotFoundHandler(), l, electorhttp.ForwardConfig{Finish: 5}); err == nil || !strings.Contains(err.Error(), "Finish is 5ns: give at least 1ms") {
-			t.Error(err)
-		}
-	})
 }

@@ -27,10 +27,7 @@ import (
 func TestForward(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease) // b has learned who leads
+		a, _ := f.pair()
 		for _, to := range []string{"a", "b"} {
 			resp, body, err := f.do(to, http.MethodPost, "/"+to, "hello")
 			if err != nil || resp.StatusCode != http.StatusOK || body != "a /"+to+" hello" {
@@ -141,10 +138,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 func TestForwardWhenTheLeaderDies(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		b := f.start("b", electorhttp.ForwardConfig{})
-		time.Sleep(lease)
+		a, b := f.pair()
 		a.app = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } // it has not answered when it dies
 		answers := make(chan string, 2)
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -307,12 +301,9 @@ func TestForwardFinishesWithTheLease(t *testing.T) {
 	for name, finish := range map[string]time.Duration{"default": 0, "long": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
-				short := func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond }
 				f := newFleet(t, s)
-				a := f.start("a", electorhttp.ForwardConfig{Finish: finish}, short)
-				until(t, "a leads", 2*lease, a.IsLeader)
-				b := f.start("b", electorhttp.ForwardConfig{}, short)
-				time.Sleep(lease)
+				f.cfg.Finish = finish
+				a, b := f.pair(func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond })
 				began, over := make(chan struct{}), make(chan struct{})
 				a.app = func(_ http.ResponseWriter, r *http.Request) {
 					close(began)
@@ -361,6 +352,7 @@ func TestForwardEndsWithTheProbe(t *testing.T) {
 type fleet struct {
 	t   *testing.T
 	s   *stage
+	cfg electorhttp.ForwardConfig
 	tls *tls.Config // nil: HTTP/1.1
 
 	mu       sync.Mutex
@@ -396,7 +388,7 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	r := &replica{Elector: e, id: id, l: &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, dead: make(chan struct{})}
+	r := &replica{Elector: e, id: id, l: newPipeNet(), dead: make(chan struct{})}
 	if cfg.Transport == nil {
 		transport := f.transport()
 		f.t.Cleanup(transport.CloseIdleConnections)
@@ -424,6 +416,16 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 	r.stop = func() { cancel(); <-done }
 	f.t.Cleanup(r.stop)
 	return r
+}
+
+// pair has a lead, and b know it.
+func (f *fleet) pair(change ...func(*elector.Config)) (a, b *replica) {
+	f.t.Helper()
+	a = f.start("a", f.cfg, change...)
+	until(f.t, "a leads", 2*lease, a.IsLeader)
+	b = f.start("b", f.cfg, change...)
+	time.Sleep(lease)
+	return a, b
 }
 
 // leads makes a candidate lead that runs no Forward.

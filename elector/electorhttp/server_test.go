@@ -22,6 +22,8 @@ type pipeNet struct {
 	once  sync.Once
 }
 
+func newPipeNet() *pipeNet { return &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})} }
+
 func (p *pipeNet) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -43,7 +45,7 @@ func TestServerBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		l := newPipeNet()
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() { served <- h.Serve(ctx, l) }()
@@ -115,7 +117,7 @@ func TestForeignNames(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := local{&pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, net.TCPAddr{IP: net.ParseIP(listen)}}
+				l := local{newPipeNet(), net.TCPAddr{IP: net.ParseIP(listen)}}
 				ctx, cancel := context.WithCancel(context.Background())
 				served := make(chan error, 1)
 				go func() { served <- h.Serve(ctx, l) }()
