@@ -1,44 +1,23 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
+	"github.com/mandate-dev/mandate/examples/internal/exampletest"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// asPoller makes the test binary stand in for the program in child processes.
-const asPoller = "POLLER_TEST_AS_POLLER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asPoller) == "1" {
-		main()
-		return
-	}
-	os.Setenv(asPoller, "1")
-	logging.Disable()
-	goleak.VerifyTestMain(m)
-}
-
-// program runs the program without its process.
-func program(t *testing.T, args ...string) (out string, err error) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	err = run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-	return stdout.String() + stderr.String(), err
-}
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 // All of it in one go, with no server at all.
 func TestDemo(t *testing.T) {
-	out, err := program(t)
-	if err != nil || !strings.Contains(out, "fed by 3 leaders; lost: 0, queued twice: 0") {
+	if out, err := exampletest.Program(t, run); err != nil || !strings.Contains(out, "fed by 3 leaders; lost: 0, queued twice: 0") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -52,12 +31,7 @@ func TestRealFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	do := func(errs ...error) {
-		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do := func(errs ...error) { t.Helper(); exampletest.Do(t, errs...) }
 	do(c.Start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
 	first, err := c.leaderAfter(t.Context(), 0)
 	do(err, c.Signal(first.Candidate, syscall.SIGSTOP))
@@ -67,17 +41,6 @@ func TestRealFaults(t *testing.T) {
 	do(c.End(second.Candidate, syscall.SIGKILL))
 	_, err = c.leaderAfter(t.Context(), second.Token)
 	do(err, c.verify(t.Context()), c.EndAll())
-}
-
-func TestErrorsNameNoPassword(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, args := range [][]string{
-		{"--redis", "redis://u:secret@127.0.0.1:1/x", "verify"}, {"--redis", "redis://a:secret@127.0.0.1:1/x", "work"},
-	} {
-		if out, err := program(t, args...); err == nil || strings.Contains(out+err.Error(), "secret") {
-			t.Errorf("%q: %v\n%s", args, err, out)
-		}
-	}
 }
 
 // docker-compose.yml has three nodes and three workers, and its commands are ones that this program has.
@@ -104,7 +67,7 @@ func TestCompose(t *testing.T) {
 	t.Setenv("POLLER_DB", "postgres://127.0.0.1:1/x?connect_timeout=1")
 	for name, command := range map[string]string{"worker": "work", "producer": "produce"} {
 		args := file.Services[name].Command
-		out, err := program(t, args...)
+		out, err := exampletest.Program(t, run, args...)
 		if args[len(args)-1] != command || err == nil || !strings.HasPrefix(err.Error(), "the database:") {
 			t.Errorf("%s: %q: %v\n%s", name, args, err, out)
 		}

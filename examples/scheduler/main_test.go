@@ -15,21 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/examples/internal/exampletest"
+
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/examples/internal/children"
 )
 
-// asScheduler makes the test binary stand in for the program in child processes.
-const asScheduler = "SCHEDULER_TEST_AS_SCHEDULER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asScheduler) == "1" {
-		main()
-		return
-	}
-	os.Setenv(asScheduler, "1")
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 var clocks = map[string]string{"a": "-500ms", "b": "0s", "c": "500ms"}
 

@@ -3,44 +3,22 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
+	"github.com/mandate-dev/mandate/examples/internal/exampletest"
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// asShards makes the test binary stand in for the program in child processes.
-const asShards = "SHARDS_TEST_AS_SHARDS"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asShards) == "1" {
-		main()
-		return
-	}
-	os.Setenv(asShards, "1")
-	logging.Disable()
-	goleak.VerifyTestMain(m)
-}
-
-// program runs the program without its process.
-func program(t *testing.T, args ...string) (out string, err error) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	err = run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-	return stdout.String() + stderr.String(), err
-}
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 // All of it in one go, with no server at all.
 func TestDemo(t *testing.T) {
-	out, err := program(t)
-	if err != nil || !strings.Contains(out, "lost, doubled or crossed: 0") {
+	if out, err := exampletest.Program(t, run); err != nil || !strings.Contains(out, "lost, doubled or crossed: 0") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -52,12 +30,7 @@ func TestRealMembersDie(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	do := func(errs ...error) {
-		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do := func(errs ...error) { t.Helper(); exampletest.Do(t, errs...) }
 	even := func(ids ...string) {
 		t.Helper()
 		_, err := c.even(t.Context(), ids...)
@@ -118,7 +91,7 @@ func TestFormerOwnerIsRefused(t *testing.T) {
 	if err := db.write(t.Context(), "a", newer); err != nil {
 		t.Error(err)
 	}
-	if out, err := program(t, "--db", path, "verify"); err != nil {
+	if out, err := exampletest.Program(t, run, "--db", path, "verify"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -148,7 +121,7 @@ func TestVerify(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), c.spoil); err != nil {
 				t.Fatal(err)
 			}
-			_, err := program(t, "--db", path, "verify")
+			_, err := exampletest.Program(t, run, "--db", path, "verify")
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

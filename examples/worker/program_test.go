@@ -10,22 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/examples/internal/exampletest"
+
 	"github.com/alicebob/miniredis/v2"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
-// asWorker makes the test binary stand in for the program in child processes.
-const asWorker = "WORKER_TEST_AS_WORKER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asWorker) == "1" {
-		main()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 // process is a running example and what it has logged.
 type process struct {
@@ -37,7 +29,7 @@ type process struct {
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
-	p.Env, p.Stderr = append(os.Environ(), asWorker+"=1"), &p.Logbook
+	p.Stderr = &p.Logbook
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
