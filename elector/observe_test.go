@@ -153,3 +153,39 @@ func TestObserveEndsWithItsLoop(t *testing.T) {
 		}
 	})
 }
+
+// A Redis whose clock was days ahead loses its data, and its clock is mended: tokens
+// are lower from then on, and observers must not wait for them to catch up.
+func TestObserversFollowTokensThatGoDown(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		srv := c.Nodes[0].Server()
+		srv.SetTime(time.Now().Add(48 * time.Hour)) // TIME only: what the token comes from
+		a := c.Start("a", advertising)
+		one := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.EventElected, "a", one.Token())
+		b := c.Start("b", advertising)
+		b.Quiet(shortLease)
+		crash(c, a)
+		srv.FlushAll()
+		srv.SetTime(time.Time{})
+		// b remembers the token of before; a candidate that starts now does not.
+		crash(c, b)
+		d := c.Start("d", advertising)
+		two := d.Elected(5 * shortLease)
+		if two.Token() >= one.Token() {
+			t.Fatalf("token %d after %d: nothing to see here", two.Token(), one.Token())
+		}
+		for {
+			ev := next(t, events, 3*shortLease)
+			if ev.Kind == elector.EventElected {
+				if ev.Candidate != "d" || ev.Token != two.Token() || ev.Advertise != "d:80" {
+					t.Errorf("%+v", ev)
+				}
+				break
+			}
+		}
+		d.Shutdown()
+		want(t, events, shortLease, elector.EventReleased, "d", two.Token())
+	})
+}
