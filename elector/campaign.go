@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
@@ -41,9 +40,7 @@ func (m *machine) standBy() *standby.Waiter {
 
 // claimOnce claims. When the claim is lost, the follower plans the next one.
 func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
-	if err := m.meet(ctx); err != nil {
-		return nil, err
-	}
+	m.voter.Meet(ctx)
 	w.ForgetMessages()
 	term, tally, err := m.claimAndJudge(ctx)
 	if term != nil || errors.Is(err, ErrPermanent) {
@@ -82,32 +79,4 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		cancel()
 	}
 	return false
-}
-
-// meet queries the nodes for their identities, which the first claim needs. The error reports that a
-// group of shards has the election's name.
-func (m *machine) meet(ctx context.Context) error {
-	const choose = "choose another name for the election (mandate shards %[1]s shows the group, which is forgotten two leases after its last member has ended)"
-	switch group := m.voter.Meet(ctx, m.groups()...); group {
-	case "":
-		return nil
-	case m.cfg.Election:
-		return failed(ErrPermanent, "a group of shards has the name %[1]s: "+choose, group)
-	default:
-		return failed(ErrPermanent, "%[2]s is an election of the group of shards %[1]s: "+choose, group, m.cfg.Election)
-	}
-}
-
-// groups returns the groups of shards beside which this election must not exist: a group with its
-// name, and the group that may have a shard or an assigner whose election
-// has this name. A member's own elections, of its shards and of the assigner, are part of their
-// group, and not refused because of it.
-func (m *machine) groups() []string {
-	if m.ofMember {
-		return nil
-	}
-	if group, is := protocol.GroupOf(m.cfg.Election); is {
-		return []string{m.cfg.Election, group}
-	}
-	return []string{m.cfg.Election}
 }

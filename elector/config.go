@@ -23,9 +23,8 @@ import (
 // can't work, and reports all problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
-	// no braces, at most 200 bytes. While a group of shards (package shard) exists, such as
-	// orders, these names are refused with ErrPermanent: orders, orders/assigner, and orders/0
-	// to orders/16383.
+	// no braces, at most 200 bytes. A name with a #, such as orders#7, is that of an election of a group of
+	// shards (package shard), in which only its members campaign: Run refuses it with ErrPermanent.
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
 	// part. Two running candidates must not share an id: nothing would distinguish them.

@@ -45,7 +45,7 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"a slash in the id":      {elector.Config{Election: "e", ID: "pod/a/1"}, nil},
 		"no election":            {elector.Config{}, []string{"Election is empty: give it a value"}},
 		"names too long":         {elector.Config{Election: long, ID: long, Advertise: long + long}, []string{"Election is 201 bytes", "ID is 201 bytes", "Advertise is 402 bytes", "at most 256"}},
-		"hash tags":              {elector.Config{Election: "a{b}"}, []string{`Election is "a{b}"`, "Cluster slot"}},
+		"hash tags":              {elector.Config{Election: "a{b}"}, []string{`Election is "a{b}"`, "none of the characters {} is allowed"}},
 		"white space":            {elector.Config{Election: "a b", ID: "a\tb", Advertise: "a\u00a0b"}, []string{`Election is "a b"`, "ID is", "Advertise is"}},
 		"not UTF-8":              {elector.Config{Election: "e", ID: "a\xff"}, []string{"ID is"}},
 		"lease too short":        {elector.Config{Election: "e", Lease: 49 * time.Millisecond}, []string{"Lease is 49ms: choose between 50ms and 24h0m0s"}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 	"github.com/mandate-dev/mandate/health"
@@ -97,7 +98,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return errors.New("Run: the work is nil")
 	}
-	if err := e.begin(); err != nil {
+	if err := e.begin(ctx); err != nil {
 		return err
 	}
 	ctx, end := untilClosed(ctx, e.nodes)
@@ -112,9 +113,12 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 }
 
 // begin checks that Run or Campaign may start, and marks the Elector as running.
-func (e *Elector) begin() error {
+func (e *Elector) begin(ctx context.Context) error {
 	if e.nodes == nil {
 		return errNoQuorum
+	}
+	if _, member := lease.BeginFrom(ctx); !member && protocol.OfGroup(e.cfg.Election) {
+		return failed(ErrPermanent, "only members of a group of shards campaign in %s: choose a name without #", e.cfg.Election)
 	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -146,7 +150,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	if e.cfg.Observer {
 		return nil, failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
 	}
-	if err := e.begin(); err != nil {
+	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
 	e.enter(ctx)

@@ -276,9 +276,7 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 // observe runs an observer, until ctx ends. It claims nothing, and its probes have no influence on it.
 func (m *machine) observe(ctx context.Context) error {
 	m.become(roleObserving, nil)
-	if err := m.meet(ctx); err != nil {
-		return err
-	}
+	m.voter.Meet(ctx)
 	m.away(ctx, nil)
 	return nil
 }

@@ -15,7 +15,7 @@ const consoleHelp = `Serve one live page with every election of the prefix in a 
 problems first, with what is wrong and the command to type next. A row opens to
 the candidates and their health, and the latest terms with the reason of each
 end; the page's address holds the open ones (#orders). A group of shards is one
-row, which opens to its members. With names, only those elections and groups.
+row, which opens to its members. With names, only those elections and groups (GROUP#*).
 
 The page is read-only. Redis is queried only while it is open, whatever the
 number of viewers: at most 50 elections a second.

@@ -42,11 +42,6 @@ To test the rights it writes keys of its own and removes them.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := append(args, "")[0]
-			if name != "" {
-				if err := a.refuseGroup(cmd.Context()); err != nil {
-					return err
-				}
-			}
 			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: name, Lease: lease, Command: a.given.command})
 			if err != nil {
 				return err

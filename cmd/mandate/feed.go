@@ -29,7 +29,7 @@ const (
 // feed keeps the rows of the console's page up to date, while it has viewers.
 type feed struct {
 	quorum *elector.Quorum
-	names  []string // the elections or groups to show; empty: all
+	names  []string // the elections, or groups as GROUP#*, to show; empty: all
 	flags  nextFlags
 	page   *console.Page
 	listed atomic.Pointer[console.Site] // what the newest listing has found out
@@ -123,21 +123,20 @@ func (f *feed) show(r *report) {
 
 // followList searches for elections until ctx ends.
 func (f *feed) followList(ctx context.Context, listings chan<- listing) {
-	groups := map[string]bool{} // the names that are groups: when its members are gone, a group still is one
 	for ctx.Err() == nil {
-		sendTo(ctx, listings, f.search(ctx, groups))
+		sendTo(ctx, listings, f.search(ctx))
 		sleep(ctx, listEvery)
 	}
 }
 
-func (f *feed) search(ctx context.Context, groups map[string]bool) listing {
+func (f *feed) search(ctx context.Context) listing {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if len(f.names) > 0 {
 		rows := electionRows(f.names)
 		for i, name := range f.names {
-			if groups[name] = groups[name] || namesGroup(ctx, f.quorum, name); groups[name] {
-				rows[i] = groupRow(name, nil)
+			if group, is := strings.CutSuffix(name, allShards); is {
+				rows[i] = groupRow(group, nil)
 			}
 		}
 		return listing{rows, true}

@@ -219,10 +219,10 @@ func TestConsoleShowsGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		runMember(t, r.Quorum("a"), shard.Config{Group: "g", Shards: 4, ID: "a"}, nil)
 		electortest.Advance(30 * time.Second)
-		v, _ := viewed(t, r, "g", "never")
+		v, _ := viewed(t, r, "g#*", "never")
 		electortest.Advance(5 * time.Second)
 		rows, _ := v.page(t)
-		g := rows["g/*"]
+		g := rows["g#*"]
 		if len(rows) != 2 || g.State != "led" || g.Leader != "4/4 owned" || g.Able != "1/1" || len(g.Candidates) != 1 || g.Candidates[0].Role != "owns 0-3; assigns" {
 			t.Errorf("%+v", rows)
 		}
@@ -231,7 +231,7 @@ func TestConsoleShowsGroups(t *testing.T) {
 		}
 		r.CutOff("a")
 		electortest.Advance(time.Minute)
-		if rows, _ = v.page(t); rows["g/*"].State != "vacant" {
+		if rows, _ = v.page(t); rows["g#*"].State != "vacant" {
 			t.Errorf("%+v", rows)
 		}
 	})

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
@@ -26,9 +23,12 @@ func foldedRows(names []string) (rows []report) {
 	return append(rows, electionRows(others)...)
 }
 
+// allShards follows the name of a group in that of its row: a pattern for ls that matches its elections.
+const allShards = "#*"
+
 // groupRow returns the row of a group, of which these shards have an election, before it is read.
 func groupRow(name string, listed shard.Set) (r report) {
-	r.Election = name + "/*"
+	r.Election = name + allShards
 	r.group = &groupReport{Status: shard.Status{Group: name}, listed: listed}
 	return r
 }
@@ -146,32 +146,4 @@ func failing(st shard.Status, flags nextFlags) (why, next string) {
 		return "", ""
 	}
 	return fmt.Sprintf("shard %d has failed lately at %s", worst, strings.Join(who[worst], ", ")), flags.command("status", shard.ElectionOf(st.Group, worst))
-}
-
-// aGroup tells the user that the name is that of a group and not of an election, and which command to type
-// instead.
-func (a *app) aGroup() error {
-	name := a.election.Name()
-	return &exitError{code: exitNoLeader, err: fmt.Errorf("%s is a group of shards, not an election: %s", output.Printable(name), a.given.command("shards", name))}
-}
-
-// explainGroups replaces the error about an unknown election if its name is that of a group. In an
-// incident users may not remember which names are groups, and "is the name right?" would mislead
-// them.
-func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) error {
-	args := cmd.Flags().Args()
-	if exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
-		return err
-	}
-	return cmp.Or(a.refuseGroup(cmd.Context()), err)
-}
-
-// refuseGroup returns an error if the name of the election is only that of a group, otherwise nil.
-func (a *app) refuseGroup(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	if st, err := a.election.Status(ctx); err != nil || !traceless(st) || !namesGroup(ctx, a.quorum, a.election.Name()) {
-		return nil
-	}
-	return a.aGroup()
 }

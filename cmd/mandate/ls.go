@@ -35,10 +35,9 @@ name matches one. Without a leader an election is
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or the answers did not come in time)
 
-The shards of a group (mandate shards GROUP) are one row, GROUP/*: how many have
+The shards of a group (mandate shards GROUP) are one row, GROUP#*: how many have
 an owner, and how many of its members want shards; that pattern lists them all,
-as does --json. Elections GROUP/assigner and GROUP/0 are a group,
-whichever program made them.
+as does --json.
 
 CONDITION is what is wrong; mandate status NAME shows more, and what to do.
 
@@ -48,7 +47,7 @@ what could not be read. Those with the newest events are read first; of more tha
 10,000 the others are left out.`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
-  mandate ls 'invoices/*'                    the shards of a group
+  mandate ls 'invoices#*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
 		PreRunE: func(cmd *cobra.Command, patterns []string) error {
 			a.checkPatterns(patterns)

@@ -49,7 +49,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			a.printError(cmd.CommandPath() + ": " + a.formatError(a.explainGroups(cmd, exit, err)))
+			a.printError(cmd.CommandPath() + ": " + a.formatError(err))
 		}
 		return exit.code
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // report is what status, ls and the console show of an election, or of a group of shards.
@@ -297,14 +296,4 @@ func readNodes(ctx context.Context, q *elector.Quorum, election string) elector.
 	}
 	st, _ := el.Status(ctx) // it has the errors of the nodes
 	return st
-}
-
-// namesGroup reports whether there is, or was, a group of shards of this name: its assigners were elected.
-func namesGroup(ctx context.Context, q *elector.Quorum, name string) bool {
-	el, err := q.Election(shard.ElectionOfAssigner(name))
-	if err != nil {
-		return false
-	}
-	st, err := el.Status(ctx)
-	return err == nil && st.Traced()
 }

@@ -69,7 +69,7 @@ Many shards. With --group NAME --shards N this process is a member of a group
 instead of a candidate: the members own the N shards evenly, and each runs one
 COMMAND for every shard that it owns, which also gets
   MANDATE_SHARD, MANDATE_SHARDS  the shard, from 0, and how many there are
-  MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP/SHARD
+  MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP#SHARD
 Each COMMAND lives as long as its own shard's lease, with a token and probes of
 its own; one helper process serves all. {shard} in a --probe-* stands for the
 number. A shard whose COMMAND fails or is unhealthy goes to
@@ -95,8 +95,7 @@ Exit codes
   9         with --wait: not elected in time, because another candidate leads
   64        invalid flags or arguments
   69        permanent refusal by Redis (password, rights, key types), or the
-            election has the name of a group of shards, or of one of its shards,
-            or with --group: the group has the name of an election
+            election is one of a group of shards (its name has a #)
   126, 127  COMMAND cannot be executed, was not found
   1         anything else`
 

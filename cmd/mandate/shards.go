@@ -26,7 +26,7 @@ owner, and why. The first line shows whether all have one, and what to type next
 if not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
 
 The election of a shard shows who owns it, and since when:
-mandate status GROUP/7.`,
+mandate status 'GROUP#7'.`,
 		Example: `  mandate shards invoices
   mandate shards invoices --json | jq '.unowned[].shard'`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -76,7 +76,7 @@ func TestShards(t *testing.T) {
 	code, out, _ := shards()
 	for _, want := range []string{
 		"1 of 6 shards have no owner: 4 (every member has failed at it lately)",
-		"mandate status invoices/4 --redis " + url,
+		"mandate status 'invoices#4' --redis " + url,
 		"1, lease 2s",
 		"worker-a",
 	} {

@@ -60,9 +60,6 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
-	if r.StatusErr == nil && r.unknown() && namesGroup(ctx, a.quorum, el.Name()) {
-		return a.aGroup()
-	}
 	if err := a.printStatus(&r, f); err != nil {
 		return err
 	}

@@ -35,9 +35,6 @@ is unreachable, this is logged on stderr, and watch continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			if err := a.refuseGroup(ctx); err != nil {
-				return err
-			}
 			return a.watch(ctx, asJSON)
 		},
 	}

@@ -47,7 +47,7 @@ func TestNoAssigner(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		g.joins("a", "b")
-		el := testcluster.ElectionOf(c.Quorum("operator"), "orders/assigner")
+		el := testcluster.ElectionOf(c.Quorum("operator"), "orders#assigner")
 		if err := el.Pause(context.Background(), 0, "test"); err != nil {
 			t.Fatal(err)
 		}

@@ -82,13 +82,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// maxGroup is the longest name of a group, in bytes. It leaves room for the shard number in the
-// name of a shard's election.
-const maxGroup = protocol.MaxName - 20
-
 func (c Config) validate() (problems []error) {
 	add := func(err error) { problems = append(problems, err) }
-	add(protocol.CheckWord("Group", c.Group, maxGroup, "{}"))
+	add(protocol.CheckGroup(c.Group))
 	if c.Shards < 1 || c.Shards > group.MaxShards {
 		add(setting.Errorf("Shards", " is %d: from 1 to %d, the same for all members", c.Shards, group.MaxShards))
 	}

@@ -65,7 +65,7 @@ func TestBadConfig(t *testing.T) {
 func TestBadKeyOfOneShard(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		for _, n := range c.Nodes {
-			if _, err := n.Server().Push("mandate:{orders/5}:next", "x"); err != nil {
+			if _, err := n.Server().Push("mandate:{orders#5}:next", "x"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,13 +9,13 @@
 //
 // # How it works
 //
-// A shard is an ordinary election: shard 7 of invoices is the election invoices/7, and a
+// A shard is an ordinary election: shard 7 of invoices is the election invoices#7, and a
 // member owns the shard only while it holds the lock of that election. What package elector
 // promises of a leader holds for an owner.
 //
 // Several times per lease, a member reports to the nodes that it is alive, which shards it
 // owns, and which it can't serve. The members elect an assigner (the election
-// invoices/assigner). From the reports the assigner computes a plan: which member should own
+// invoices#assigner). From the reports the assigner computes a plan: which member should own
 // which shard, as evenly as weights allow, with as few moves as possible.
 //
 // The plan is a hint. A member campaigns for the shards that are planned for it. It hands

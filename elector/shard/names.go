@@ -3,8 +3,8 @@ package shard
 import (
 	"hash/fnv"
 	"io"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -16,8 +16,7 @@ func ElectionOf(group string, shard int) string { return protocol.ElectionOfShar
 // ElectionOfAssigner returns the name of the election that elects a group's assigner.
 func ElectionOfAssigner(group string) string { return protocol.ElectionOfAssigner(group) }
 
-// OfElection returns the group and the shard whose election would have that name (ElectionOf),
-// whether or not there is such a group.
+// OfElection returns the group and the shard whose election has that name (ElectionOf).
 func OfElection(election string) (name string, shard int, is bool) { return protocol.ShardOf(election) }
 
 // Of returns the shard to which a key belongs among the given number of shards: a hash (FNV-1a,
@@ -37,27 +36,21 @@ type Set = group.Set
 
 // Split separates the names of elections, as elector.Quorum.Elections lists them, into those of
 // groups' shards and assigners, and the others. others are in the order of the list. shards has, by
-// group, the numbers of the listed shards in ascending order.
-//
-// A name counts as a group if the list has its assigner's election and at least one of its shards'.
-// The group may have no members any more: Read returns ErrNoGroup then.
+// group, the numbers of the listed shards in ascending order. A group may have no members any more:
+// Read returns ErrNoGroup then.
 func Split(elections []string) (others []string, shards map[string]Set) {
-	shards, assigned := map[string]Set{}, map[string]bool{}
+	shards = map[string]Set{}
 	for _, name := range elections {
 		if group, n, is := OfElection(name); is {
 			shards[group] = append(shards[group], n)
-		} else if group, is := protocol.GroupOf(name); is {
-			assigned[group] = true
-		}
-	}
-	maps.DeleteFunc(shards, func(group string, _ Set) bool { return !assigned[group] })
-	for _, all := range shards {
-		slices.Sort(all)
-	}
-	for _, name := range elections {
-		if group, is := protocol.GroupOf(name); !is || shards[group] == nil {
+		} else if group, is := strings.CutSuffix(name, ElectionOfAssigner("")); is && protocol.CheckGroup(group) == nil {
+			shards[group] = shards[group] // also one without a shard
+		} else {
 			others = append(others, name)
 		}
+	}
+	for _, all := range shards {
+		slices.Sort(all)
 	}
 	return others, shards
 }

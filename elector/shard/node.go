@@ -160,11 +160,9 @@ func (r *reconciler) followNewest() {
 // when a majority refuses the member. A minority may be behind, or forged.
 func (r *reconciler) judge() {
 	majority, ours := r.m.nodes.Majority(), r.m.cfg.settings()
-	fit, named, broken, others := 0, 0, []error{}, map[group.Settings]int{}
+	fit, broken, others := 0, []error{}, map[group.Settings]int{}
 	for i := range r.nodes {
 		switch n := &r.nodes[i]; {
-		case errors.Is(n.err, group.ErrElection):
-			named++
 		case rediserr.Permanent(n.err):
 			broken = append(broken, n.err)
 		case n.settings == nil:
@@ -180,8 +178,6 @@ func (r *reconciler) judge() {
 		}
 	}
 	switch {
-	case named >= majority:
-		r.fail("%w: an election has this name: choose another one, or remove its keys (docs/redis.md) if none of its candidates runs any more", elector.ErrPermanent)
 	case len(broken) >= majority && !r.joined: // later, this may pass
 		r.fail("%w: %w", elector.ErrPermanent, errors.Join(broken...))
 	case fit >= majority && !r.joins:

@@ -82,8 +82,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 // Run returns nil after ctx has ended and all locks were released or handed over. It returns:
 //   - an elector.ErrNotReleased when some locks were not released and have lapsed, because no
 //     majority of the nodes answered
-//   - an elector.ErrPermanent when the member can't work: a wrong password, a missing right, a
-//     group that has the name of an election
+//   - an elector.ErrPermanent when the member can't work: a wrong password, a missing right
 //   - an error that names both settings when the living members have another number of shards
 //     or another lease
 //   - an error when the Member runs already

@@ -35,7 +35,7 @@ func TestFarMember(t *testing.T) {
 
 // assigner is the member that holds the lock of the assigner's election on a node.
 func assigner(n *testredis.Node) string {
-	value, _ := n.Server().Get("mandate:{orders/assigner}:lock")
+	value, _ := n.Server().Get("mandate:{orders#assigner}:lock")
 	id, _, _ := strings.Cut(value, "/")
 	return id
 }

@@ -72,7 +72,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		return Status{}, err
 	}
 	nodes, _ := q.Parts(module.Only{})
-	if err := protocol.CheckWord("Group", name, maxGroup, "{}"); err != nil {
+	if err := protocol.CheckGroup(name); err != nil {
 		return Status{}, fmt.Errorf("shard: %w", err)
 	}
 	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)

@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s, %v", text, err)
 		}
 
-		c.Nodes[0].Server().Del("mandate:{orders/assigner}:lock") // until the next renewal
+		c.Nodes[0].Server().Del("mandate:{orders#assigner}:lock") // until the next renewal
 		c.Nodes[1].Set(testredis.Down, "reader")
 		if st, err := shard.Read(t.Context(), q, "orders"); err != nil || st.Assigner == "" {
 			t.Errorf("who assigns depends on a node that is down: %+v, %v", st, err)

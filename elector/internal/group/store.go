@@ -45,7 +45,6 @@ type Store struct {
 
 	Changes                       string // the channel on which changes are announced
 	settingsKey, members, planKey string
-	fence                         string // key of the counter of an election with the group's name
 }
 
 // NewStore does no I/O. A member counts as dead when ttl has passed since its last beat, and the
@@ -55,13 +54,9 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: protocol.ChannelIn(k+"changes", nodes.Database()), settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan",
-		fence: protocol.KeysOf(prefix, name).Fence,
+		Changes: protocol.ChannelIn(k+"changes", nodes.Database()), settingsKey: k + "group", members: k + "members", planKey: k + "plan",
 	}
 }
-
-// ErrElection is a node's answer to a beat when an election has the group's name.
-var ErrElection = errors.New("an election has the group's name")
 
 // Answer is a node's answer to a beat.
 type Answer struct {
@@ -80,7 +75,7 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 	if settings != (Settings{}) {
 		ours = encode(settings)
 	}
-	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
+	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey},
 		ours, self.Incarnation, encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String(), assigns)
 	if err != nil {
 		return a, err
@@ -99,8 +94,6 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 		return a, s.nodes.NodeError(node, err)
 	case slices.Equal(answer, []string{"none"}):
 		return a, nil
-	case slices.Equal(answer, []string{"election"}):
-		return a, ErrElection
 	default:
 		return a, fmt.Errorf("unexpected answer %.200q", answer)
 	}

@@ -66,49 +66,41 @@ func ChannelIn(channel, database string) string {
 
 const databaseTag = " db="
 
-// GroupKey returns the key with the settings of a group of shards. No election may have the name of
-// a group: its counter would be next to that key, and members that find a counter without settings
-// end. Nor may it have the name of a shard's election: it would hold that shard's lock.
-func GroupKey(prefix, group string) string { return prefix + OpenTag + group + CloseTag + groupKey }
-
 // MaxShards is the maximum number of shards of a group.
 const MaxShards = 16384
 
+// ofGroup separates the name of a group of shards from what is added to it for the names of its elections. No
+// name that a user chooses, of a group or of another election, may contain it, so they never meet.
 const (
-	belowGroup   = "/"
+	ofGroup      = "#"
 	assignerName = "assigner"
 )
 
 // ElectionOfShard returns the name of the election that decides which member owns a shard.
 func ElectionOfShard(group string, shard int) string {
-	return group + belowGroup + strconv.Itoa(shard)
+	return group + ofGroup + strconv.Itoa(shard)
 }
 
 // ElectionOfAssigner returns the name of the election for a group's assigner.
-func ElectionOfAssigner(group string) string { return group + belowGroup + assignerName }
+func ElectionOfAssigner(group string) string { return group + ofGroup + assignerName }
 
-// ShardOf returns the group and the shard whose election would have that name, whether or not such
-// a group exists.
+// ShardOf returns the group and the shard whose election has that name.
 func ShardOf(election string) (group string, shard int, is bool) {
-	i := strings.LastIndex(election, belowGroup)
-	if i < 1 {
+	group, number, _ := strings.Cut(election, ofGroup)
+	n, err := strconv.Atoi(number)
+	if group == "" || err != nil || n < 0 || n >= MaxShards || strconv.Itoa(n) != number {
 		return "", 0, false
 	}
-	n, err := strconv.Atoi(election[i+1:])
-	if err != nil || n < 0 || n >= MaxShards || election != ElectionOfShard(election[:i], n) {
-		return "", 0, false
-	}
-	return election[:i], n, true
+	return group, n, true
 }
 
-// GroupOf returns the group that an election of that name would belong to, as the election of a shard
-// or of the assigner. The number of shards does not matter.
-func GroupOf(election string) (group string, is bool) {
-	if group, is = strings.CutSuffix(election, ElectionOfAssigner("")); is && group != "" {
-		return group, true
-	}
-	group, _, is = ShardOf(election)
-	return group, is
+// OfGroup reports whether only the members of a group of shards may campaign in an election of that name.
+func OfGroup(election string) bool { return strings.Contains(election, ofGroup) }
+
+// CheckGroup returns an error unless a group can have that name.
+func CheckGroup(name string) error {
+	const longest = MaxName - 20 // leaves room for the shard number in the name of a shard's election
+	return CheckWord("Group", name, longest, "{}"+ofGroup)
 }
 
 // NamesKey returns the key of the sorted set with the names of all elections of a prefix, by the time of
@@ -134,7 +126,6 @@ const (
 	LockKey  = "lock"
 	FenceKey = "fence"
 	PauseKey = "pause"
-	groupKey = "group"
 	RollName = "roll"
 )
 

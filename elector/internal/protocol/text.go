@@ -32,7 +32,7 @@ func CheckWord(field, s string, most int, without string) error {
 	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
 		return setting.Errorf(field, " is %q: spaces and control characters are not allowed", s)
 	case strings.ContainsAny(s, without):
-		return setting.Errorf(field, " is %q: the characters %s are not allowed (they would change the Cluster slot)", s, without)
+		return setting.Errorf(field, " is %q: none of the characters %s is allowed", s, without)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -195,16 +194,9 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 // name no identities could both win without noticing that their lists of nodes differ. Meet blocks
 // for one round trip to a majority, of at most the call time-out; the first time in a process for at most three,
 // but 2 s.
-//
-// Until a majority has answered it once, the same requests also show which of these groups of shards
-// exists; empty: none, or no majority has answered, and the candidate claims anyway. The election of a
-// shard passes no groups.
-func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
-	if v.acquainted(len(groups) == 0) {
-		return ""
-	}
-	if v.introduced {
-		groups = nil
+func (v *Voter) Meet(ctx context.Context) {
+	if len(v.Identities().Known()) >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < v.cfg.Lease*3/2 {
+		return
 	}
 	limit := v.cfg.CallTimeout
 	if v.met.IsZero() {
@@ -213,55 +205,23 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 		limit = max(connectLimits*limit, stepTimeout)
 	}
 	v.met = time.Now()
-	met, known := 0, make(map[string]int)
-	for node, a := range Ask(ctx, v.nodes, limit, MinExtraWait, func(ctx context.Context, n *Node) (introduction, error) {
-		return introduce(ctx, n, &v.cfg.Keys, groups)
-	}, Majority[introduction](v.nodes)) {
-		if a.Err != nil {
-			continue
-		}
-		v.identify(node, a.Value.id)
-		met++
-		if known[a.Value.group]++; a.Value.group != "" && known[a.Value.group] >= v.nodes.Majority() {
-			exists = a.Value.group
+	for node, a := range Ask(ctx, v.nodes, limit, MinExtraWait, func(ctx context.Context, n *Node) (string, error) {
+		return identity(ctx, n, &v.cfg.Keys)
+	}, Majority[string](v.nodes)) {
+		if a.Err == nil {
+			v.identify(node, a.Value)
 		}
 	}
-	v.introduced = v.introduced || len(groups) > 0 && met >= v.nodes.Majority()
-	return exists
 }
 
-// introduction is the identity of a node, and the first of the groups of shards that it knows.
-type introduction struct{ id, group string }
-
-func introduce(ctx context.Context, n *Node, k *protocol.Keys, groups []string) (in introduction, err error) {
-	id, settings := redis.NewStringCmd(ctx, "get", k.ID), make([]*redis.StringCmd, len(groups))
-	all := []redis.Cmder{id}
-	for i, g := range groups {
-		settings[i] = redis.NewStringCmd(ctx, "get", protocol.GroupKey(k.Prefix(), g))
-		all = append(all, settings[i])
-	}
-	_ = n.reads.do(ctx, all...) // each has its own error
+func identity(ctx context.Context, n *Node, k *protocol.Keys) (string, error) {
+	id := redis.NewStringCmd(ctx, "get", k.ID)
+	_ = n.reads.do(ctx, id) // it has its own error
 	if ctx.Err() != nil {
-		return in, ctx.Err()
+		return "", ctx.Err()
 	}
 	if err := id.Err(); err != nil && !rediserr.Missing(err) {
-		return in, err
+		return "", err
 	}
-	in.id = protocol.ParseIdentity(id.Val())
-	for i, s := range settings {
-		if strings.HasPrefix(s.Val(), "{") { // another program's key is no group
-			in.group = groups[i]
-			break
-		}
-	}
-	return in, nil
-}
-
-// acquainted reports whether the next claim needs no Meet before it. shard is true for the election
-// of a shard.
-func (v *Voter) acquainted(shard bool) bool {
-	if !shard && !v.introduced {
-		return false
-	}
-	return len(v.Identities().Known()) >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < v.cfg.Lease*3/2
+	return protocol.ParseIdentity(id.Val()), nil
 }

@@ -51,8 +51,6 @@ type Voter struct {
 	kept    time.Time          // when Keep last announced
 	met     time.Time          // when Meet last queried the nodes for their identities
 	ids     atomic.Pointer[protocol.Identities]
-	// introduced: a majority has shown which of the groups that Meet was given exist.
-	introduced bool
 
 	recorders []*recorder // by node
 	servers   []servers   // by node

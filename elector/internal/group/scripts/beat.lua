@@ -3,12 +3,10 @@
 -- ten minutes later: until then operators see that they are missing.
 -- Members with other settings (the number of shards, the lease) are refused: they would own other things
 -- under the same names.
--- KEYS settings members plan fence
+-- KEYS settings members plan
 -- ARGV settings ('' to query them only) incarnation record ttl_ms keep_ms channel version of the plan that the member has, 1 for the assigner
--- -> {'ok', plan or '', the plan's version, incarnation, record, incarnation, record ...}, {'differs', settings}, {'none'} or {'election'}
+-- -> {'ok', plan or '', the plan's version, incarnation, record, incarnation, record ...}, {'differs', settings} or {'none'}
 local settings = redis.call('GET', KEYS[1])
--- An election of the group's name: its candidates and ours would confuse people and keys.
-if not settings and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
 if ARGV[1] == '' then
   if settings then return {'differs', settings} end
   return {'none'}

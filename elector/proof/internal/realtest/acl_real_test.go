@@ -293,7 +293,7 @@ func signOfLife(t *testing.T, s *servertest.Server, user string) {
 }
 
 // groupRights are what only a member of a group needs of the shipped rights.
-var groupRights = []string{"+hset", "+hget", "+hgetall", "+hdel", "+exists"}
+var groupRights = []string{"+hset", "+hget", "+hgetall", "+hdel"}
 
 // onceRights are what the scripts of fence.Once need of them.
 var onceRights = []string{"+set", "+get", "+zadd", "+zremrangebyscore", "+pexpire"}

@@ -191,7 +191,7 @@ func (p *planner) stick() {
 
 // assigner is the host of the assigner, or else the first one.
 func (s *Sim) assigner() *host {
-	lock := protocol.KeysOf("mandate", election+"/assigner").Lock
+	lock := protocol.KeysOf("mandate", election+"#assigner").Lock
 	for _, n := range s.nodes {
 		value, err := n.Server().Get(lock)
 		if err != nil {
