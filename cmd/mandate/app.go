@@ -22,7 +22,7 @@ type app struct {
 	stdout, stderr io.Writer
 
 	redis      []string
-	urlsFrom   string // the flag or variable that lists the URLs; empty: none does
+	urlsFrom   string // the flag or variable that lists the URLs
 	prefix     string
 	prefixFrom string // the flag or variable that set prefix
 	logLevel   string

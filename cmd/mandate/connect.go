@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -76,8 +77,8 @@ func parseAddress(raw string) (*url.URL, error) {
 }
 
 // listedURLs returns the addresses, and the file that they were read from if there is one that can be
-// read again. Only if nothing was set at all it is the default: what is set and empty may be a variable
-// that nobody has filled in, and each machine would elect its own leader.
+// read again. The Redis of this machine is the default only where nothing was set and a person sees it: under
+// a service manager or cron each machine would elect its own leader.
 func (a *app) listedURLs() (urls []string, file string) {
 	if a.urlsFrom = "--redis"; len(a.redis) > 0 {
 		return splitURLs(strings.Join(a.redis, ",")), ""
@@ -89,21 +90,18 @@ func (a *app) listedURLs() (urls []string, file string) {
 		a.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
 	case file != "":
 		return a.readURLs(file)
-	case set:
+	case list != "":
 		return splitURLs(list), ""
+	case set:
+		a.problem("MANDATE_REDIS is set, and empty: give it the URL of a Redis, or of 3 or 5 independent ones, separated by commas")
 	case fileSet:
 		a.problem("MANDATE_REDIS_FILE is set, and empty: name the file, or unset it")
+	case !term.IsTerminal(int(os.Stdin.Fd())):
+		a.problem("no Redis is named: set MANDATE_REDIS, or give --redis. (That of this machine is the default at a terminal only)")
 	default:
-		a.urlsFrom = ""
+		a.log.Warn("no redis is named, using that of this machine", "address", defaultRedis, "set", "MANDATE_REDIS or --redis")
 	}
 	return []string{defaultRedis}, ""
-}
-
-// warnOfDefault logs that a candidate campaigns on the Redis of this machine, because none was named.
-func (a *app) warnOfDefault() {
-	if a.urlsFrom == "" {
-		a.log.Warn("no redis was named, campaigning on that of this machine", "address", defaultRedis, "set", "--redis or MANDATE_REDIS")
-	}
 }
 
 // readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The

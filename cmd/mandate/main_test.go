@@ -94,8 +94,7 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 
 func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
 	for env, want := range map[string][]string{
-		"":                                    {""}, // which Open refuses, as the next one
-		" , ":                                 {"", ""},
+		" , ":                                 {"", ""}, // which Open refuses
 		"redis:6379":                          {"redis:6379"},
 		"redis://a,redis://b, redis://c":      {"redis://a", "redis://b", "redis://c"},
 		"redis://127.0.0.1:6379/1?protocol=2": {"redis://127.0.0.1:6379/1?protocol=2"},
@@ -113,9 +112,5 @@ func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
 		if got := (&app{redis: []string{raw}}).urls(); got[0] != want {
 			t.Errorf("%q becomes %q, want %q", raw, got[0], want)
 		}
-	}
-	_ = os.Unsetenv("MANDATE_REDIS") // t.Setenv restores it
-	if got := (&app{}).urls(); len(got) != 1 || !strings.HasPrefix(got[0], defaultRedis) {
-		t.Errorf("without any: %q", got)
 	}
 }

@@ -58,7 +58,7 @@ Exit codes, besides those of mandate run --help
 	).Replace(root.UsageTemplate()))
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
-		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default "+defaultRedis+")")
+		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default at a terminal: "+defaultRedis+")")
 	f.StringVar(&a.prefix, "prefix", defaultPrefix, "first part of all keys (env MANDATE_PREFIX)")
 	f.StringVar(&a.logLevel, "log-level", "", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL; default info, with run --once warn)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")

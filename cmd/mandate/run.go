@@ -186,7 +186,6 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	force, end := a.onSignals(stop, "the command is killed now", j.stopSignal)
 	defer end()
 	j.force = force
-	a.warnOfDefault()
 	campaigns := a.systemd()
 	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: a.opened, LogJSON: a.logFormat == "json"}); err != nil {
 		return err

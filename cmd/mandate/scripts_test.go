@@ -379,6 +379,11 @@ func setupSeen(env *testscript.Env) error {
 	}
 	env.Defer(m.Close)
 	env.Setenv("SEEN", "redis://"+m.Addr())
+	top, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	env.Setenv("ROOT", top)
 	env.Setenv("GORACE", noExitPause)
 	record := func(election, kind, who string, token int, second int, more string) error {
 		_, err := m.XAdd("mandate:{"+election+"}:history", "*", []string{"event", fmt.Sprintf(

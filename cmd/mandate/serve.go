@@ -79,7 +79,6 @@ func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
 	defer stop()
 	force, end := a.onSignals(stop, "exits without waiting for the release of the lock", syscall.SIGHUP)
 	defer end()
-	a.warnOfDefault()
 	campaigns := a.systemd()
 	ended := make(chan error, 1)
 	go func() { ended <- a.elector.Run(ctx, work) }()

@@ -17,9 +17,9 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-const usage = `usage: worker [URL...]
+const usage = `usage: worker URL...
 One of all workers does the job. URLs of 3 or 5 independent Redis servers make
-a quorum (default redis://127.0.0.1:6379).`
+a quorum.`
 
 func main() {
 	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
@@ -37,9 +37,6 @@ func main() {
 // run campaigns until ctx ends. When it returns nil, the job has stopped and the lock is released,
 // so that the next replica can lead.
 func run(ctx context.Context, log *slog.Logger, urls ...string) error {
-	if len(urls) == 0 {
-		urls = []string{"redis://127.0.0.1:6379"}
-	}
 	quorum, err := elector.Open(urls...)
 	if err != nil {
 		return err

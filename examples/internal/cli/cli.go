@@ -45,7 +45,7 @@ func New(usage string, stderr io.Writer) *Flags {
 	logging.Disable()
 	f := &Flags{FlagSet: flag.NewFlagSet(usage, flag.ContinueOnError), Log: slog.New(slog.NewTextHandler(stderr, nil))}
 	f.SetOutput(stderr)
-	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5; the first one holds what is no election\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)", func(url string) error {
+	f.Func("redis", "`URL` of a Redis; repeat it for a quorum of 3 or 5; the first one holds what is no election\n(env MANDATE_REDIS, comma separated)", func(url string) error {
 		f.redis = append(f.redis, url)
 		return nil
 	})
@@ -73,16 +73,12 @@ func (f *Flags) Parse(ctx context.Context, args []string, stdin io.Reader) (cont
 	return ctx, nil
 }
 
-// RedisURLs returns the URLs of --redis, or else of MANDATE_REDIS, or else that of a Redis on this
-// machine.
+// RedisURLs returns the URLs of --redis, or else of MANDATE_REDIS.
 func (f *Flags) RedisURLs() []string {
 	if len(f.redis) > 0 {
 		return f.redis
 	}
-	if env := os.Getenv("MANDATE_REDIS"); env != "" {
-		return strings.Split(env, ",")
-	}
-	return []string{"redis://127.0.0.1:6379"}
+	return strings.Split(os.Getenv("MANDATE_REDIS"), ",")
 }
 
 // Await calls ok every 10 ms until it returns true, for a minute or until ctx ends, and then returns an
