@@ -4,8 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
@@ -85,4 +88,9 @@ func TestExamineRefusesWhatCanNotBe(t *testing.T) {
 	if err != nil || findings[0].Level != doctor.LevelFail {
 		t.Errorf("a Redis that is away: %+v, %v", findings, err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	testleak.VerifyTestMain(m)
 }

@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
@@ -173,4 +176,14 @@ func TestNewestRecordOfAMemberCounts(t *testing.T) {
 	if all := living([][]group.Member{at(1), nil, nil}, 2); len(all) > 0 {
 		t.Errorf("a member that a minority lists is alive: %v", all)
 	}
+}
+
+// silent drops what go-redis logs of each connection that is refused on purpose.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	testleak.VerifyTestMain(m)
 }

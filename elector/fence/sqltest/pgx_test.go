@@ -4,13 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // orm is a transaction as ORMs hand it out: theirs, around one of database/sql.
@@ -144,4 +150,148 @@ func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Redis fails over to a replica that lags: it never heard of the renewals, so its copy of the lock ends, and a second
+// leader is elected on it while the first goes on with the old master. Both write to PostgreSQL as fast as they can:
+// no row of the old leader comes after one of the new.
+func TestStaleReplicaReal(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("pgx", servertest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	marks, err := fence.NewSQL(fence.PostgreSQL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byGuard := func(ctx context.Context, tx *sql.Tx, token uint64) error {
+		return marks.Guard(ctx, tx, "orders", token)
+	}
+	schema, raise := recipe(t)
+	byHand := func(ctx context.Context, tx *sql.Tx, token uint64) error {
+		var newest int64
+		err := tx.QueryRowContext(ctx, raise, int64(token)).Scan(&newest)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fence.ErrStale
+		}
+		return err
+	}
+	for name, f := range map[string]struct {
+		schema string
+		guard  func(context.Context, *sql.Tx, uint64) error
+	}{"fence.SQL": {marks.Schema(), byGuard}, "the SQL of docs/recipes.md": {schema, byHand}} {
+		t.Run(name, func(t *testing.T) {
+			exec(t, db, "DROP TABLE IF EXISTS mandate_fence, orders")
+			exec(t, db, f.schema)
+			exec(t, db, "CREATE TABLE orders (n BIGSERIAL, token BIGINT NOT NULL)")
+			failOver(t, db, f.guard)
+		})
+	}
+}
+
+// recipe returns the statements that docs/recipes.md shows, so that what users copy is what is tested.
+func recipe(t *testing.T) (schema, raise string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```sql\n(.*?);.*?(INSERT INTO mandate_fence.*?);").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/recipes.md shows no SQL for a fence")
+	}
+	return string(found[1]), string(found[2])
+}
+
+// writer is a leader that writes rows as fast as it can.
+type writer struct {
+	db             *sql.DB
+	guard          func(context.Context, *sql.Tx, uint64) error
+	leads          atomic.Bool
+	token          atomic.Uint64
+	wrote, refused atomic.Int64
+}
+
+func (w *writer) work(ctx context.Context, term *elector.Term) error {
+	w.token.Store(term.Token())
+	w.leads.Store(true)
+	defer w.leads.Store(false)
+	for ctx.Err() == nil {
+		switch err := w.write(ctx, term.Token()); {
+		case err == nil:
+			w.wrote.Add(1)
+		case errors.Is(err, fence.ErrStale):
+			w.refused.Add(1)
+		case ctx.Err() == nil:
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (w *writer) write(ctx context.Context, token uint64) error {
+	tx, err := w.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := w.guard(ctx, tx, token); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (token) VALUES ($1)", int64(token)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func failOver(t *testing.T, db *sql.DB, guard func(context.Context, *sql.Tx, uint64) error) {
+	const patience = 20 * time.Second
+	master, replica := servertest.Redis(t, "--repl-diskless-sync-delay", "0"), servertest.Redis(t)
+	replica.Do(t, "REPLICAOF", "127.0.0.1", master.Port)
+	servertest.Eventually(t, patience, "the replica follows", func() bool {
+		return strings.Contains(replica.Do(t, "INFO", "replication").(string), "master_link_status:up")
+	})
+	old := start(t, master.URL(), &writer{db: db, guard: guard})
+	servertest.Eventually(t, patience, "the first leader writes", func() bool { return old.wrote.Load() > 10 })
+	replica.Do(t, "REPLICAOF", "NO", "ONE") // the failover: the master lives on, and the old leader talks to it
+	young := start(t, replica.URL(), &writer{db: db, guard: guard})
+	servertest.Eventually(t, patience, "two leaders at once, of whom the older is refused", func() bool {
+		return old.leads.Load() && young.leads.Load() && young.wrote.Load() > 10 && old.refused.Load() > 10
+	})
+	master.Do(t, "REPLICAOF", "127.0.0.1", replica.Port) // the failover is over: the old master is a replica
+	servertest.Eventually(t, patience, "the old leader stands down", func() bool { return !old.leads.Load() })
+
+	var stale int
+	query := "SELECT count(*) FROM (SELECT token, max(token) OVER (ORDER BY n) AS newest FROM orders) AS o WHERE token < newest"
+	if err := db.QueryRowContext(t.Context(), query).Scan(&stale); err != nil || stale != 0 {
+		t.Errorf("%d rows of the old leader after one of the new (%v)", stale, err)
+	}
+	if old.token.Load() >= young.token.Load() {
+		t.Errorf("tokens %d, then %d", old.token.Load(), young.token.Load())
+	}
+	t.Logf("old leader: %d rows, then %d refused; new leader: %d rows; stale rows: %d", old.wrote.Load(), old.refused.Load(), young.wrote.Load(), stale)
+}
+
+// start runs a candidate until the test ends.
+func start(t *testing.T, url string, w *writer) *writer {
+	t.Helper()
+	q, err := elector.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := elector.New(q, elector.Config{Election: "orders", Lease: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx, w.work) }()
+	t.Cleanup(func() {
+		stop()
+		t.Log("Run returned:", <-done) // the former leader can't release its lock on a replica
+		q.Close()
+	})
+	return w
 }

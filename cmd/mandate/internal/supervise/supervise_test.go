@@ -3,14 +3,161 @@
 package supervise
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
+
+func TestMain(m *testing.M) {
+	if Dispatch() {
+		return
+	}
+	if os.Args[0] == "threads" {
+		threads()
+	}
+	os.Exit(m.Run())
+}
+
+// waitLimit is how long the tests wait for what should happen: far more than it takes.
+const waitLimit = 30 * time.Second
+
+// newHelper starts a helper, whose commands are shell scripts.
+func newHelper(t *testing.T) *Helper {
+	t.Helper()
+	return newHelperOf(t, "/bin/sh")
+}
+
+func newHelperOf(t *testing.T, shell string) *Helper {
+	t.Helper()
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the helper would take a second to end
+	h, err := NewHelper()
+	if err == nil {
+		err = h.Begin(Setup{Path: shell, Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// run runs a shell script that notes the numbers of its processes (one a line) in
+// the file $PIDS, and waits until there are n.
+func (h *Helper) run(t *testing.T, n int, script string) (p *Process, pids []int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pids")
+	p, err := h.Start([]string{"SCRIPT=" + script, "PIDS=" + file}, Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Started
+	t.Cleanup(func() { sweep(t, file) })
+	await(t, "the numbers of the processes", func() bool {
+		pids = numbers(t, file)
+		return len(pids) >= n
+	})
+	return p, pids
+}
+
+// kill ends a command, and fails the test if something of it is left.
+func kill(t *testing.T, p *Process) {
+	t.Helper()
+	p.Stop(Now())
+	isGone(t, p)
+}
+
+func isGone(t *testing.T, p *Process) {
+	t.Helper()
+	if !p.AwaitGone(time.After(waitLimit), nil) {
+		t.Fatal("something is left:", p.Left())
+	}
+}
+
+// numbers reads a file of them.
+func numbers(t *testing.T, file string) (pids []int) {
+	t.Helper()
+	text, _ := os.ReadFile(file)
+	for _, f := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// sweep ends what a failed test has left behind: every process whose environment holds the name of a
+// file of the test's own. Without /proc the scripts end after a minute.
+func sweep(t *testing.T, file string) {
+	t.Helper()
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range all {
+		environ, _ := os.ReadFile(name)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if pid != os.Getpid() && bytes.Contains(environ, []byte("="+file+"\x00")) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(waitLimit); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, waitLimit)
+		}
+	}
+}
+
+// reaped reports whether no trace of a process is left.
+func reaped(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func noneLeft(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if !reaped(pid) {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+}
+
+// sibling is a process that none of this concerns.
+func sibling(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.Process.Kill() != nil {
+			t.Error("a process that is none of the command's was killed")
+		}
+		cmd.Wait()
+	})
+	return cmd
+}
+
+// threads is a program whose main thread ends, and others work on.
+func threads() {
+	runtime.LockOSThread() // the main thread, on which the main goroutine began
+	go func() {
+		f, _ := os.OpenFile(os.Getenv("PIDS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		fmt.Fprintln(f, os.Getpid())
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}()
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
 
 // A command that ends well on SIGTERM gets no SIGKILL, and each of its processes one
 // SIGTERM only: a trap runs once.

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +214,217 @@ func TestRealMinorityForgets(t *testing.T) {
 		op := s.Client(t)
 		servertest.Eventually(t, lease+slack, "the lock is planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
 		el.survives(term, lease) // the node abstains meanwhile
+	}
+}
+
+// Before downLate has passed no failover is over before a lease has ended. With less it can be,
+// and then the term goes on: Valkey 9 promotes a replica sooner than others.
+var downLate = lease + time.Second
+
+// A failover takes the time after which a master counts as down, a vote of the sentinels and a
+// promotion; on a quiet machine some two seconds in all.
+const failover = 20 * time.Second
+
+// The replica that is promoted lags: it knows neither the lock nor the token of
+// the leader. The loss is noticed, and tokens don't go back.
+func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
+	t.Parallel()
+	d := startSentinels(t)
+	el := newElectorate(t)
+	el.lease = 15 * time.Second // the term outlasts the failover: nothing but the loss can end it
+	el.forgives = true
+	a := el.join("a", open(t, d.url()))
+	_, one := el.next(0, lease+slack)
+	b := el.join("b", open(t, d.url()))
+	follows(t, d.master.Client(t))
+	d.cutReplication(t) // from here on the replica is stale
+	a.shutdown()
+	_, two := el.next(one.Token(), lease+slack)
+	d.master.Kill()
+	stale := d.promoted(t).Client(t)
+	if v := stale.Get(t.Context(), lockKey).Val(); v != "" && v[0] == 'b' {
+		t.Fatalf("the replica is not stale: it holds %q", v)
+	}
+	ended := el.ends(two, el.lease+slack, elector.ReasonLost)
+	t.Logf("noticed: %v", ended)
+	_, three := el.next(two.Token(), 2*el.lease+slack)
+	el.survives(three, lease)
+	if err := b.Check(); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// clustered starts a Cluster with an election on it, with the rights of the
+// shipped file and those that docs/redis.md adds for a Cluster. A master that is
+// silent for down is replaced.
+func clustered(t *testing.T, down time.Duration) (c cluster, el *electorate, term *elector.Term, slot int64, owner, replica *servertest.Server) {
+	t.Helper()
+	c = startCluster(t, down)
+	el = newElectorate(t)
+	el.forgives = true // not across a failover: see README
+	user := []any{"ACL", "SETUSER", "mandate", "on", ">change-me", "+cluster|slots", "+command", "+asking"}
+	for _, right := range shipped(t, candidates) {
+		user = append(user, right)
+	}
+	for _, s := range c {
+		s.Do(t, user...)
+	}
+	t.Cleanup(func() {
+		for _, s := range c {
+			if s.Up() {
+				if all := denied(t, s, candidates); len(all) > 0 {
+					t.Errorf("%s refused %q", s.Addr(), all)
+				}
+			}
+		}
+	})
+	url := strings.Replace(c.url(), "://", "://mandate:change-me@", 1)
+	el.join("a", open(t, url))
+	_, term = el.next(0, lease+slack)
+	el.join("b", open(t, url))
+	slot, _ = c[0].Do(t, "CLUSTER", "KEYSLOT", lockKey).(int64)
+	owner, replica = c.owner(slot)
+	time.Sleep(lease / 2)
+	return c, el, term, slot, owner, replica
+}
+
+// The master of the election's slot dies, and its replica is promoted.
+func TestRealClusterMasterKilled(t *testing.T) {
+	t.Parallel()
+	_, el, term, _, owner, replica := clustered(t, downLate)
+	owner.Kill()
+	el.ends(term, lease+slack, elector.ReasonExpired)
+	_, two := el.next(term.Token(), lease+failover)
+	el.survives(two, 2*lease)
+	if n := replica.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
+		t.Error("the promoted replica does not hold the lock")
+	}
+}
+
+// The slot of the election moves to another master while a leader leads: a few
+// renewals are refused on the way, and the term goes on.
+func TestRealClusterSlotMoved(t *testing.T) {
+	t.Parallel()
+	// No failover meanwhile, also when a busy machine keeps a master silent for seconds.
+	c, el, term, slot, owner, _ := clustered(t, time.Minute)
+	to := c[0]
+	if to == owner {
+		to = c[1]
+	}
+	c.move(t, slot, owner, to)
+	el.survives(term, 2*el.lease)
+	if n := to.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
+		t.Error("the slot's new master does not hold the lock")
+	}
+	el.all[0].shutdown() // and hand over there
+	el.next(term.Token(), lease+slack)
+}
+
+// replace writes a file as operators should: there is never half of it.
+func replace(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Passwords are rotated in a file under a leader, and all connections are cut again and
+// again: that costs no term.
+func TestRealPasswordRotation(t *testing.T) {
+	t.Parallel()
+	const rotations = 14
+	servers := servertest.RedisN(t, 3)
+	password := func(i int) string { return fmt.Sprintf("secret-%d", i) }
+	file := filepath.Join(t.TempDir(), "password")
+	replace(t, file, password(0)+"\n")
+	var urls []string
+	for _, s := range servers {
+		rule := []any{"ACL", "SETUSER", candidates, "on", ">" + password(0)}
+		for _, right := range shipped(t, candidates) {
+			rule = append(rule, right)
+		}
+		s.Do(t, rule...)
+		urls = append(urls, "redis://"+candidates+"@"+s.Addr()+"?password_file="+url.QueryEscape(file))
+	}
+	el := newElectorate(t)
+	a := el.join("a", open(t, urls...))
+	_, term := el.next(0, lease+slack)
+	b := el.join("b", open(t, urls...))
+	for i := 1; i <= rotations; i++ {
+		for _, s := range servers {
+			s.Do(t, "ACL", "SETUSER", candidates, ">"+password(i))
+		}
+		replace(t, file, password(i)+"\n")
+		if i%7 == 0 { // more than a lease apart
+			for _, s := range servers {
+				s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			}
+		}
+		el.survives(term, lease/6)
+		for _, s := range servers {
+			s.Do(t, "ACL", "SETUSER", candidates, "<"+password(i-1))
+		}
+	}
+	a.shutdown()
+	if err := b.leadsOrEnds(lease + slack); err != nil {
+		t.Errorf("the follower ended: %v", err)
+	}
+	for _, c := range []*candidate{a, b} {
+		if logged := c.Log.Lines("secret-"); len(logged) > 0 {
+			t.Errorf("a password was logged: %q", logged)
+		}
+	}
+}
+
+// Client certificates are rotated under a leader, and all connections are cut: that costs no
+// term, and no release. A certificate of another CA is named as the reason.
+func TestRealCertificateRotation(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	serverCert, serverKey := ca.issue(t, "redis")
+	s := servertest.Redis(t, "--tls-cert-file", serverCert, "--tls-key-file", serverKey, "--tls-ca-cert-file", ca.file, "--tls-auth-clients", "yes")
+	op := s.Client(t, func(o *redis.Options) { o.TLSConfig = ca.client(t) })
+	files := t.TempDir()
+	cert, key := filepath.Join(files, "cert"), filepath.Join(files, "key")
+	show := func(ca *authority, name string) {
+		c, k := ca.issue(t, name)
+		for from, to := range map[string]string{c: cert, k: key} {
+			b, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t, to, string(b))
+		}
+	}
+	address := "rediss://" + s.Addr() + "?" + url.Values{"ca_file": {ca.file}, "cert_file": {cert}, "key_file": {key}}.Encode()
+	show(ca, "client-0")
+	el := newElectorate(t)
+	el.lease = 3 * lease // after a cut, a renewal may fail once for each idle connection
+	a := el.join("a", open(t, address))
+	_, term := el.next(0, el.lease+slack)
+	b := el.join("b", open(t, address))
+	follows(t, op)
+	for i := range 2 {
+		show(ca, fmt.Sprint("client-", i+1))
+		for _, kind := range []string{"normal", "pubsub"} {
+			if err := op.ClientKillByFilter(t.Context(), "TYPE", kind, "SKIPME", "yes").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		el.survives(term, el.lease/2)
+	}
+	follows(t, op)
+	a.shutdown()
+	if err := b.leadsOrEnds(el.lease / 2); err != nil {
+		t.Error(err)
+	}
+	show(newAuthority(t), "stranger")
+	_, err := electionOf(open(t, address), "orders").Status(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "unknown certificate authority") {
+		t.Errorf("with another CA's certificate: %v", err)
 	}
 }
