@@ -147,6 +147,10 @@ bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server wher
 	$(which-redis)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/modules tests ^Benchmark | cut -d ' ' -f 1 | uniq)
 
+.PHONY: calendar
+calendar: ## count the ticks of a simulated week, with our schedulers and with the ways of others: 5 minutes
+	CALENDAR_PEERS=1 CALENDAR_FROM=2026-10-20 CALENDAR_DAYS=7 CALENDAR_CHANGES=100 $(GO) test -count=1 -v -run Calendar ./elector/electorgocron ./elector/electorasynq
+
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each; FUZZ=./elector only those of packages there)
 	@.ci/fuzz $(FUZZTIME) '$(FUZZ)'

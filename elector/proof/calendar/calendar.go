@@ -94,6 +94,17 @@ func (j Job) Ticks(begin, end time.Time) (all []time.Time) {
 	return all
 }
 
+// Nearest returns the tick within two minutes of a time, for schedulers whose jobs are not told theirs.
+func (j Job) Nearest(at time.Time) time.Time {
+	if near := j.Ticks(at.Truncate(time.Minute).Add(-2*time.Minute), at.Add(2*time.Minute)); len(near) > 0 {
+		return near[0]
+	}
+	return at.Truncate(time.Minute)
+}
+
+// Ahead returns how far the clock of a replica is ahead.
+func Ahead(of *elector.Elector) time.Duration { return hostclock.Ahead(of.ID()) }
+
 // Each calls run when the job is due by the clock of a replica, as cron(8) does, until ctx ends.
 func (j Job) Each(ctx context.Context, on *elector.Elector, run func(tick time.Time)) {
 	begin := time.Now()
@@ -180,6 +191,7 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 // fleet are the replicas.
 type fleet struct {
 	t      *testing.T
+	fault  func(format string, args ...any)
 	r      *electortest.Redis
 	start  Start
 	jobs   []Job
@@ -257,10 +269,22 @@ func setting(name string, standard int) int {
 	return standard
 }
 
-// Test runs the calendar from a day on: CALENDAR_DAYS, CALENDAR_CHANGES of the leader, CALENDAR_SEED,
+// Test runs the calendar from a day on: or CALENDAR_FROM, CALENDAR_DAYS, CALENDAR_CHANGES of the leader, CALENDAR_SEED,
 // CALENDAR_ZONES.
 func Test(t *testing.T, from string, days, changes int, start Start) {
-	first, err := time.Parse(time.DateOnly, from)
+	test(t, from, days, changes, start, t.Errorf)
+}
+
+// Count counts what becomes of the ticks with schedulers that are not ours; only with CALENDAR_PEERS.
+func Count(t *testing.T, start Start) {
+	if os.Getenv("CALENDAR_PEERS") == "" {
+		t.Skip("CALENDAR_PEERS is not set")
+	}
+	test(t, "2026-10-20", 7, 100, start, func(string, ...any) {})
+}
+
+func test(t *testing.T, from string, days, changes int, start Start, fault func(format string, args ...any)) {
+	first, err := time.Parse(time.DateOnly, cmp.Or(os.Getenv("CALENDAR_FROM"), from))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +292,7 @@ func Test(t *testing.T, from string, days, changes int, start Start) {
 	seed := setting("CALENDAR_SEED", 1)
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		f := &fleet{
-			t: t, r: r, start: start, jobs: jobs(t, first, days), random: rand.New(rand.NewPCG(uint64(seed), 0)), all: make([]*replica, 3),
+			t: t, fault: fault, r: r, start: start, jobs: jobs(t, first, days), random: rand.New(rand.NewPCG(uint64(seed), 0)), all: make([]*replica, 3),
 			book: &book{ran: map[string]map[time.Time]int{}, named: map[string][]gap{}, why: map[string]int{}},
 		}
 		time.Sleep(time.Until(first.Add(7*time.Hour + 17*time.Second)))
@@ -300,7 +324,7 @@ func Test(t *testing.T, from string, days, changes int, start Start) {
 func (f *fleet) report(seed int, begin, end time.Time) {
 	f.book.mu.Lock()
 	defer f.book.mu.Unlock()
-	due, ran, named := 0, 0, 0
+	due, ran, named, doubled, lost := 0, 0, 0, 0, 0
 	for _, j := range f.jobs {
 		expected := j.Ticks(begin.Truncate(time.Minute).Add(time.Minute), end)
 		for _, tick := range expected {
@@ -308,22 +332,26 @@ func (f *fleet) report(seed int, begin, end time.Time) {
 			isNamed, isSure := f.book.names(j.Name, tick)
 			switch n := f.book.ran[j.Name][tick.UTC()]; {
 			case n == 1 && isSure:
-				f.t.Errorf("seed %d: %s: the tick %v ran, and is named as not run", seed, j.Name, tick)
+				f.fault("seed %d: %s: the tick %v ran, and is named as not run", seed, j.Name, tick)
 			case n == 1:
 				ran++
 			case n > 1:
-				f.t.Errorf("seed %d: %s: the tick %v ran %d times", seed, j.Name, tick, n)
+				doubled++
+				f.fault("seed %d: %s: the tick %v ran %d times", seed, j.Name, tick, n)
 			case isNamed:
 				named++
 			default:
-				f.t.Errorf("seed %d: %s: the tick %v neither ran nor is it named", seed, j.Name, tick)
+				lost++
+				f.fault("seed %d: %s: the tick %v neither ran nor is it named", seed, j.Name, tick)
 			}
 		}
 		for tick := range f.book.ran[j.Name] {
 			if tick.After(begin) && tick.Before(end) && !slices.ContainsFunc(expected, tick.Equal) {
-				f.t.Errorf("seed %d: %s: ran at %v, when it was not due", seed, j.Name, tick)
+				doubled++
+				f.fault("seed %d: %s: ran at %v, when it was not due", seed, j.Name, tick)
 			}
 		}
 	}
-	f.t.Logf("seed %d, %v, %d lives: %d ticks were due, %d ran once, %d are named as not run: %v", seed, end.Sub(begin), f.lives, due, ran, named, f.book.why)
+	f.t.Logf("seed %d, %v, %d lives: %d ticks were due, %d ran once, %d are named as not run, %d doubled, %d lost: %v",
+		seed, end.Sub(begin), f.lives, due, ran, named, doubled, lost, f.book.why)
 }
