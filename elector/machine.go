@@ -206,6 +206,9 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 		return true, term.unreleased // shutdown is how Run ends well
 	}
 	if d := m.restAfter(ended.Reason); d > 0 {
+		if ended.Reason == ReasonFinished && m.badEnds.count == 2 { // not after a single short job
+			m.log.Warn("work returned early, twice in a row: it must run until its context ends")
+		}
 		m.rest(ctx, d, ended)
 	}
 	return false, nil

@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -126,4 +127,24 @@ func survivors(t *testing.T, outage fault, together bool) (n int) {
 		}
 	})
 	return n
+}
+
+// Work that returns at once is told so, once, and not only by pauses that double; a job that is done after some leases is not.
+func TestWorkThatReturnsAtOnceIsWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		want  int
+	}{{0, 1}, {shortLease, 1}, {5 * shortLease, 0}} {
+		bubble(t, 1, func(t *testing.T, cl *cluster) {
+			a := makeCandidate(t, cl.Quorum("a"), "a").Begin(func(context.Context, *elector.Term) error {
+				time.Sleep(c.takes)
+				return nil
+			})
+			time.Sleep(40 * shortLease)
+			lines := a.Log.Lines("level=WARN")
+			if len(lines) != c.want || c.want > 0 && !strings.Contains(lines[0], "it must run until its context ends") {
+				t.Errorf("the work returns after %v: %q", c.takes, lines)
+			}
+		})
+	}
 }
