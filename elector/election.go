@@ -69,11 +69,14 @@ func (el *Election) Name() string { return el.name }
 // The error is ErrUnreachable, with each node's NodeError, when no majority
 // answered, and also ErrDenied when the cause is a missing right. The Status is
 // then as complete as it can be.
-func (el *Election) Status(ctx context.Context) (Status, error) {
+func (el *Election) Status(ctx context.Context) (Status, error) { return el.look(ctx, 0) }
+
+// look is Status with so many of the newest entries of the history: all that is shown of one moment comes from one look.
+func (el *Election) look(ctx context.Context, entries int) (Status, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Status{Election: el.name}, err
 	}
-	st := summarize(el.name, readNodes(ctx, el.nodes, &el.keys, statusTimeout), el.nodes.Majority())
+	st := summarize(el.name, readNodes(ctx, el.nodes, &el.keys, statusTimeout, entries), el.nodes.Majority())
 	if errs := errorsOf(st.Nodes); len(st.Nodes)-len(errs) < el.nodes.Majority() {
 		return st, noMajority(el.nodes.Len(), errs)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 const (
@@ -43,7 +42,11 @@ type Handover struct {
 // is paused. The error is ErrRefused when the leader does not answer, or its term has ended.
 // StepDown does not check whether another candidate could lead: Successors does.
 func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
-	return el.handOver(ctx, "", note)
+	from, err := el.Leader(ctx)
+	if err != nil {
+		return Handover{}, err
+	}
+	return el.handOver(ctx, from, "", note)
 }
 
 // Transfer is like StepDown, but the leader hands over to the candidate with the id to: for a
@@ -53,14 +56,7 @@ func (el *Election) StepDown(ctx context.Context, note string) (Handover, error)
 // candidate was elected in the end. Transfer blocks as StepDown does, and before that for a
 // roll call (Candidates).
 func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
-	st, err := el.Status(ctx)
-	if err != nil {
-		return Handover{}, err
-	}
-	if st.Paused {
-		return Handover{}, refusedByPause(st)
-	}
-	all, err := el.electable(ctx)
+	from, all, err := el.electable(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
@@ -68,7 +64,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	if err != nil {
 		return Handover{}, err
 	}
-	h, err := el.handOver(ctx, heir.Incarnation, "transfer to "+to)
+	h, err := el.handOver(ctx, from, heir.Incarnation, "transfer to "+to)
 	if err == nil && h.To.Candidate != to {
 		err = newRefusal("%s did not take over in time: %s leads", to, h.To.Candidate)
 	}
@@ -103,17 +99,9 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	return named[0], nil
 }
 
-func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {
+func (el *Election) handOver(ctx context.Context, from Leader, to, note string) (Handover, error) {
 	note = el.signed(note)
 	if err := checkReason(note); err != nil {
-		return Handover{}, err
-	}
-	st, err := el.Status(ctx)
-	if err != nil {
-		return Handover{}, err
-	}
-	from, err := st.leader()
-	if err != nil {
 		return Handover{}, err
 	}
 	h := Handover{From: from}
@@ -197,7 +185,7 @@ const recentEntries = 64
 // gap returns the time between two terms, or zero if the history does not hold both reports or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	byNode, _ := el.recall(ctx, recentEntries, handoverReports, quorum.MinExtraWait)
+	byNode, _ := Status{Nodes: readNodes(ctx, el.nodes, &el.keys, handoverReports, recentEntries)}.past()
 	var released, elected time.Time
 	for _, entries := range byNode {
 		for _, entry := range entries {

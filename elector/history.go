@@ -73,34 +73,35 @@ func compareIDs(a, b termID) int {
 }
 
 // History returns the last n terms of the election, newest first, merged from all nodes. n is
-// limited to 1 to 500. History queries each node twice, and a third time where many pauses are newer
+// limited to 1 to 500. History queries each node once, and again where many pauses are newer
 // than these terms. It waits for each node at most 1.5 s each time (or until ctx ends).
 //
 // The error is ErrUnreachable, with each node's NodeError, when no majority returned its history,
 // or who leads; History then returns what the other nodes have. While it is not known who leads,
 // the newest term without a reported end is neither Current nor vanished: it has no Reason.
 func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
+	st, err := el.look(ctx, entriesOf(n))
+	return el.terms(ctx, n, st, err)
+}
+
+// entriesOf returns how many entries of the history are read for n terms: those of n+1 terms, and the end of a still
+// older one. Those that are cut off must not make a leader look as if it had vanished.
+func entriesOf(n int) int { return 2*min(max(n, 1), maxRecords) + 2 }
+
+// terms returns what a look with entriesOf(n) entries shows of n terms.
+func (el *Election) terms(ctx context.Context, n int, st Status, lookErr error) ([]TermRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
 	n = min(max(n, 1), maxRecords)
-	st, lookErr := el.Status(ctx)
-	// The entries of n+1 terms, and the end of a still older one: those that are cut off must not
-	// make a leader look as if it had vanished.
-	entries := 2*n + 2
-	byNode, errs := el.recall(ctx, entries, statusTimeout, statusTimeout)
-	terms := termsOf(byNode, st, lookErr == nil && st.MayLead == nil, time.Now())
-	cut := slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
+	terms, cut := st.terms(lookErr, entriesOf(n))
 	if cut && !cover(terms, n) {
-		all, allErrs := el.recall(ctx, protocol.WholeHistory, statusTimeout, statusTimeout)
-		for i, err := range allErrs {
-			if err == nil {
-				byNode[i], errs[i] = all[i], nil
-			}
+		if all, err := el.look(ctx, protocol.WholeHistory); err == nil {
+			st, lookErr = all, nil
+			terms, cut = st.terms(nil, protocol.MaxEntries)
 		}
-		terms = termsOf(byNode, st, lookErr == nil && st.MayLead == nil, time.Now())
-		cut = slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= protocol.MaxEntries })
 	}
+	_, errs := st.past()
 	if len(terms) > 0 && !cut && answersOf(errs) == el.nodes.Len() {
 		terms[len(terms)-1].noteLoss()
 	}
@@ -137,21 +138,31 @@ func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
-	byNode, errs := el.recall(ctx, protocol.WholeHistory, statusTimeout, statusTimeout)
-	pauses := pausesOf(eventsOf(byNode, Status{Election: el.name}), time.Now())
+	st, _ := el.look(ctx, protocol.WholeHistory)
+	byNode, errs := st.past()
+	pauses := pausesOf(eventsOf(byNode, st), time.Now())
 	if answersOf(errs) < el.nodes.Majority() {
 		return pauses, noMajority(el.nodes.Len(), errs)
 	}
 	return pauses, nil
 }
 
-// termsOf merges the terms that all nodes have recorded. known: it is known who leads.
-func termsOf(byNode [][]string, st Status, known bool, now time.Time) []TermRecord {
-	terms := recordsOf(eventsOf(byNode, st), st.Leader, now)
-	if !known && len(terms) > 0 && terms[0].Reason == ReasonVanished {
+// past returns what the nodes have of the history, and their errors.
+func (st Status) past() (byNode [][]string, errs []error) {
+	for _, n := range st.Nodes {
+		byNode, errs = append(byNode, n.past), append(errs, n.pastErr)
+	}
+	return byNode, errs
+}
+
+// terms merges the terms that all nodes have recorded. cut: one of them has so many entries that others were cut off.
+func (st Status) terms(lookErr error, entries int) (terms []TermRecord, cut bool) {
+	byNode, _ := st.past()
+	terms = recordsOf(eventsOf(byNode, st), st.Leader, time.Now())
+	if (lookErr != nil || st.MayLead != nil) && len(terms) > 0 && terms[0].Reason == ReasonVanished {
 		terms[0].Reason, terms[0].MaxLasted = "", 0 // the term may be the sitting leader's
 	}
-	return terms
+	return terms, slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
 }
 
 // eventsOf merges the nodes' entries, each event once. It skips events with a token above every

@@ -73,7 +73,8 @@ func TestTimeBetweenTerms(t *testing.T) {
 			}
 		}
 	}
-	if r := termsOf([][]string{{string(elected(1, 0, 0).encode())}}, Status{Election: "e"}, false, at); len(r) != 1 || r[0].Reason != "" || r[0].MaxLasted != 0 {
+	seen := Status{Election: "e", Nodes: []NodeStatus{{past: []string{string(elected(1, 0, 0).encode())}}}}
+	if r, _ := seen.terms(ErrUnreachable, 9); len(r) != 1 || r[0].Reason != "" || r[0].MaxLasted != 0 {
 		t.Errorf("while it is not known who leads, the last one may: %+v", r)
 	}
 }

@@ -300,7 +300,7 @@ func (m *machine) away(ctx context.Context, wake <-chan struct{}) {
 		case <-due.C:
 			views := make(chan []NodeStatus, 1) // buffered, because nobody reads a result that comes too late
 			polled = views
-			m.voter.Go(func() { views <- readNodes(context.Background(), m.nodes, m.keys, m.timing.CallTimeout()) })
+			m.voter.Go(func() { views <- readNodes(context.Background(), m.nodes, m.keys, m.timing.CallTimeout(), 0) })
 		case views := <-polled:
 			due.Reset(m.readPoll(views))
 		}

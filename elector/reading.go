@@ -1,12 +1,11 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,20 +19,27 @@ import (
 // enough for a node that is only far away, short enough that the answers are not old.
 const minReadWait = 250 * time.Millisecond
 
-// readNodes queries all nodes for what they know of an election, and waits at most limit for
-// each. Once a majority agrees on holder and pause, so that no other answer can change
-// the leader, the other nodes get only a short time: waiting for one that hangs would
-// make the answers old. Remaining times are as of the return. It writes nothing, needs
-// no right to write, and waits in no queue.
-func readNodes(ctx context.Context, nodes *quorum.Nodes, k *protocol.Keys, limit time.Duration) []NodeStatus {
-	sent, all := time.Now(), make([]NodeStatus, nodes.Len())
-	query := func(ctx context.Context, n *quorum.Node) (NodeStatus, error) { return readNode(ctx, n, k) }
+// readNodes queries all nodes at one moment for what they know of an election, with so many of the newest entries of
+// its history, and waits at most limit for each. Once a majority agrees on holder and pause, so that no other answer
+// can change the leader, the other nodes get only a short time: waiting for one that hangs would
+// make the answers old. But a history is that of all nodes: reports are best effort, and a node may have been down.
+// Remaining times are as of the return. It writes nothing, and needs no right to write.
+func readNodes(ctx context.Context, nodes *quorum.Nodes, k *protocol.Keys, limit time.Duration, entries int) []NodeStatus {
+	sent, all, atLeast := time.Now(), make([]NodeStatus, nodes.Len()), minReadWait
+	if entries > 0 {
+		atLeast = limit
+	}
+	query := func(ctx context.Context, n *quorum.Node) (NodeStatus, error) { return readNode(ctx, n, k, entries) }
 	agree := func(answers []quorum.Answer[NodeStatus]) bool { return agreement(answers, nodes.Majority()) }
-	for i, a := range quorum.Ask(ctx, nodes, limit, minReadWait, query, agree) {
+	for i, a := range quorum.Ask(ctx, nodes, limit, atLeast, query, agree) {
 		n := a.Value.after(time.Since(a.At))
 		n.Node, n.Reachable, n.Err, n.RTT = nodes.All()[i].Name, a.Err == nil, a.Err, a.At.Sub(sent)
+		n.pastErr = nodes.NodeError(i, n.pastErr)
 		if a.Err != nil {
 			n.Error, n.Denied, n.Answered = nodeErrors([]error{a.Err})[0].Problem, rediserr.Denied(a.Err), rediserr.Answered(a.Err)
+			if n.past == nil {
+				n.pastErr = cmp.Or(n.pastErr, a.Err)
+			}
 		}
 		all[i] = n
 	}
@@ -69,43 +75,43 @@ func (n NodeStatus) after(age time.Duration) NodeStatus {
 	return n
 }
 
-// readTries is how often a node is read at most if its lock changes hands during
-// each read.
-const readTries = 3
-
 // readNode reads what a node knows of an election, by GET and PTTL in one round
 // trip: a script would need rights of its own (EVAL may write), and a user that only
-// looks should need only rights to read. A pipeline is not atomic, so the lock is read
-// before and after its remaining time. A lock value never returns once another has
-// replaced it: if both reads agree, the time belongs to that value.
-func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys) (NodeStatus, error) {
-	for range readTries {
-		p := n.Client().Pipeline()
-		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
-		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
-		fence, id, newLeft := get(k.Fence), get(k.ID), p.PTTL(ctx, k.New)
-		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
-		if err := execute(ctx, p, before, lock); err != nil {
-			return NodeStatus{}, err
-		}
-		if before.Val() != lock.Val() {
-			continue
-		}
-		st := NodeStatus{
-			LeaseLeft: positive(lockLeft), Abstains: positive(newLeft), Identity: protocol.ParseIdentity(id.Val()),
-			pause: pause.Val(), pauseLeft: positive(pauseLeft),
-		}
-		st.setLock(k.Lock, lock)
-		if rediserr.Missing(fence.Err()) {
-			return st, nil
-		}
-		var err error
-		if st.Fence, err = strconv.ParseUint(fence.Val(), 10, 64); err != nil {
-			return NodeStatus{}, rediserr.ForeignKey(k.Fence, "holds no number")
-		}
-		return st, nil
+// looks should need only rights to read. That is not one step, so the time comes first: if the lock changes hands before
+// its value is read, what was left of the old lease is shown, which is less than the new one has.
+func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int) (st NodeStatus, err error) {
+	get := func(key string) *redis.StringCmd { return redis.NewStringCmd(ctx, "get", key) }
+	left := func(key string) *redis.DurationCmd { return redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key) }
+	lockLeft, lock, fence, id := left(k.Lock), get(k.Lock), get(k.Fence), get(k.ID)
+	newLeft, pauseLeft, pause := left(k.New), left(k.Pause), get(k.Pause)
+	past := redis.NewXMessageSliceCmd(ctx, "xrevrange", k.History, "+", "-", "count", entries)
+	keys := []redis.Cmder{lockLeft, lock, fence, id, newLeft, pauseLeft, pause}
+	all := keys
+	if entries > 0 {
+		all = append(all, past)
 	}
-	return NodeStatus{}, fmt.Errorf("the lock changed hands during each of %d reads", readTries)
+	_ = n.Do(ctx, all...) // each has its own error
+	if ctx.Err() != nil {
+		return st, ctx.Err()
+	}
+	st.pastErr = rediserr.Needs(past.Err(), "+xrevrange %R~"+k.History)
+	for _, e := range past.Val() {
+		if text, ok := e.Values["event"].(string); ok {
+			st.past = append(st.past, text)
+		}
+	}
+	if err := refusal(keys, lock); err != nil {
+		return st, err
+	}
+	st.LeaseLeft, st.Abstains, st.Identity = positive(lockLeft), positive(newLeft), protocol.ParseIdentity(id.Val())
+	st.pause, st.pauseLeft = pause.Val(), positive(pauseLeft)
+	st.setLock(k.Lock, lock)
+	if !rediserr.Missing(fence.Err()) {
+		if st.Fence, err = strconv.ParseUint(fence.Val(), 10, 64); err != nil {
+			return st, rediserr.ForeignKey(k.Fence, "holds no number")
+		}
+	}
+	return st, nil
 }
 
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as
@@ -125,52 +131,22 @@ func (n *NodeStatus) setLock(key string, lock *redis.StringCmd) {
 	}
 }
 
-// execute sends a pipeline and returns the first error, except for keys that do not
-// exist. A key of another type is named in the error, as by the scripts, unless its
-// command is in handled.
-func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) error {
-	cmds, failed := p.Exec(ctx)
-	for _, cmd := range cmds {
-		err := cmd.Err()
-		if err == nil || rediserr.Missing(err) {
-			continue
+// refusal returns the first error of these commands, except for keys that do not exist. A key of another type is named
+// in the error, as by the scripts, unless its command is lock.
+func refusal(all []redis.Cmder, lock redis.Cmder) error {
+	for _, cmd := range all {
+		err, key := cmd.Err(), fmt.Sprint(cmd.Args()[1])
+		switch {
+		case err == nil, rediserr.Missing(err), rediserr.WrongType(err) && cmd == lock:
+		case rediserr.WrongType(err):
+			return rediserr.ForeignKey(key, "holds another type than a string")
+		default:
+			return rediserr.Needs(err, fmt.Sprintf("+%s %%R~%s", cmd.Name(), key))
 		}
-		if otherType(err) {
-			if slices.Contains(handled, cmd) {
-				continue
-			}
-			return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than a string")
-		}
-		return rediserr.Needs(err, fmt.Sprintf("+%s %%R~%v", cmd.Name(), cmd.Args()[1]))
 	}
-	if rediserr.Missing(failed) || otherType(failed) {
-		return nil
-	}
-	return failed // nothing was sent: no connection could be made
+	return nil
 }
-
-func otherType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
 // positive returns the remaining time, or 0: Redis answers a negative number for a key that
 // does not exist or has no end.
 func positive(pttl *redis.DurationCmd) time.Duration { return max(0, pttl.Val()) }
-
-// recall reads the newest count events of the history stream from every node, newest first. It waits at
-// most limit for each; once a majority has answered, the other nodes get at least atLeast. The streams
-// differ: reports are best effort, and a node may have been down.
-func (el *Election) recall(ctx context.Context, count int, limit, atLeast time.Duration) ([][]string, []error) {
-	query := func(ctx context.Context, n *quorum.Node) (entries []string, err error) {
-		found, err := n.Client().XRevRangeN(ctx, el.keys.History, "+", "-", int64(count)).Result()
-		for _, e := range found {
-			if s, ok := e.Values["event"].(string); ok {
-				entries = append(entries, s)
-			}
-		}
-		return entries, rediserr.Needs(err, "+xrevrange %R~"+el.keys.History)
-	}
-	found, errs := make([][]string, el.nodes.Len()), make([]error, el.nodes.Len())
-	for i, a := range quorum.Ask(ctx, el.nodes, limit, atLeast, query, quorum.Majority[[]string](el.nodes)) {
-		found[i], errs[i] = a.Value, a.Err
-	}
-	return found, errs
-}

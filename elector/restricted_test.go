@@ -16,7 +16,6 @@ import (
 type restricted struct {
 	denied    []string
 	noMessage bool // publish and subscribe: nobody is notified, no request reaches a candidate
-	noCount   bool // NUMSUB: nobody knows how many answers will come
 	noHistory bool // XADD
 }
 
@@ -32,27 +31,18 @@ func (r restricted) release() time.Duration {
 	return atOnce
 }
 
-// rollCall is how long the candidates' answers are waited for.
-func (r restricted) rollCall() time.Duration {
-	if r.noCount {
-		return time.Second + atOnce
-	}
-	return atOnce
-}
-
 // The table of times at the end of "Rights" in docs/redis.md: each row, with each refusal that
 // makes a difference, and with all of them. TestRealACLLessIsNotEnough shows that a real server refuses in this way.
 func TestRestrictedRedis(t *testing.T) {
 	messages := []string{"publish", "subscribe", "unsubscribe", "ping"}
-	const looks, talk, count, past = "INFO and CONFIG", "publish and subscribe", "NUMSUB", "XADD"
+	const looks, talk, past = "INFO and CONFIG", "publish and subscribe", "XADD"
 	refusals := map[string]restricted{
 		looks: {denied: []string{"info", "config|get"}},
 		talk:  {denied: messages, noMessage: true},
-		count: {denied: []string{"pubsub|numsub"}, noCount: true},
 		past:  {denied: []string{"xadd"}, noHistory: true},
 		"all of them": {
 			denied:    append([]string{"info", "config|get", "pubsub|numsub", "xadd"}, messages...),
-			noMessage: true, noCount: true, noHistory: true,
+			noMessage: true, noHistory: true,
 		},
 	}
 	for scenario, of := range map[string]struct {
@@ -67,7 +57,7 @@ func TestRestrictedRedis(t *testing.T) {
 		"stalled work":        {1, restrictedStalled, nil},
 		"own resignation":     {1, restrictedOwnResign, nil},
 		"operator's resign":   {3, restrictedResign, []string{talk, past}},
-		"transfer":            {3, restrictedTransfer, []string{talk, count}},
+		"transfer":            {3, restrictedTransfer, []string{talk}},
 		"pause and resume":    {3, restrictedPause, []string{talk}},
 		"one node of three":   {3, restrictedNodeDown, nil},
 		"the node, for short": {1, restrictedShortRestart, nil},
@@ -75,7 +65,7 @@ func TestRestrictedRedis(t *testing.T) {
 		"one loses its data":  {1, restrictedLoss, nil},
 		"all lose their data": {3, restrictedLoss, nil},
 		"observer":            {3, restrictedObserver, []string{talk}},
-		"reports":             {3, restrictedReports, []string{looks, talk, count, past}},
+		"reports":             {3, restrictedReports, []string{looks, talk, past}},
 	} {
 		for _, what := range append(of.alone, "all of them") {
 			r := refusals[what]
@@ -199,7 +189,7 @@ func restrictedTransfer(t *testing.T, c *cluster, r restricted) {
 		unsent(t, b, term, err, time.Since(began))
 		return
 	}
-	if err != nil || h.To.Candidate != "b" || time.Since(began) > r.rollCall()+2*atOnce {
+	if err != nil || h.To.Candidate != "b" || time.Since(began) > 3*atOnce {
 		t.Errorf("after %v: %+v, %v", time.Since(began), h, err)
 	}
 	wantReason(t, term, 0, elector.ReasonHandover)
@@ -334,7 +324,7 @@ func restrictedReports(t *testing.T, c *cluster, r restricted) {
 	began := time.Now()
 	all, err := el.Candidates(t.Context())
 	if d := time.Since(began); r.noMessage && (len(all) > 0 || !errors.Is(err, elector.ErrDenied)) ||
-		!r.noMessage && (len(all) != 2 || err != nil) || d > r.rollCall() {
+		!r.noMessage && (len(all) != 2 || err != nil) || d > atOnce {
 		t.Errorf("roll call, after %v: %+v, %v", d, all, err)
 	}
 	found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders"})

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -73,35 +75,61 @@ type VotingNode struct {
 // no majority of the nodes could be reached, or none of them lets this process receive the
 // answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
+	s := el.survey(ctx, 0)
+	return s.Candidates, s.CandidatesErr
+}
+
+// Survey is what Status, Candidates and History show of one moment.
+type Survey struct {
+	Status        Status
+	StatusErr     error
+	At            time.Time // of the status
+	Candidates    []CandidateStatus
+	CandidatesErr error
+	Terms         []TermRecord
+	TermsErr      error
+}
+
+// Survey is for package doctor: Status, Candidates and History, with n terms, by one query of the nodes and one of the
+// candidates, at the same time.
+func (el *Election) Survey(ctx context.Context, n int, _ module.Only) Survey {
+	return el.survey(ctx, n)
+}
+
+// survey leaves out the terms if n is 0.
+func (el *Election) survey(ctx context.Context, n int) (s Survey) {
 	if err := checkOpen(el.nodes); err != nil {
-		return nil, err
+		return Survey{Status: Status{Election: el.name}, StatusErr: err, CandidatesErr: err, TermsErr: err}
 	}
-	read := make(chan protocol.Identities, 1)
-	go func() { read <- el.identities(ctx) }()
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		if n == 0 {
+			s.Status, s.StatusErr = el.look(ctx, 0)
+			return
+		}
+		s.Status, s.StatusErr = el.look(ctx, entriesOf(n))
+		s.At = time.Now()
+		s.Terms, s.TermsErr = el.terms(ctx, n, s.Status, s.StatusErr)
+	})
 	answers, errs := el.channel().RollCall(ctx)
-	var all []CandidateStatus
-	lock := <-read
+	looking.Wait()
+	var ids []string
+	for _, n := range s.Status.Nodes {
+		ids = append(ids, n.Identity)
+	}
+	lock := protocol.IdentitiesOf(ids)
 	for _, a := range answers {
 		if a.Identities().Meet(lock) {
-			all = append(all, statusOf(a))
+			s.Candidates = append(s.Candidates, statusOf(a))
 		}
 	}
-	slices.SortFunc(all, func(a, b CandidateStatus) int {
+	slices.SortFunc(s.Candidates, func(a, b CandidateStatus) int {
 		return cmp.Or(cmp.Compare(b.Token, a.Token), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	if errs != nil {
-		return all, noMajority(el.nodes.Len(), errs)
+		s.CandidatesErr = noMajority(el.nodes.Len(), errs)
 	}
-	return all, nil
-}
-
-// identities reads the identities of the nodes.
-func (el *Election) identities(ctx context.Context) protocol.Identities {
-	var ids []string
-	for _, v := range readNodes(ctx, el.nodes, &el.keys, statusTimeout) {
-		ids = append(ids, v.Identity)
-	}
-	return protocol.IdentitiesOf(ids)
+	return s
 }
 
 func statusOf(c peers.Candidate) CandidateStatus {

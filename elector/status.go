@@ -75,6 +75,9 @@ type NodeStatus struct {
 
 	pause     string        // the note of a pause; empty: not paused
 	pauseLeft time.Duration // 0: the pause has no end
+
+	past    []string // the newest entries of the history, newest first
+	pastErr error
 }
 
 // statusTimeout bounds Status when the caller's context does not.

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,18 +25,7 @@ const trialTimeout = time.Second
 // expires after 100 ms on each node. A Redis user that may not write does not find out that way
 // whether nodes refuse writes.
 func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
-	st, err := el.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	leader, err := st.leader()
-	if err != nil {
-		return nil, err
-	}
-	if st.Paused {
-		return nil, refusedByPause(st)
-	}
-	all, err := el.electable(ctx)
+	leader, all, err := el.electable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +61,6 @@ func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) 
 	}
 }
 
-func refusedByPause(st Status) error {
-	return newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", st.Pause)
-}
-
 // unable returns why a candidate that does not lead could not be elected now; "" if it could.
 func (c CandidateStatus) unable() string {
 	switch {
@@ -91,16 +77,21 @@ func (c CandidateStatus) unable() string {
 	}
 }
 
-// electable calls the roll, and meanwhile tries whether the nodes would let any candidate take the
-// lock. The error is ErrRefused when no majority would: then the leader must not release the lock.
-func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
+// electable returns the leader and the candidates, and meanwhile tries whether the nodes would let any candidate take
+// the lock. The error is ErrRefused when no majority would, or the election is paused: then the leader must not release it.
+func (el *Election) electable(ctx context.Context) (Leader, []CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
-	all, err := el.Candidates(ctx)
-	if full := <-tried; err == nil {
-		err = full
+	s := el.survey(ctx, 0)
+	full := <-tried
+	if s.StatusErr != nil {
+		return Leader{}, nil, s.StatusErr
 	}
-	return all, err
+	leader, err := s.Status.leader()
+	if err == nil && s.Status.Paused {
+		err = newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", s.Status.Pause)
+	}
+	return leader, s.Candidates, cmp.Or(err, s.CandidatesErr, full)
 }
 
 // takesLock tries, with a write, whether a majority of the nodes would let a candidate take the

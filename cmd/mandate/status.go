@@ -60,6 +60,9 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
+	if r.Leader == nil {
+		r.Writes = append(r.Writes, doctor.Servers(ctx, el, r.Status)...)
+	}
 	if err := a.printStatus(&r, f); err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ const writeTimeout = 1500 * time.Millisecond
 // key (prefix:{election}:check), which expires after 100 ms, and waits at most 1.5 s, or until ctx
 // ends. It returns one Finding of the check "write" for each node, in their order: LevelOK;
 // LevelFail, with the node's error; LevelUnknown if this Redis user may not write, or the node did
-// not answer. One of the check "servers" follows for each node whose address leads to several. It returns an error in the same cases as Examine.
+// not answer. It returns an error in the same cases as Examine.
 func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Finding, error) {
 	nodes, _, err := open(q, election)
 	if err != nil {
@@ -239,18 +239,27 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		}
 		findings = append(findings, f)
 	}
+	return findings, nil
+}
+
+// Servers makes new connections, and returns a Finding of the check "servers" for each node whose address leads to
+// several servers; of the nodes, only those that were reachable. Where there is a leader, that is seldom worth the
+// connections: its candidates find out, too, and refuse to campaign. It blocks for at most 1.5 s, or until ctx ends.
+func Servers(ctx context.Context, el *elector.Election, st elector.Status) (findings []Finding) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	found := make([][]string, nodes.Len())
+	keys, found := protocol.KeysOf(el.Prefix(), el.Name()), make([][]string, len(st.Nodes))
 	var reading sync.WaitGroup
-	for i, n := range nodes.All() {
-		reading.Go(func() { found[i] = servers(ctx, n, &keys, false) })
+	for i, n := range st.Nodes {
+		if n.Reachable {
+			reading.Go(func() { found[i] = servers(ctx, el.Nodes(module.Only{}).All()[i], &keys, false) })
+		}
 	}
 	reading.Wait()
-	for i, n := range nodes.Names() {
-		if s, ok := severalServers(n, found[i]); ok {
+	for i, n := range st.Nodes {
+		if s, ok := severalServers(n.Node, found[i]); ok {
 			findings = append(findings, s)
 		}
 	}
-	return findings, nil
+	return findings
 }

@@ -3,8 +3,11 @@ package doctor_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
@@ -105,26 +108,62 @@ func TestReportsOfSeveralServers(t *testing.T) {
 			s.Shutdown()
 		}
 		q := c.QuorumOf("operator", 0)
-		writable := func() (found []string) {
-			all, err := doctor.Writable(t.Context(), q, "orders")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range (&doctor.Report{Writes: all}).Findings(nil) {
-				if f.Check == "servers" {
-					found = append(found, f.Found)
-				}
-			}
-			return found
+		el := testcluster.ElectionOf(q, "orders")
+		status := func() []doctor.Finding {
+			r := doctor.Read(t.Context(), el, 1)
+			r.Writes = doctor.Servers(t.Context(), el, r.Status)
+			return slices.DeleteFunc(r.Findings(nil), func(f doctor.Finding) bool { return f.Check != "servers" })
 		}
-		if found := writable(); len(found) > 0 {
-			t.Errorf("one server, and %q", found)
+		if found := status(); len(found) > 0 {
+			t.Errorf("one server, and %+v", found)
 		}
 		i := 0
 		c.Nodes[0].Balance(func() *testredis.Node { i++; return c.Nodes[i%2] })
 		wantFail(t, q, "servers", "127.0.0.1:7001 leads to several servers (identities ")
-		if found := writable(); len(found) != 1 {
-			t.Errorf("status: %q", found)
+		if found := status(); len(found) != 1 {
+			t.Errorf("status: %+v", found)
+		}
+	})
+}
+
+// What mandate status reads, it reads once, over a connection to each node and one for the answers.
+func TestReadsOnce(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b, d := c.Start("a"), c.Start("b"), c.Start("d")
+		testcluster.First(t, 3*testcluster.Lease, a, b, d)
+		time.Sleep(2*testcluster.Lease + time.Second)
+		var mu sync.Mutex
+		commands, locks, connections := 0, 0, map[*server.Peer]bool{}
+		for _, n := range c.Nodes {
+			n.Server().Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				if cmd == "HELLO" {
+					connections[p] = true
+				} else if connections[p] {
+					commands++
+					if cmd == "GET" && strings.HasSuffix(args[0], ":lock") {
+						locks++
+					}
+				}
+				return false
+			})
+		}
+		q := c.Quorum("operator")
+		el := testcluster.ElectionOf(q, "orders")
+		var trying sync.WaitGroup
+		trying.Go(func() { _, _ = doctor.Writable(t.Context(), q, "orders") })
+		r := doctor.Read(t.Context(), el, doctor.RecentTerms)
+		trying.Wait()
+		if r.Leader == nil || len(r.Candidates) != 3 || len(r.Terms) == 0 {
+			t.Errorf("read %+v", r)
+		}
+		if commands > 36 || locks > 3 || len(connections) > 6 {
+			t.Errorf("%d commands, of which %d read the lock, over %d connections", commands, locks, len(connections))
+		}
+		began := time.Now()
+		if none := doctor.Read(t.Context(), testcluster.ElectionOf(q, "nobody"), 1); none.CandidatesErr != nil || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("of no candidates: %v, after %v", none.CandidatesErr, time.Since(began))
 		}
 	})
 }

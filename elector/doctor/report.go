@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -38,11 +39,10 @@ const RecentTerms = 20
 // roll calls.
 func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	var reading sync.WaitGroup
-	reading.Go(func() { r.Candidates, r.CandidatesErr = el.Candidates(ctx) })
-	reading.Go(func() { r.Terms, r.TermsErr = el.History(ctx, terms) })
 	reading.Go(func() { r.Ticks, r.TicksErr = Ticks(ctx, el) })
-	r.Status, r.StatusErr = el.Status(ctx)
-	r.At = time.Now()
+	seen := el.Survey(ctx, terms, module.Only{})
+	r.Status, r.StatusErr, r.At = seen.Status, seen.StatusErr, seen.At
+	r.Candidates, r.CandidatesErr, r.Terms, r.TermsErr = seen.Candidates, seen.CandidatesErr, seen.Terms, seen.TermsErr
 	reading.Wait()
 	if r.CandidatesErr == nil && len(r.Candidates) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up

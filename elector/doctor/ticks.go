@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -55,6 +58,10 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 }
 
 func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, error) {
+	names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
+	if err := n.Do(ctx, names); err == nil && len(names.Val()) == 0 {
+		return nil, nil
+	}
 	once, err := fence.NewOnce(n.Client(), el)
 	if err != nil {
 		return nil, err

@@ -25,8 +25,7 @@ const (
 // Nodes is the part of quorum.Nodes that a Channel needs.
 type Nodes interface {
 	Majority() int
-	Listeners(ctx context.Context, channel string, limit time.Duration) int
-	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
+	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error)
 	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error)
 }
 
@@ -57,19 +56,13 @@ func (c Channel) channelOf(kind string) string {
 // time. It returns the nodes' errors, by node, when no majority of the nodes could be reached,
 // or when every node refuses the subscription for the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
-	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
-	if expected == 0 { // there is no candidate; or Redis refuses subscriptions, which Ready would show
-		answers := c.answers(c.Keys.Roll, rand.Text())
-		defer answers.Close()
-		return nil, answers.Ready(ctx, JoinTimeout)
-	}
 	known := map[string]bool{}
-	failed = c.ask(ctx, request{Kind: rollCall}, linger, func(a Answer) bool {
+	failed = c.ask(ctx, request{Kind: rollCall}, linger, func(a Answer, receivers int) bool {
 		if a.Candidate != nil && !known[a.Candidate.Incarnation] {
 			known[a.Candidate.Incarnation] = true
 			all = append(all, *a.Candidate)
 		}
-		return len(all) == expected
+		return len(all) == receivers
 	})
 	return all, failed
 }
@@ -79,7 +72,7 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 // are those of RollCall. Only the answer of this incarnation counts: once it has obeyed, the next
 // leader may receive the request, too, and answer first that the term is over.
 func (c Channel) StepDown(ctx context.Context, leader string, token uint64, to, note string) (a Answer, ok bool, failed []error) {
-	failed = c.ask(ctx, request{Kind: stepDown, Leader: leader, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
+	failed = c.ask(ctx, request{Kind: stepDown, Leader: leader, Token: token, To: to, Note: note}, 0, func(got Answer, _ int) bool {
 		if ok || got.Candidate == nil || got.Candidate.Incarnation != leader {
 			return false
 		}
@@ -99,7 +92,7 @@ func (c Channel) Resumed(ctx context.Context) {
 	c.publish(ctx, request{Kind: resumed}, requestTimeout)
 }
 
-func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
+func (c Channel) publish(ctx context.Context, q request, limit time.Duration) (receivers int, errs []error) {
 	q.Election = c.Election
 	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
@@ -111,18 +104,22 @@ func (c Channel) answers(channel, nonce string) *pubsub.Subscription {
 	})
 }
 
-// ask publishes a request, and passes each answer to enough. It returns linger after enough has
-// returned true, or when requestTimeout has passed or ctx ends.
-func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
+// ask publishes a request, and passes each answer to enough, with how many have received the request; -1: that is not
+// known. It returns linger after enough has returned true, at once if nobody has received the request, or when
+// requestTimeout has passed or ctx ends.
+func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(a Answer, receivers int) bool) (failed []error) {
 	q.Nonce = rand.Text()
 	answers := c.answers(c.channelOf(q.Kind), q.Nonce)
 	defer answers.Close()
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // the request might be obeyed, but no answer could arrive
 		return refused
 	}
-	errs := c.publish(ctx, q, requestTimeout)
+	receivers, errs := c.publish(ctx, q, requestTimeout)
 	if len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err != nil })) < c.Nodes.Majority() {
 		return errs
+	}
+	if receivers == 0 {
+		return nil
 	}
 	timeout := time.NewTimer(requestTimeout)
 	defer timeout.Stop()
@@ -136,7 +133,7 @@ func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enoug
 		}
 		// Also when time is up: on a busy machine, answers that came in time may still be unread.
 		for _, m := range answers.Take() {
-			if a, err := parseAnswer(m.Payload); err == nil && enough(a) {
+			if a, err := parseAnswer(m.Payload); err == nil && enough(a, receivers) {
 				timeout.Reset(linger)
 			}
 		}

@@ -19,21 +19,21 @@ type fakeNodes struct {
 	sent, channels []string // payloads, and where they went
 }
 
-func (n *fakeNodes) Majority() int                                        { return 1 }
-func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int { return 1 }
+func (n *fakeNodes) Majority() int { return 1 }
 func (n *fakeNodes) Subscribe(_ string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription {
 	return pubsub.NewSubscription(1, most, filter)
 }
 
-func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
+func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _ time.Duration) (receivers int, errs []error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent, n.channels = append(n.sent, string(payload)), append(n.channels, channel)
-	return []error{nil}
+	return 1, []error{nil}
 }
 
 func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
-	return 1, n.Publish(ctx, channel, payload, limit)[0]
+	receivers, errs := n.Publish(ctx, channel, payload, limit)
+	return receivers, errs[0]
 }
 
 func (n *fakeNodes) count() int {

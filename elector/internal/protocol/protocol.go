@@ -117,6 +117,9 @@ func (k Keys) Prefix() string {
 // within the rights of its candidates.
 func (k Keys) Check() string { return strings.TrimSuffix(k.Lock, LockKey) + "check" }
 
+// Jobs returns the key of package fence with the names of the jobs whose ticks it keeps.
+func (k Keys) Jobs() string { return strings.TrimSuffix(k.Lock, LockKey) + "jobs" }
+
 // The parts of a key. An election that a node knows has a counter there (FenceKey), or a pause that
 // was requested before its first leader. An election with candidates has subscribers of its roll
 // calls.

@@ -108,17 +108,30 @@ const trialLasts = 100 * time.Millisecond
 // can be read may still refuse every write, for want of memory or disk. The errors are by
 // node. An error for which rediserr.Denied is true proves nothing about other users.
 func (ns *Nodes) TryWrite(ctx context.Context, k *protocol.Keys, limit time.Duration) []error {
-	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return rediserr.Needs(c.Set(ctx, k.Check(), "0", trialLasts).Err(), "+set ~"+k.Check())
+	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		return rediserr.Needs(n.Do(ctx, redis.NewStatusCmd(ctx, "set", k.Check(), "0", "px", trialLasts.Milliseconds())), "+set ~"+k.Check())
 	})
 }
 
-// Publish publishes on a channel of every node, and waits at most limit for each. The errors are by
-// node. Messages of many elections travel together.
-func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
-	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
-		return rediserr.Needs(n.messages.do(ctx, redis.NewIntCmd(ctx, "publish", channel, payload)), "+publish &"+channel)
+// Publish publishes on a channel of every node, and waits at most limit for each. It returns how many clients have
+// received the message, by the node with the highest count, and the errors by node; -1 if no node answers or can
+// know it (the servers of a Cluster each count only their own).
+func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error) {
+	var mu sync.Mutex // guards receivers
+	receivers = -1
+	errs = ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		sent := redis.NewIntCmd(ctx, "publish", channel, payload)
+		if err := n.Do(ctx, sent); err != nil {
+			return rediserr.Needs(err, "+publish &"+channel)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if _, cluster := n.rdb.(*redis.ClusterClient); !cluster {
+			receivers = max(receivers, int(sent.Val()))
+		}
+		return nil
 	})
+	return receivers, errs
 }
 
 // PublishTo publishes on one node, at once. It returns how many clients have received the message there; -1 if that
@@ -133,30 +146,16 @@ func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payloa
 	return int(n), ns.NodeError(node, rediserr.Needs(err, "+publish &"+channel))
 }
 
-// Listeners returns how many clients subscribe to a channel, by the node with the highest count; -1
-// if no node answers or can know it (the servers of a Cluster each count only their own). Queries for
-// many channels at one time travel together to each node.
-func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
-	var mu sync.Mutex
-	most := -1
-	ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
-		if _, cluster := n.rdb.(*redis.ClusterClient); cluster {
-			return nil
-		}
-		counted := redis.NewMapStringIntCmd(ctx, "pubsub", "numsub", channel)
-		if err := n.messages.do(ctx, counted); err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		most = max(most, int(counted.Val()[channel]))
-		return nil
-	})
-	return most
-}
+// Do sends plain commands through a queue, in which the commands of a process for this node share a connection, and
+// those that meet share a round trip, as when an operator looks at all elections. It blocks until they are answered,
+// and returns the error of the first that failed, or until ctx, which must have a deadline, ends; then they must not
+// be looked at any more. That a key does not exist is no error.
+func (n *Node) Do(ctx context.Context, cmds ...redis.Cmder) error { return n.commands.do(ctx, cmds...) }
 
-// commands sends plain commands that are needed for many elections at once, as when an operator calls
-// the roll of all elections, through a queue.
+// commandsOverdue is how long a call keeps other commands waiting: its connection may be dead.
+const commandsOverdue = 250 * time.Millisecond
+
+// commands is the queue of plain commands for a node.
 type commands struct {
 	queue queue[*asked]
 	rdb   redis.UniversalClient
@@ -171,20 +170,18 @@ type asked struct {
 
 func newCommands(rdb redis.UniversalClient) *commands {
 	c := &commands{rdb: rdb}
-	c.queue.carry, c.queue.overdue = c.carry, stepTimeout
+	c.queue.carry, c.queue.overdue = c.carry, commandsOverdue
 	return c
 }
 
-// do blocks until the commands are answered, and returns the error of the first that failed, or until
-// ctx, which must have a deadline, ends; then they must not be looked at any more.
 func (c *commands) do(ctx context.Context, cmds ...redis.Cmder) error {
 	a := &asked{ctx, cmds, make(chan struct{})}
 	c.queue.add(a)
 	select {
 	case <-a.done:
 		for _, cmd := range cmds {
-			if cmd.Err() != nil {
-				return cmd.Err()
+			if err := cmd.Err(); err != nil && !rediserr.Missing(err) {
+				return err
 			}
 		}
 		return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Claim makes one attempt to win, with a fresh lock value. It blocks for one round
@@ -216,11 +215,7 @@ func (v *Voter) Meet(ctx context.Context) {
 
 func identity(ctx context.Context, n *Node, k *protocol.Keys) (string, error) {
 	id := redis.NewStringCmd(ctx, "get", k.ID)
-	_ = n.reads.do(ctx, id) // it has its own error
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	if err := id.Err(); err != nil && !rediserr.Missing(err) {
+	if err := n.Do(ctx, id); err != nil {
 		return "", err
 	}
 	return protocol.ParseIdentity(id.Val()), nil

@@ -62,8 +62,7 @@ type Node struct {
 	tls   bool
 	heard atomic.Bool // something was received, or a TLS handshake succeeded
 
-	messages *commands // to candidates, and counts of who gets them
-	reads    *commands // before the first claim, which must not wait behind messages
+	commands *commands // that need no vote
 
 	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
@@ -259,7 +258,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.messages, n.reads = newCommands(n.rdb), newCommands(n.rdb)
+	n.commands = newCommands(n.rdb)
 	return n, nil
 }
 
