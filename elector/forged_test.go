@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,14 +95,18 @@ func TestForgedMessages(t *testing.T) {
 				go func() {
 					defer close(ended)
 					for i := 0; ; i++ {
-						channel, m := message(cmp.Or(token.Load(), uint64(time.Now().UnixMilli()))) // the first token is the time
-						for _, nd := range c.Nodes[:1+i%2*2] {                                      // on one node, on all
+						known, every := token.Load(), shortLease/200
+						if known == 0 { // the first one will be the time
+							known, every = uint64(time.Now().UnixMilli()), 500*time.Microsecond
+						}
+						channel, m := message(known)
+						for _, nd := range c.Nodes[:1+i%2*2] { // on one node, on all
 							nd.Server().Publish("mandate:{orders}:"+channel, m)
 						}
 						select {
 						case <-quit:
 							return
-						case <-time.After(shortLease / 200):
+						case <-time.After(every):
 						}
 					}
 				}()
