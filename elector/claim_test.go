@@ -47,7 +47,7 @@ func lossUnder(t *testing.T, c *cluster, leader *candidate, term *elector.Term, 
 }
 
 // flaky is a probe whose first runs fail.
-func flaky(w *ward) []func(*elector.Config) {
+func flaky(w *fakeProbe) []func(*elector.Config) {
 	return []func(*elector.Config){probed(w), func(cfg *elector.Config) {
 		cfg.ProbeSettings = health.Settings{Interval: 10 * time.Millisecond, Timeout: 10 * time.Millisecond}
 	}}
@@ -61,7 +61,7 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 				a := c.Start("a")
 				term := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
-				w := &ward{err: errors.New("disk full")}
+				w := &fakeProbe{err: errors.New("disk full")}
 				b := c.Start("b", flaky(w)...)
 				b.Quiet(age)
 				lossUnder(t, c, a, term, b, func() { w.set(nil) })
@@ -184,7 +184,7 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 	} {
 		t.Run(c.unhealthy.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, cl *cluster) {
-				w := &ward{err: errors.New("not yet")}
+				w := &fakeProbe{err: errors.New("not yet")}
 				b := cl.Start("b", flaky(w)...)
 				b.Quiet(c.unhealthy)
 				w.set(nil)

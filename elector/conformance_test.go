@@ -17,8 +17,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
-// world is where the conformance suite runs: n nodes of some kind.
-type world struct {
+// backend is where the conformance suite runs: n nodes of some kind.
+type backend struct {
 	n        int
 	lease    time.Duration
 	quorum   func(t testing.TB, name string) *elector.Quorum
@@ -27,22 +27,22 @@ type world struct {
 	exact    bool // time is virtual: what takes milliseconds takes milliseconds
 }
 
-func (w *world) config(cfg *elector.Config) { cfg.Election, cfg.Lease = w.election, w.lease }
+func (w *backend) config(cfg *elector.Config) { cfg.Election, cfg.Lease = w.election, w.lease }
 
-func (w *world) make(t testing.TB, id string, change ...func(*elector.Config)) *candidate {
+func (w *backend) make(t testing.TB, id string, change ...func(*elector.Config)) *candidate {
 	t.Helper()
 	return makeCandidate(t, w.quorum(t, id), id, append([]func(*elector.Config){w.config}, change...)...)
 }
 
-func (w *world) start(t testing.TB, id string, change ...func(*elector.Config)) *candidate {
+func (w *backend) start(t testing.TB, id string, change ...func(*elector.Config)) *candidate {
 	t.Helper()
 	return w.make(t, id, change...).Begin(nil)
 }
 
-func (w *world) key(name string) string { return "mandate:{" + w.election + "}:" + name }
+func (w *backend) key(name string) string { return "mandate:{" + w.election + "}:" + name }
 
 // locks is how many nodes hold the lock.
-func (w *world) locks(t testing.TB) int {
+func (w *backend) locks(t testing.TB) int {
 	t.Helper()
 	n := 0
 	for _, r := range w.raw {
@@ -56,7 +56,7 @@ func (w *world) locks(t testing.TB) int {
 }
 
 // unlocked wants the lock gone from all nodes: at most one patience after Run.
-func (w *world) unlocked(t testing.TB) {
+func (w *backend) unlocked(t testing.TB) {
 	t.Helper()
 	within := w.lease / 4
 	if !w.exact {
@@ -67,14 +67,14 @@ func (w *world) unlocked(t testing.TB) {
 
 // first is how long a first election may take: nodes that never heard of the
 // election don't vote for a lease unless all of them are seen to be new.
-func (w *world) first() time.Duration { return 3 * w.lease }
+func (w *backend) first() time.Duration { return 3 * w.lease }
 
 // soon is far below what waiting for a lease's end takes.
-func (w *world) soon() time.Duration { return w.lease / 2 }
+func (w *backend) soon() time.Duration { return w.lease / 2 }
 
 var conformance = []struct {
 	name string
-	run  func(*testing.T, *world)
+	run  func(*testing.T, *backend)
 }{
 	{"ElectedSecondWaitsResignHandsOver", conformHandOver},
 	{"ShutdownReleases", conformShutdown},
@@ -99,7 +99,7 @@ func TestConformanceMiniredis(t *testing.T) {
 			for _, tc := range conformance {
 				t.Run(tc.name, func(t *testing.T) {
 					bubble(t, n, func(t *testing.T, c *cluster) {
-						w := &world{
+						w := &backend{
 							n: n, lease: shortLease, election: "orders", exact: true,
 							quorum: func(_ testing.TB, name string) *elector.Quorum { return c.Quorum(name) },
 						}
@@ -130,7 +130,7 @@ func TestConformanceReal(t *testing.T) {
 				for _, tc := range conformance {
 					t.Run(tc.name, func(t *testing.T) {
 						t.Parallel()
-						tc.run(t, &world{
+						tc.run(t, &backend{
 							n: n, lease: 3 * time.Second, election: tc.name, raw: raw,
 							quorum: func(t testing.TB, _ string) *elector.Quorum { return realQuorum(t, servers...) },
 						})
@@ -141,7 +141,7 @@ func TestConformanceReal(t *testing.T) {
 	}
 }
 
-func conformHandOver(t *testing.T, w *world) {
+func conformHandOver(t *testing.T, w *backend) {
 	a := w.start(t, "a")
 	one := a.Elected(w.first())
 	if !a.IsLeader() || a.Term() != one || !one.Valid() || one.Err() != nil || one.Token() == 0 {
@@ -176,7 +176,7 @@ func conformHandOver(t *testing.T, w *world) {
 	}
 }
 
-func conformShutdown(t *testing.T, w *world) {
+func conformShutdown(t *testing.T, w *backend) {
 	a := w.start(t, "a")
 	term := a.Elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
@@ -194,7 +194,7 @@ func conformShutdown(t *testing.T, w *world) {
 	}
 }
 
-func conformTokens(t *testing.T, w *world) {
+func conformTokens(t *testing.T, w *backend) {
 	last := uint64(0)
 	for i, id := range []string{"a", "b", "a", "a", "c"} {
 		c := w.start(t, id)
@@ -207,7 +207,7 @@ func conformTokens(t *testing.T, w *world) {
 	}
 }
 
-func conformWorkError(t *testing.T, w *world) {
+func conformWorkError(t *testing.T, w *backend) {
 	boom := errors.New("boom")
 	a := w.make(t, "a")
 	a.Begin(func(context.Context, *elector.Term) error { return boom })
@@ -222,7 +222,7 @@ func conformWorkError(t *testing.T, w *world) {
 	w.unlocked(t)
 }
 
-func conformWorkDone(t *testing.T, w *world) {
+func conformWorkDone(t *testing.T, w *backend) {
 	delay := w.lease / 10
 	a := w.make(t, "a")
 	ended := make(chan time.Time, 100)
@@ -239,7 +239,7 @@ func conformWorkDone(t *testing.T, w *world) {
 	}
 }
 
-func conformResignInside(t *testing.T, w *world) {
+func conformResignInside(t *testing.T, w *backend) {
 	a := w.make(t, "a")
 	took := make(chan time.Duration, 10)
 	a.Begin(func(ctx context.Context, term *elector.Term) error {
@@ -264,7 +264,7 @@ func conformResignInside(t *testing.T, w *world) {
 	a.Elected(2 * w.lease)
 }
 
-func conformCampaign(t *testing.T, w *world) {
+func conformCampaign(t *testing.T, w *backend) {
 	a := w.make(t, "a")
 	ctx, cancel := context.WithTimeout(t.Context(), w.first())
 	defer cancel()
@@ -313,7 +313,7 @@ func conformCampaign(t *testing.T, w *world) {
 	w.unlocked(t)
 }
 
-func conformCampaignContext(t *testing.T, w *world) {
+func conformCampaignContext(t *testing.T, w *backend) {
 	a := w.make(t, "a")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -353,7 +353,7 @@ func conformCampaignContext(t *testing.T, w *world) {
 	w.unlocked(t)
 }
 
-func conformErrRunning(t *testing.T, w *world) {
+func conformErrRunning(t *testing.T, w *backend) {
 	a := w.start(t, "a")
 	a.Elected(w.first())
 	nothing := func(context.Context, *elector.Term) error { return nil }
@@ -377,7 +377,7 @@ func conformErrRunning(t *testing.T, w *world) {
 	}
 }
 
-func conformTwoElections(t *testing.T, w *world) {
+func conformTwoElections(t *testing.T, w *backend) {
 	q := w.quorum(t, "shared")
 	name := w.election
 	a := makeCandidate(t, q, "a", w.config).Begin(nil)
@@ -431,7 +431,7 @@ func watch(t testing.TB, c *candidate) <-chan elector.Event {
 	return events
 }
 
-func conformObserve(t *testing.T, w *world) {
+func conformObserve(t *testing.T, w *backend) {
 	bystander := w.make(t, "bystander")
 	events := watch(t, bystander)
 	want(t, events, w.soon(), elector.EventVacant, "", 0)
@@ -467,7 +467,7 @@ func conformObserve(t *testing.T, w *world) {
 	}
 }
 
-func conformObserveSlow(t *testing.T, w *world) {
+func conformObserveSlow(t *testing.T, w *backend) {
 	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -506,7 +506,7 @@ func conformObserveSlow(t *testing.T, w *world) {
 	}
 }
 
-func conformLeader(t *testing.T, w *world) {
+func conformLeader(t *testing.T, w *backend) {
 	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
 	if l, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 		t.Fatalf("leader %+v, %v", l, err)
@@ -554,7 +554,7 @@ func conformLeader(t *testing.T, w *world) {
 	}
 }
 
-func conformCheck(t *testing.T, w *world) {
+func conformCheck(t *testing.T, w *backend) {
 	a := w.start(t, "a")
 	term := a.Elected(w.first())
 	b := w.start(t, "b")
@@ -586,7 +586,7 @@ func conformCheck(t *testing.T, w *world) {
 	}
 }
 
-func conformKeys(t *testing.T, w *world) {
+func conformKeys(t *testing.T, w *backend) {
 	ctx := t.Context()
 	sub := w.raw[0].Subscribe(ctx, w.key("events"))
 	defer sub.Close()

@@ -57,7 +57,7 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 
 func TestWorkIgnoresItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		w, free := &ward{}, make(chan struct{})
+		w, free := &fakeProbe{}, make(chan struct{})
 		var overruns atomic.Int32
 		a := makeCandidate(t, c.Quorum("a"), "a", probed(w), func(cfg *elector.Config) {
 			cfg.Cooldown = time.Second
@@ -465,7 +465,7 @@ func notReleased(err error, term *elector.Term) bool {
 // when it lapses.
 func TestStepDownWhileRedisIsAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		w := &ward{}
+		w := &fakeProbe{}
 		a := c.Start("a", flaky(w)...)
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")

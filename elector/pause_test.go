@@ -77,13 +77,16 @@ func TestPauseNeedsAMajority(t *testing.T) {
 	})
 }
 
+// makesRoom are the settings by which a leader steps down for another one.
+var makesRoom = map[string]func(*elector.Config){
+	"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
+	"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
+}
+
 // In a pause nobody new is elected: so nobody steps down for somebody new either,
 // unless an operator asks for it.
 func TestNoLeaderMakesRoomInAPause(t *testing.T) {
-	for name, change := range map[string]func(*elector.Config){
-		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
-		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
-	} {
+	for name, change := range makesRoom {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a", change)
@@ -118,10 +121,7 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 // A Redis without memory lets a leader renew and release, and no one take the lock: a leader
 // that made room there on its own account would leave the election without one.
 func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
-	for name, change := range map[string]func(*elector.Config){
-		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
-		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
-	} {
+	for name, change := range makesRoom {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				a := c.Start("a", change)

@@ -14,8 +14,8 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// ward is a probe that a test lets fail.
-type ward struct {
+// fakeProbe is a probe that a test lets fail.
+type fakeProbe struct {
 	mu     sync.Mutex
 	err    error
 	f      func(context.Context) error
@@ -23,7 +23,7 @@ type ward struct {
 	most   atomic.Int32
 }
 
-func (w *ward) Check(ctx context.Context) error {
+func (w *fakeProbe) Check(ctx context.Context) error {
 	if n := w.during.Add(1); n > w.most.Load() {
 		w.most.Store(n)
 	}
@@ -37,9 +37,9 @@ func (w *ward) Check(ctx context.Context) error {
 	return err
 }
 
-func (w *ward) set(err error) { w.mu.Lock(); defer w.mu.Unlock(); w.err, w.f = err, nil }
+func (w *fakeProbe) set(err error) { w.mu.Lock(); defer w.mu.Unlock(); w.err, w.f = err, nil }
 
-func (w *ward) do(f func(context.Context) error) { w.mu.Lock(); defer w.mu.Unlock(); w.f = f }
+func (w *fakeProbe) do(f func(context.Context) error) { w.mu.Lock(); defer w.mu.Unlock(); w.f = f }
 
 func probed(p health.Probe) func(*elector.Config) {
 	return func(cfg *elector.Config) { cfg.Probe = p }
@@ -47,7 +47,7 @@ func probed(p health.Probe) func(*elector.Config) {
 
 func TestFailingProbeStepsDown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		w := &ward{}
+		w := &fakeProbe{}
 		const stops = 700 * time.Millisecond
 		a := makeCandidate(t, c.Quorum("a"), "a", probed(w))
 		a.Begin(func(ctx context.Context, _ *elector.Term) error {
@@ -100,7 +100,7 @@ func TestFailingProbeStepsDown(t *testing.T) {
 
 func TestCooldownDoublesPerTrip(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w := &ward{}
+		w := &fakeProbe{}
 		a := c.Start("a", probed(w), func(cfg *elector.Config) { cfg.Cooldown = 2 * time.Second })
 		wait := 2 * time.Second
 		for range 7 {
@@ -127,7 +127,7 @@ func TestCooldownDoublesPerTrip(t *testing.T) {
 
 func TestProbeHangsForEver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w, free := &ward{}, make(chan struct{})
+		w, free := &fakeProbe{}, make(chan struct{})
 		defer close(free)
 		a := c.Start("a", probed(w))
 		term := a.Elected(time.Minute)
@@ -158,7 +158,7 @@ func TestProbeHangsForEver(t *testing.T) {
 
 func TestProbePanics(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w := &ward{}
+		w := &fakeProbe{}
 		a := c.Start("a", probed(w))
 		term := a.Elected(time.Minute)
 		w.do(func(context.Context) error { panic("nil map") })
@@ -174,7 +174,7 @@ func TestAllUnhealthyNoLeader(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.Seed() // a first start after so long would wait for a lease
 		before := c.Nodes[0].TookOf("claim")
-		wards := map[string]*ward{"a": {}, "b": {}}
+		wards := map[string]*fakeProbe{"a": {}, "b": {}}
 		var all []*candidate
 		for id, w := range wards {
 			w.set(errors.New(id + " has no disk"))
@@ -215,7 +215,7 @@ func TestHealthIsCheckedLast(t *testing.T) {
 func healthIsCheckedLast(t *testing.T) {
 	t.Helper()
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		unhealthy, stopped := &ward{}, make(chan struct{})
+		unhealthy, stopped := &fakeProbe{}, make(chan struct{})
 		close(stopped)
 		w := &lease.Warp{}
 		gate := make(chan (<-chan struct{}), 1)
@@ -256,7 +256,7 @@ func healthIsCheckedLast(t *testing.T) {
 // renewal.
 func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		unhealthy := &ward{}
+		unhealthy := &fakeProbe{}
 		a := makeCandidate(t, c.Quorum("a"), "a", probed(unhealthy), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
 		a.Begin(stopsAfter(4 * shortLease))
 		term := a.Elected(3 * shortLease)

@@ -107,7 +107,7 @@ func wantRenewals(t *testing.T, a *candidate, want renewals) {
 // latter is what ended the term. As unhealthy it would rest before it runs again.
 func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w, unhealthy := &lease.Warp{}, &ward{}
+		w, unhealthy := &lease.Warp{}, &fakeProbe{}
 		a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 1000, Timeout: shortLease / 1000, Failures: 1}
 		})

@@ -121,7 +121,7 @@ func restrictedKilled(t *testing.T, c *cluster, _ restricted) {
 }
 
 func restrictedProbe(t *testing.T, c *cluster, r restricted) {
-	w := &ward{}
+	w := &fakeProbe{}
 	_, b, term := pair(t, c, func(cfg *elector.Config) {
 		if cfg.ID == "a" {
 			cfg.Probe = w

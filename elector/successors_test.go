@@ -252,7 +252,7 @@ func TestSuccessors(t *testing.T) {
 		a := c.Start("a")
 		a.Elected(atOnce)
 		refused("there is no other candidate")
-		w := &ward{err: errors.New("the queue is not reachable")}
+		w := &fakeProbe{err: errors.New("the queue is not reachable")}
 		b := c.Start("b", probed(w))
 		b.Quiet(5 * time.Second) // three failed probes
 		refused("b is unhealthy: the queue is not reachable")

@@ -365,7 +365,7 @@ func TestMinority(t *testing.T) {
 }
 
 // What a group of many shards promises of time and of moves when members join and die.
-func TestSize(t *testing.T) {
+func TestManyShardsMoveFew(t *testing.T) {
 	const shards = 64
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, shards)

@@ -29,8 +29,8 @@ func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
 	})
 }
 
-// The short way of a renewal leaves behind what the long one does.
-func TestShortWayOfARenewal(t *testing.T) {
+// What a renewal leaves on a node, whatever it finds there.
+func TestWhatARenewalLeavesBehind(t *testing.T) {
 	heir := protocol.Heir{Incarnation: "incc", Keep: time.Second}
 	for name, c := range map[string]struct {
 		heir          protocol.Heir
@@ -50,7 +50,12 @@ func TestShortWayOfARenewal(t *testing.T) {
 		"the counter is gone":    {change: func(p *cluster) { p.redis[0].Del(p.keys.Fence) }},
 		"the lock is another's":  {status: protocol.Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
 		"the lock is of a later": {status: protocol.Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
-		"the lock is gone":       {status: protocol.Planted, change: func(p *cluster) { p.redis[0].Del(p.keys.Lock) }},
+		"the lock has another token": {change: func(p *cluster) {
+			_ = p.redis[0].Set(p.keys.Lock, "a/inca/1 n=1 lease=10000 token=1")
+			p.redis[0].SetTTL(p.keys.Lock, testLease/2)
+		}},
+		"paused":           {change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Pause, "maintenance") }},
+		"the lock is gone": {status: protocol.Planted, change: func(p *cluster) { p.redis[0].Del(p.keys.Lock) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, p *cluster) {
@@ -79,34 +84,6 @@ func TestShortWayOfARenewal(t *testing.T) {
 				}
 				if got, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); got != c.reserved || ttl != c.reservedFor {
 					t.Errorf("reserved for %q, for %v", got, ttl)
-				}
-			})
-		})
-	}
-}
-
-// A lease is renewed for its whole length, whichever way the lock is written.
-func TestRenewalProlongs(t *testing.T) {
-	for name, lock := range map[string]string{"the same value": "", "the same value, paused": "", "another token": "a/inca/1 n=1 lease=10000 token=1"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				a := p.voter("a")
-				token := a.wins(1)
-				a.renew(testLease, token, protocol.Heir{}, fit) // from now on the value stays as it is
-				time.Sleep(testLease / 2)
-				if strings.HasSuffix(name, "paused") {
-					_ = p.redis[0].Set(p.keys.Pause, "maintenance")
-				}
-				if lock != "" {
-					_ = p.redis[0].Set(p.keys.Lock, lock)
-					p.redis[0].SetTTL(p.keys.Lock, testLease/2)
-				}
-				if tally := a.renew(testLease, token, protocol.Heir{}, fit); tally.Count(protocol.Renewed) != 1 {
-					t.Errorf("%+v", tally.Answers)
-				}
-				if ttl := p.redis[0].TTL(p.keys.Lock); ttl != testLease {
-					t.Errorf("the lock lives for %v, want %v", ttl, testLease)
 				}
 			})
 		})

@@ -95,7 +95,7 @@ func TestReports(t *testing.T) {
 }
 
 // A supervisor that does not read, or is dead, holds up no leader, and does not end it.
-func TestUnreadPipe(t *testing.T) {
+func TestPipeThatNobodyReads(t *testing.T) {
 	full := make(chan struct{})
 	r, _, name := pipe(t)
 	p, err := take(name)

@@ -31,7 +31,7 @@ func request(p *console.Page, path string, edit ...func(*http.Request)) *httptes
 	return w
 }
 
-func TestPage(t *testing.T) {
+func TestPageIsServedUnderItsPolicy(t *testing.T) {
 	p := console.New(console.Config{})
 	for path, kind := range map[string]string{"/": "text/html", "/console.css": "text/css", "/console.js": "javascript", "/icon.svg": "image/svg+xml"} {
 		w := request(p, path)

@@ -86,10 +86,10 @@ func as(t *testing.T, user string, s *servertest.Server) *elector.Quorum {
 	return open(t, "redis://"+user+":change-me@"+s.Addr())
 }
 
-// season is all that an election does with Redis: a first election, a follower,
+// lifecycle is all that an election does with Redis: a first election, a follower,
 // an observer, a handover, a look at the status, the end. It returns what did
 // not work, in words.
-func season(t *testing.T, s *servertest.Server) (complaints []string) {
+func lifecycle(t *testing.T, s *servertest.Server) (complaints []string) {
 	t.Helper()
 	complain := func(what string) { complaints = append(complaints, what) }
 	el := newElectorate(t)
@@ -221,7 +221,7 @@ func TestRealACLIsTheDocumentedOne(t *testing.T) {
 func TestRealACLIsEnough(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, candidates, shipped(t, candidates))
-	if all := season(t, s); len(all) > 0 {
+	if all := lifecycle(t, s); len(all) > 0 {
 		t.Errorf("with the shipped rights: %q", all)
 	}
 	if all := denied(t, s, candidates); len(all) > 0 {
@@ -259,7 +259,7 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			s := guarded(t, candidates, slices.Concat(all[:i], all[i+1:]))
-			got := season(t, s)
+			got := lifecycle(t, s)
 			if right == "+unsubscribe" {
 				got = slices.DeleteFunc(got, func(miss string) bool { return miss == "no word of the end" })
 			}
