@@ -115,24 +115,16 @@ func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	return nextFlags(text)
 }
 
-// format is how a command prints what it has found. The default is a table for people, as wide as
-// the terminal.
+// format is how a command prints what it has found. The default is a table for people.
 type format struct {
-	wide bool // everything, whole names, exact times
+	wide bool // everything, exact times
 	json bool
 }
 
 // formatFlags adds --wide and --json.
 func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
-	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with whole names and exact times")
+	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with exact times")
 	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
-}
-
-// printer returns a printer for tables. Wide tables are not narrowed.
-func (a *app) printer(f format) *output.Printer {
-	p := output.New(a.stdout)
-	p.Whole = f.wide
-	return p
 }
 
 // dateTimeZone is the layout of a time outside of tables.

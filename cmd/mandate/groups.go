@@ -66,7 +66,7 @@ func (r *report) groupCells() ([]string, output.Color) {
 			color = output.Red
 		}
 	}
-	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
+	return []string{r.Election, owned, "-", "-", able, "-", "", "", "", condition}, color
 }
 
 // groupReport is a group of shards as one row of a list. A thousand rows of healthy shards would

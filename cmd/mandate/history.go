@@ -58,22 +58,15 @@ It writes nothing, and answers within 4 s.`,
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f format) error {
 	var shown history
-	var roll []elector.CandidateStatus
-	var err, pausesErr error
+	var err error
 	var reading sync.WaitGroup
-	reading.Go(func() { shown.Pauses, pausesErr = el.Pauses(ctx) })
-	reading.Go(func() {
-		calling, cancel := context.WithTimeout(ctx, rollOfHistory)
-		defer cancel()
-		roll, _ = el.Candidates(calling) // without a roll nothing is known of the leaders that seem to have vanished
-	})
-	shown.Terms, err = el.History(ctx, count)
+	reading.Go(func() { shown.Pauses, err = el.Pauses(ctx) })
+	r := doctor.Read(ctx, el, count)
 	reading.Wait()
-	err = cmp.Or(err, pausesErr)
-	shown.Terms = doctor.Unreported(shown.Terms, roll, time.Now())
+	shown.Terms, err = r.Terms, cmp.Or(r.TermsErr, err)
 	name := output.Printable(el.Name())
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, a.given.command("ls"))
-	if len(roll) > 0 {
+	if len(r.Candidates) > 0 {
 		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, a.given.command("status", el.Name()))
 	}
 	if len(shown.Terms) == count {
@@ -81,9 +74,6 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f 
 	}
 	return a.printHistory(shown, f, none, err)
 }
-
-// rollOfHistory bounds the roll call of a history.
-const rollOfHistory = 1500 * time.Millisecond
 
 // since leaves out pauses that had ended before.
 func (all *history) since(from time.Time) {
@@ -95,7 +85,7 @@ func begin(r elector.TermRecord) time.Time { return cmp.Or(r.From, r.Until) }
 
 // printHistory prints what is known, and returns err, or the error none if nothing is.
 func (a *app) printHistory(shown history, f format, none string, err error) error {
-	p := a.printer(f)
+	p := output.New(a.stdout)
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
 	var perr error
 	switch {
@@ -144,8 +134,7 @@ func historyTable(shown history, wide bool) *output.Table {
 	if wide {
 		from, at = "FROM", exact
 	}
-	table := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: from},
-		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"}, output.Column{Title: "UNTIL", Rest: true}, output.Column{Title: "ADDRESS", Rest: true})
+	table := output.NewTable("TOKEN", "LEADER", from, "FOR", "END", "NEXT AFTER", "UNTIL", "ADDRESS")
 	for _, r := range rows {
 		began := "-"
 		switch {

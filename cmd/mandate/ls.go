@@ -91,7 +91,7 @@ func (a *app) readWithWrites(ctx context.Context, names []string, all []report) 
 }
 
 func (a *app) printElections(all []report, f format) error {
-	p := a.printer(f)
+	p := output.New(a.stdout)
 	for i := range all {
 		all[i].flags = a.given
 	}
@@ -101,7 +101,32 @@ func (a *app) printElections(all []report, f format) error {
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(p.Table(electionTable(all, f.wide)))
+	lines := p.Fields(nodeProblem(all))
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	return p.Lines(append(lines, p.Table(electionTable(all, f.wide))...))
+}
+
+// nodeProblem returns what is wrong with the nodes, if several elections show it, and leaves it out of their rows.
+func nodeProblem(all []report) (fields []output.Field) {
+	seen := map[string]int{}
+	for i := range all {
+		if all[i].group != nil {
+			continue
+		}
+		for _, f := range all[i].problems() {
+			if seen[f.Found]++; f.Check == "majority" && seen[f.Found] == 2 {
+				fields = []output.Field{{Name: "problem", Text: f.Found, Color: output.Red}, {Name: "next", Text: all[i].flags.command("doctor"), Color: output.Yellow}}
+			}
+		}
+	}
+	if len(fields) > 0 {
+		for i := range all {
+			all[i].hidden = fields[0].Text
+		}
+	}
+	return fields
 }
 
 func sortByName(all []report) {
@@ -110,9 +135,7 @@ func sortByName(all []report) {
 
 // electionTable has a row for each election.
 func electionTable(all []report, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
-		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
-		output.Column{Title: "CONDITION", Rest: true}, output.Column{Title: "TOKEN", Rest: true}, output.Column{Title: "SINCE", Rest: true}, output.Column{Title: "ADDRESS", Rest: true})
+	t := output.NewTable("ELECTION", "LEADER", "LEADS FOR", "LEASE LEFT", "ABLE", "LAST END", "TOKEN", "SINCE", "ADDRESS", "CONDITION")
 	for i := range all {
 		r := &all[i]
 		if r.group != nil {
@@ -134,18 +157,19 @@ func electionTable(all []report, wide bool) *output.Table {
 			if state == stateAbandoned || state == statePaused {
 				color = output.Dim
 			}
-			t.Row(color, r.Election, state, "-", "-", able, last, condition)
+			t.Row(color, r.Election, state, "-", "-", able, last, "", "", "", condition)
 			continue
 		}
 		since := "?"
 		if !l.Since.IsZero() {
 			since = output.Brief(time.Since(l.Since))
 		}
-		cells := []string{r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last, condition}
+		where := []string{"", "", ""}
 		if wide {
-			cells = append(cells, fmt.Sprint(l.Token), exact(l.Since), l.Advertise)
+			where = []string{fmt.Sprint(l.Token), exact(l.Since), l.Advertise}
 		}
-		t.Row(output.Plain, cells...)
+		cells := append([]string{r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last}, where...)
+		t.Row(output.Plain, append(cells, condition)...)
 	}
 	return t
 }

@@ -21,8 +21,9 @@ import (
 type report struct {
 	doctor.Report
 
-	flags nextFlags
-	group *groupReport // not nil: this report is one row for all shards of a group
+	flags  nextFlags
+	group  *groupReport // not nil: this report is one row for all shards of a group
+	hidden string       // a problem that is shown above all rows
 }
 
 // These are the states of an election in ls and status.
@@ -105,7 +106,9 @@ func (r *report) lastEnd() *elector.TermRecord {
 }
 
 // problems returns what is wrong with an election, with the command to type next, the most serious first.
-func (r *report) problems() []doctor.Finding { return doctor.Problems(r.Findings(r.flags.command)) }
+func (r *report) problems() []doctor.Finding {
+	return slices.DeleteFunc(doctor.Problems(r.Findings(r.flags.command)), func(f doctor.Finding) bool { return f.Found == r.hidden })
+}
 
 // problem returns the most serious problem, and the command to type next; both are empty if nothing
 // is wrong.

@@ -56,6 +56,27 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 	}
 }
 
+// A node that does not answer is named once, above all elections; a problem of one of them in its row.
+func TestNodeProblemStandsOnce(t *testing.T) {
+	var out strings.Builder
+	a := &app{stdout: &out, given: " --prefix p"}
+	var all []report
+	for _, name := range []string{"x", "y", "z"} {
+		all = append(all, reportOf(elector.Status{Election: name, Leader: &elector.Leader{Candidate: "l"}, Nodes: []elector.NodeStatus{
+			{Node: "n1", Reachable: true, Fence: 1}, {Node: "n2", Reachable: true, Fence: 1}, {Node: "n3", Error: "no answer in time"},
+		}}))
+	}
+	all[1].Candidates = []elector.CandidateStatus{{ID: "l", Role: "leading", Healthy: true}, {ID: "b", Role: "following", Detail: "unwell"}}
+	if err := a.printElections(all, format{}); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor --prefix p\n") ||
+		!regexp.MustCompile(`(?m)^y .*unwell$`).MatchString(got) {
+		t.Errorf("printed\n%s", got)
+	}
+}
+
 // The first line shows what happened, also when nothing is wrong any more.
 func TestHeadline(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)

@@ -50,7 +50,7 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	case err != nil:
 		return err
 	}
-	p := a.printer(f)
+	p := output.New(a.stdout)
 	if f.json {
 		err = output.JSON(a.stdout, st)
 	} else {
@@ -109,9 +109,7 @@ func unowned(st shard.Status) string {
 
 // memberTable has a row for each member.
 func memberTable(st shard.Status, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED"}, output.Column{Title: "DUE"},
-		output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT"}, output.Column{Title: "VERSION", Name: true},
-		output.Column{Title: "HOST", Rest: true}, output.Column{Title: "PROCESS", Rest: true}, output.Column{Title: "ADDRESS", Rest: true}, output.Column{Title: "SHARDS", Rest: true})
+	t := output.NewTable("MEMBER", "OWNED", "DUE", "MOVING", "WEIGHT", "VERSION", "HOST", "PROCESS", "ADDRESS", "SHARDS")
 	for _, m := range st.Members {
 		var color output.Color
 		weight, where := "", []string{"", "", ""}

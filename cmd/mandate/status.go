@@ -87,7 +87,7 @@ func (a *app) printStatus(r *report, f format) error {
 	if f.json {
 		return output.JSON(a.stdout, r)
 	}
-	p, problems := a.printer(f), r.problems()
+	p, problems := output.New(a.stdout), r.problems()
 	lines := p.Fields(append(r.headline(problems, time.Now()), r.fields(problems, f.wide)...))
 	if f.wide && len(r.Candidates) > 0 {
 		lines = append(append(lines, ""), p.Table(candidateTable(r.Candidates))...)
@@ -227,9 +227,7 @@ func pauseText(st elector.Status) string {
 
 // candidateTable has a row for each candidate that answered the roll call.
 func candidateTable(all []elector.CandidateStatus) *output.Table {
-	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"}, output.Column{Title: "PROBES"},
-		output.Column{Title: "PRIORITY"}, output.Column{Title: "RUNNING"}, output.Column{Title: "VERSION", Name: true},
-		output.Column{Title: "HOST", Rest: true}, output.Column{Title: "PROCESS", Rest: true}, output.Column{Title: "ADDRESS", Rest: true}, output.Column{Title: "INCARNATION", Rest: true})
+	t := output.NewTable("CANDIDATE", "ROLE", "HEALTH", "PROBES", "PRIORITY", "RUNNING", "VERSION", "HOST", "PROCESS", "ADDRESS", "INCARNATION")
 	for _, c := range all {
 		color, health := candidateHealth(c)
 		process := ""
@@ -270,8 +268,7 @@ var nodeStates = map[string]string{"write": "no writes", "lock": "blocked", "vot
 // nodeTable has a row for each node. A wide table also shows the highest token that the node knows,
 // which may be below the leader's until its first renewal, or above it after a failed claim.
 func nodeTable(r *report, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
-		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
+	t := output.NewTable("NODE", "STATE", "HOLDER", "RTT", "FENCE")
 	findings := append(slices.Clone(r.Writes), r.Findings(nil)...)
 	for _, n := range r.Nodes {
 		state, color := nodeState(n), output.Plain

@@ -55,7 +55,7 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
 		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run"), quiet: true}
 	}
-	p := a.printer(f)
+	p := output.New(a.stdout)
 	var perr error
 	switch {
 	case f.json:
@@ -67,8 +67,7 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 }
 
 func ticksTable(all []doctor.Job) *output.Table {
-	t := output.NewTable(output.Column{Title: "JOB", Name: true}, output.Column{Title: "LAST TICK"}, output.Column{Title: "TAKEN"},
-		output.Column{Title: "BY", Name: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "EVERY"}, output.Column{Title: "OVERDUE"})
+	t := output.NewTable("JOB", "LAST TICK", "TAKEN", "BY", "TOKEN", "EVERY", "OVERDUE")
 	for _, k := range all {
 		color, taken, overdue := output.Plain, output.Ago(k.At), ""
 		if k.Failed {

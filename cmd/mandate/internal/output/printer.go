@@ -35,9 +35,8 @@ const (
 // changed while it is in use.
 type Printer struct {
 	W      io.Writer
-	Width  int  // of the terminal; 0: not a terminal, so names stay whole for scripts
+	Width  int  // of the terminal; 0: not a terminal
 	Colors bool // the terminal shows colors
-	Whole  bool // tables are not narrowed to the width
 
 	mu sync.Mutex // guards writes to W
 }
@@ -46,7 +45,7 @@ const (
 	// proseWidth is the width of a terminal that does not tell its own, and where texts are wrapped
 	// when the output is not a terminal.
 	proseWidth = 80
-	// minWidth is the narrowest terminal that tables are laid out for.
+	// minWidth is the narrowest terminal that texts are wrapped for.
 	minWidth = 40
 )
 
