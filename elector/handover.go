@@ -10,22 +10,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
-const (
-	handoverLook   = 200 * time.Millisecond // between queries for the leader
-	handoverReread = 10 * time.Millisecond  // and then of the history: no message says that the report of the end is there
-	// handoverReports is how long to wait for the reports of a change that the locks already show.
-	handoverReports = 100 * time.Millisecond
-)
+const handoverLook = 200 * time.Millisecond // between queries for the leader
 
 // Handover is a change of the leader that was requested.
 type Handover struct {
 	From, To Leader
-	// Gap is the time without a leader, from the end of the old leader's work to the begin
-	// of the new leader's. It comes from the history, where each of the two is by the clock
-	// of its host, and is only as exact as these clocks agree. Zero: not known, because the
-	// history could not be read or does not hold both reports yet, or because the new
-	// leader's clock is so far behind that its term seems to begin before the old one ended.
-	Gap time.Duration
 }
 
 // StepDown requests that the leader steps down, and waits until a new leader is elected. The
@@ -140,67 +129,26 @@ func (el *Election) silent(ctx context.Context, l Leader) string {
 	return "it has stopped renewing its lease: it may hang, be cut off or be dead"
 }
 
-// follow waits for the next leader, and then up to handoverReports for both leaders' reports of
-// the change. The locks show who leads, with which token; it may even be lower than the last one,
-// if nodes lost their data. The history shows when the change was. A message only triggers the
-// next query.
+// follow waits for the next leader. The locks show who leads, with which token; it may even be lower than the
+// last one, if nodes lost their data. A message only triggers the next query.
 func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subscription) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
-	var enough <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			if enough != nil {
-				return h, nil
-			}
 			return h, failed(ErrNoLeader, "no leader: %s received the request to step down, and no new leader has been elected yet", h.From.Candidate)
-		case <-enough:
-			return h, nil
 		case <-look.C:
 		case <-events.Arrived():
 		}
 		events.Take()
-		if enough == nil {
-			st, err := el.Status(ctx)
-			switch {
-			case err == nil && st.Leader == nil && st.MayLead == nil && st.Paused: // there will be no next leader
-				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
-			case err != nil || st.Leader == nil || st.Leader.holder.Attempt == h.From.holder.Attempt:
-				continue
-			}
+		st, err := el.Status(ctx)
+		switch {
+		case err == nil && st.Leader == nil && st.MayLead == nil && st.Paused: // there will be no next leader
+			return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
+		case err == nil && st.Leader != nil && st.Leader.holder.Attempt != h.From.holder.Attempt:
 			h.To = *st.Leader
-			enough = time.After(handoverReports)
-			look.Reset(handoverReread)
-		}
-		if h.Gap = el.gap(ctx, h); h.Gap > 0 {
 			return h, nil
 		}
 	}
-}
-
-// recentEntries is how many entries of the history are read to find the reports of a handover.
-const recentEntries = 64
-
-// gap returns the time between two terms, or zero if the history does not hold both reports or
-// can't be read.
-func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	byNode, _ := Status{Nodes: readNodes(ctx, el.nodes, &el.keys, handoverReports, recentEntries)}.past()
-	var released, elected time.Time
-	for _, entries := range byNode {
-		for _, entry := range entries {
-			ev, err := parseEvent(entry)
-			switch {
-			case err != nil || ev.Election != el.name:
-			case ev.Kind == EventReleased && idOf(ev).leads(&h.From) && released.IsZero():
-				released = ev.Time
-			case ev.Kind == EventElected && idOf(ev).leads(&h.To) && elected.IsZero():
-				elected = ev.Time
-			}
-		}
-	}
-	if released.IsZero() || elected.IsZero() {
-		return 0
-	}
-	return max(0, elected.Sub(released))
 }

@@ -88,7 +88,7 @@ func FuzzTerminal(f *testing.F) {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token}
 			shown = append(shown, eventLine(ev, true))
 		}
-		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}
+		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d}, {Current: true, Candidate: words}}
 		past := history{Terms: records, Pauses: []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}}}
 		var errs []error
 		for _, f := range []format{{}, {wide: true}} {
@@ -96,7 +96,7 @@ func FuzzTerminal(f *testing.F) {
 			r.Terms = records
 			errs = append(errs, a.printStatus(&r, f), a.printElections([]report{r, reportOf(elector.Status{Election: words})}, f), a.printHistory(past, f, word, nil))
 		}
-		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
+		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)

@@ -113,13 +113,12 @@ func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Con
 type handoverJSON struct {
 	From  *elector.Leader `json:"from"` // null: there was none
 	To    *elector.Leader `json:"to"`
-	Gap   float64         `json:"gap_ms"`
 	Error string          `json:"error,omitempty"`
 }
 
 func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 	if asJSON {
-		out := handoverJSON{Gap: output.MS(h.Gap)}
+		var out handoverJSON
 		if h.From.Token != 0 {
 			out.From = &h.From
 		}
@@ -137,8 +136,6 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 		return nil
 	case h.To.Token == h.From.Token:
 		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
-	case h.Gap > 0:
-		line += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, h.From.Candidate)
 	}
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
