@@ -62,15 +62,6 @@ func (a *all) Disarm() {
 	}
 }
 
-func (a *all) stallsAt() (first time.Time, heart Probe) {
-	for i := range a.members {
-		if at, p := stallsAt(a.members[i].probe); p != nil && (heart == nil || at.Before(first)) {
-			first, heart = at, p
-		}
-	}
-	return first, heart
-}
-
 // joined is errors.Join on one line: the text ends up in logs and in a status column.
 type joined struct{ errs []error }
 

@@ -22,12 +22,10 @@
 //     costs one goroutine, however long it hangs.
 //   - A run that takes longer than [Settings.Timeout] is a failure, and each interval
 //     that it keeps hanging is one more. A panic is a failure.
-//   - Freshness: without a success within [Settings.MaxAge] the status is unhealthy,
-//     whatever the probe, the loop or the scheduler do.
 //   - Thresholds: [Settings.Failures] in a row to become unhealthy, [Settings.Successes] in
 //     a row to recover. One error marked with [Definite] is enough.
 //
 // Time is Go's monotonic time, except for [FileAge], which has to compare with the
-// file system's clock. The monotonic clock of most systems stands still while the
-// machine sleeps: sleeping does not count as time without a success.
+// file system's clock. After the process was suspended, the last verdict counts until the next run has ended,
+// which begins at once.
 package health

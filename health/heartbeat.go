@@ -21,8 +21,7 @@ import (
 // A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
 // elector it belongs in Config.WorkProbe; as a candidate probe it would shut out every
 // candidate permanently, so an unarmed Check fails with that reason. Its failures are
-// [Definite]: the bound is the threshold. A Runner also checks at the moment when the bound
-// runs out, not only at its interval.
+// [Definite]: the bound is the threshold, so a Runner notices a stall within bound and [Settings.Interval].
 //
 // All methods are safe for concurrent use. Use one heartbeat for one runner: a heartbeat that
 // several electors share stays armed until the last of their terms has ended, but the work of
@@ -76,13 +75,6 @@ func (h *Heartbeat) Check(context.Context) error {
 		return Definite(fmt.Errorf("no progress for %s (bound %s)", short(since), h.bound))
 	}
 	return nil
-}
-
-func (h *Heartbeat) stallsAt() (time.Time, Probe) {
-	if h.bound <= 0 || h.armed.Load() == 0 {
-		return time.Time{}, nil
-	}
-	return h.base.Add(time.Duration(h.last.Load()) + h.bound), h
 }
 
 // FileAge returns a probe that passes while the modification time of the file at path is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Probe checks one thing that health depends on.
@@ -83,14 +82,6 @@ func (n *named) prefix(err error) error {
 func (n *named) Arm()    { arm(n.probe) }
 func (n *named) Disarm() { disarm(n.probe) }
 
-func (n *named) stallsAt() (time.Time, Probe) {
-	at, p := stallsAt(n.probe)
-	if p == nil {
-		return time.Time{}, nil
-	}
-	return at, Named(n.name, p)
-}
-
 var errNilProbe = errors.New("the probe is nil")
 
 func arm(p Probe) {
@@ -103,15 +94,4 @@ func disarm(p Probe) {
 	if a, ok := p.(Armer); ok {
 		a.Disarm()
 	}
-}
-
-// stallsAt returns when a heartbeat inside p will be overdue if no beat comes, and which part
-// of p to check then, or nil when there is none. A runner also checks at that moment: with the
-// interval alone it would notice a stall up to one interval late. Checking the part never
-// blocks.
-func stallsAt(p Probe) (time.Time, Probe) {
-	if s, ok := p.(interface{ stallsAt() (time.Time, Probe) }); ok {
-		return s.stallsAt()
-	}
-	return time.Time{}, nil
 }

@@ -91,39 +91,22 @@ func (r *Runner) probeOnce(ctx context.Context) error {
 	return r.flight.check(ctx, r.probe, grace)
 }
 
-// rest sleeps until the next run is due, a whole number of intervals after start. Meanwhile
-// it checks a heartbeat in the probe at the moment when its bound runs out.
+// rest sleeps until the next run is due, a whole number of intervals after start.
 func (r *Runner) rest(ctx context.Context, start time.Time) {
 	interval := r.settings.Interval
 	next := start.Add(interval)
 	if late := time.Since(next); late >= 0 {
 		next = next.Add(late - late%interval + interval) // skipped starts are not made up for
 	}
-	for asked := start; ; {
-		at, heart := stallsAt(r.probe)
-		if heart == nil || !at.After(asked) || !at.Before(next) {
-			sleep(ctx, time.Until(next))
-			return
-		}
-		// At least 1 ms: a bound of microseconds must not make this a busy loop.
-		if !sleep(ctx, max(time.Until(at), time.Millisecond)) {
-			return
-		}
-		asked = time.Now()
-		if err := heart.Check(ctx); err != nil {
-			r.record(asked, asked, err)
-		}
-	}
+	sleep(ctx, time.Until(next))
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -25,11 +25,6 @@ type Settings struct {
 	// probe's own error can still arrive in time.
 	Timeout time.Duration
 
-	// MaxAge is how long the last success counts, from the time of its answer. Default
-	// Failures x (Interval + Timeout) + Interval. At least Failures x (Interval + Timeout):
-	// a shorter one would trip before the failures have been counted.
-	MaxAge time.Duration
-
 	// StartGrace is the time after the start of [Runner.RunArmed] during which failures don't
 	// count, not even definite ones. It applies to the runs that began in that time. Default 0.
 	// Run ignores it.
@@ -57,9 +52,6 @@ func (s Settings) WithDefaults() Settings {
 	if s.Successes == 0 {
 		s.Successes = 1
 	}
-	if s.MaxAge == 0 {
-		s.MaxAge = s.minMaxAge() + s.Interval
-	}
 	return s
 }
 
@@ -74,7 +66,7 @@ func (s Settings) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Interval", s.Interval}, {"Timeout", s.Timeout}, {"MaxAge", s.MaxAge}, {"StartGrace", s.StartGrace}} {
+	}{{"Interval", s.Interval}, {"Timeout", s.Timeout}, {"StartGrace", s.StartGrace}} {
 		switch {
 		case f.value < 0:
 			add("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
@@ -92,20 +84,11 @@ func (s Settings) Validate() error {
 			add("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, MaxCount, f.byDefault)
 		}
 	}
-	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > MaxTime || d.Failures > MaxCount {
+	if min(d.Interval, d.Timeout, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout) > MaxTime || d.Failures > MaxCount {
 		return errors.Join(problems...) // the product below would mean nothing
 	}
-	switch least := d.minMaxAge(); {
-	case least > MaxTime:
-		add("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, MaxTime)
-	case d.MaxAge < least:
-		add("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
-			"raise MaxAge to %s or lower one of the others", d.MaxAge, d.Failures, d.Interval, d.Timeout, least, least)
+	if falls := time.Duration(d.Failures) * (d.Interval + d.Timeout); falls > MaxTime {
+		add("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, falls, MaxTime)
 	}
 	return errors.Join(problems...)
-}
-
-// minMaxAge returns Failures x (Interval + Timeout).
-func (s Settings) minMaxAge() time.Duration {
-	return time.Duration(s.Failures) * (s.Interval + s.Timeout)
 }

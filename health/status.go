@@ -34,16 +34,13 @@ var (
 )
 
 // Status returns the status at this moment. It takes well under a microsecond and never
-// waits for a probe. It checks the age of the last success at each call, so it is right
-// even when the loop itself hangs. Safe for concurrent use.
+// waits for a probe. Safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	r.update(now)
 	return Status{
 		Healthy:  r.healthy,
-		Err:      r.reason(now),
+		Err:      r.reason(),
 		LastErr:  r.lastErr,
 		Since:    r.since,
 		Runs:     r.runs,
@@ -52,23 +49,16 @@ func (r *Runner) Status() Status {
 	}
 }
 
-// Changed returns a channel that is closed at the next change of Healthy, also when the last
-// success only gets too old. Take the channel first and read Status after, so that no change
-// falls in between; then take a new one.
+// Changed returns a channel that is closed at the next change of Healthy. Take the channel first and
+// read Status after, so that no change falls in between; then take a new one.
 func (r *Runner) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
-// update brings the verdict up to date with the clock and publishes a change. It is the only
-// writer of healthy. r.mu is held.
+// update publishes a change of the verdict. It is the only writer of healthy. r.mu is held.
 func (r *Runner) update(now time.Time) {
-	if r.looping && r.passing && !now.Before(r.freshUntil) {
-		r.fall()
-		r.stale = true
-		r.failure = r.tooOld(now)
-	}
 	healthy := r.looping && r.passing
 	if healthy == r.healthy {
 		return
@@ -80,7 +70,7 @@ func (r *Runner) update(now time.Time) {
 }
 
 // reason returns why the runner is unhealthy, nil exactly when it is healthy. r.mu is held.
-func (r *Runner) reason(now time.Time) error {
+func (r *Runner) reason() error {
 	switch {
 	case r.healthy:
 		return nil
@@ -88,23 +78,12 @@ func (r *Runner) reason(now time.Time) error {
 		return errNotStarted
 	case !r.looping:
 		return errStopped
-	case r.stale:
-		return r.tooOld(now)
 	case r.lastErr != nil:
 		return r.lastErr
 	case r.fell:
 		return fmt.Errorf("recovering, %d of %d successes in a row, before: %w", r.successes, r.settings.Successes, r.failure)
 	}
-	return fmt.Errorf("no answer yet, first checked %s ago", short(now.Sub(r.started)))
-}
-
-// tooOld returns the error for a last success that is too old. r.mu is held.
-func (r *Runner) tooOld(now time.Time) error {
-	age := short(now.Sub(r.freshFrom))
-	if r.lastErr != nil {
-		return fmt.Errorf("no success for %s (bound %s), last: %w", age, r.settings.MaxAge, r.lastErr)
-	}
-	return fmt.Errorf("no answer for %s (bound %s)", age, r.settings.MaxAge)
+	return fmt.Errorf("no answer yet, first checked %s ago", short(time.Since(r.started)))
 }
 
 // Runner runs one probe in the background and keeps a [Status] of it. It can be run again
@@ -123,13 +102,9 @@ type Runner struct {
 
 	passing    bool // the verdict of the thresholds
 	fell       bool // the verdict fell in this run: from then on it takes Successes to pass
-	stale      bool // fell because of age, not because of failures
 	failures   int
 	successes  int
 	graceUntil time.Time
-	freshFrom  time.Time // what the age is counted from
-	freshUntil time.Time
-	expire     *time.Timer // calls update at freshUntil
 
 	lastErr      error
 	failure      error  // the last one that was counted
@@ -152,9 +127,9 @@ func (r *Runner) fall() {
 // reset begins a run: nothing of an earlier one counts. r.mu is held.
 func (r *Runner) reset() {
 	r.running, r.looping, r.started = true, true, time.Now()
-	r.passing, r.fell, r.stale = false, false, false
+	r.passing, r.fell = false, false
 	r.failures, r.successes = 0, 0
-	r.graceUntil, r.freshFrom, r.freshUntil = time.Time{}, time.Time{}, time.Time{}
+	r.graceUntil = time.Time{}
 	r.lastErr, r.failure = nil, nil
 }
 
@@ -164,7 +139,6 @@ func (r *Runner) armed(now time.Time) {
 	defer r.mu.Unlock()
 	r.graceUntil = now.Add(r.settings.StartGrace)
 	r.passing = true
-	r.refresh(now)
 	r.update(now)
 }
 
@@ -172,7 +146,6 @@ func (r *Runner) armed(now time.Time) {
 func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.update(now) // MaxAge may have passed before this answer came
 	r.lastErr = err
 	r.runs++
 	r.took += now.Sub(start)
@@ -183,8 +156,6 @@ func (r *Runner) record(start, now time.Time, err error) {
 	case err == nil:
 		r.failures = 0
 		r.successes++
-		r.refresh(now)
-		r.stale = false
 		if !r.fell || r.successes >= r.settings.Successes {
 			r.passing = true
 		}
@@ -196,33 +167,9 @@ func (r *Runner) record(start, now time.Time, err error) {
 		r.failure = err
 		if isDefinite(err) || r.failures >= r.settings.Failures {
 			r.fall()
-			r.stale = false // the probe's own error explains it
 		}
 	}
 	r.update(now)
-}
-
-// refresh notes a success. Its age counts from now, or from the end of the start grace: a success
-// early in the grace must not get too old before failures begin to count. r.mu is held.
-func (r *Runner) refresh(now time.Time) {
-	r.freshFrom = now
-	if r.graceUntil.After(now) {
-		r.freshFrom = r.graceUntil
-	}
-	r.freshUntil = r.freshFrom.Add(r.settings.MaxAge)
-	if r.expire == nil {
-		r.expire = time.AfterFunc(r.freshUntil.Sub(now), r.expired)
-		return
-	}
-	r.expire.Reset(r.freshUntil.Sub(now))
-}
-
-// expired publishes that the last success is too old even when no caller reads the status. When
-// a success came in the meantime, update finds nothing to do.
-func (r *Runner) expired() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.update(time.Now())
 }
 
 // stop publishes that the probe is no longer run.
@@ -230,9 +177,6 @@ func (r *Runner) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looping = false
-	if r.expire != nil {
-		r.expire.Stop()
-	}
 	r.update(time.Now())
 }
 
