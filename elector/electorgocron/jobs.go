@@ -23,7 +23,7 @@ import (
 )
 
 // NewJob adds a job to a scheduler: a CronJob, in the scheduler's location or that of CRON_TZ=; or a DailyJob, WeeklyJob or MonthlyJob with the
-// interval 1. A DurationJob has one tick in each such time since the year 1, and runs at any moment in it. Other
+// interval 1; or a DurationJob, whose ticks are the multiples of it since the year 1. gocron gets a CronJob with these ticks. Other
 // jobs, whose ticks count from when the process began, are refused. What the Config says of ticks and scheduler is set here.
 //
 // To change a job use RemoveJob and NewJob: gocron's Update would make it a plain job of every replica. RunNow runs the newest tick
@@ -32,18 +32,19 @@ func NewJob(jobs *schedule.Jobs, s gocron.Scheduler, when gocron.JobDefinition, 
 	l := &locker{jobs: jobs, Config: c, ready: make(chan struct{})}
 	l.Late, l.Gone = l.runNow, l.gone
 	defer close(l.ready)
-	var err error
-	l.gocron, err = s.NewJob(when, gocron.NewTask(l.run), append(options,
-		gocron.WithName(c.Name), gocron.WithDistributedJobLocker(l), gocron.WithCronImplementation(l))...)
+	options = append(options, gocron.WithName(c.Name), gocron.WithDistributedJobLocker(l), gocron.WithCronImplementation(l))
+	job, err := s.NewJob(when, gocron.NewTask(l.run), options...)
 	if err == nil && l.job == nil { // no CronJob: gocron has not asked IsValid
-		if err = l.add(l.gocron.Schedule()); err != nil {
-			_ = s.RemoveJob(l.gocron.ID())
+		_ = s.RemoveJob(job.ID())
+		if err = l.add(job.Schedule()); err == nil {
+			job, err = s.NewJob(gocron.CronJob("", false), gocron.NewTask(l.run), options...)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("electorgocron: job %.40q: %w", c.Name, err)
 	}
-	return l.gocron, nil
+	l.gocron = job
+	return job, nil
 }
 
 // locker is the gocron.Locker and the gocron.Cron of one job.
@@ -55,8 +56,11 @@ type locker struct {
 	ready  chan struct{} // closed when NewJob returns
 }
 
-// IsValid makes the ticks of a crontab.
+// IsValid makes the ticks of a crontab, unless they are those of another kind of job.
 func (l *locker) IsValid(crontab string, location *time.Location, _ time.Time) (err error) {
+	if l.job != nil {
+		return nil
+	}
 	if crontab, l.Location, err = schedule.SplitZone(crontab, location); err != nil {
 		return err
 	}
@@ -122,7 +126,8 @@ func (l *locker) Next(last time.Time) time.Time { return l.job.Next(last.UTC()) 
 
 // runNow makes gocron run the job, once its scheduler has been started.
 func (l *locker) runNow(ctx context.Context) {
-	for ctx.Err() == nil {
+	<-l.ready
+	for ctx.Err() == nil && l.gocron != nil {
 		if next, err := l.gocron.NextRun(); err != nil || !next.IsZero() {
 			_ = l.gocron.RunNow() // one that was removed misses nothing
 			return

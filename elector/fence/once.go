@@ -141,7 +141,8 @@ func (o *Once) Missed(ctx context.Context, t Tick) (bool, error) {
 	}
 	last, err := parseTaken(o.mark(t.Job), t.Job, answer[1])
 	at := t.At.Truncate(time.Millisecond)
-	return err == nil && (last.until().Before(at) || last.Failed && last.Tick.Equal(at)), err
+	due := last.until().Before(at) && !at.Before(last.Tick.Add(last.Every)) // else the schedule has changed: it was not due
+	return err == nil && (due || last.Failed && last.Tick.Equal(at)), err
 }
 
 // until returns the newest tick that was taken or skipped.

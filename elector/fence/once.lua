@@ -8,7 +8,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local mode, job, attempt = ARGV[1], ARGV[2], ARGV[6]
 local mark, gaps = redis.call('GET', KEYS[1]), ''
-local tick, token, before, state, by, known
+local tick, token, before, state, by, known, due
 if mark then
   local every, at
   tick, every, token, at, before, state, by, gaps = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ([^\n]*)\n?(.*)$')
@@ -16,7 +16,7 @@ if mark then
   if math.max(#tick, #every + 2, #token - 2, #at) > 14 then return {'foreign', mark} end -- numbers that neither Lua nor Go keeps
   known = string.match(gaps, '^%d+ (%d+) %d+ [^\n]*\n') or gaps == '' and '0'
   if not known or #known > 14 then return {'foreign', mark} end
-  tick, token, known = tonumber(tick), tonumber(token), math.max(tonumber(tick), tonumber(known))
+  tick, token, known, due = tonumber(tick), tonumber(token), math.max(tonumber(tick), tonumber(known)), tick + every
 end
 if mode == 'back' then
   if before == attempt and state == 'taken' then
@@ -35,7 +35,7 @@ if mark then
   if tonumber(ARGV[5]) < token then return {'stale', mark} end
   if wanted < tick or wanted == tick and state == 'taken' then return {'ran', mark} end
   if old then line, gap = string.match(mark, '^[^\n]*'), wanted end
-  if gap > known then
+  if gap > known and gap >= due then -- otherwise the schedule has changed, and nothing was due
     local n = 0
     found = string.format('%d %d %d %s\n', known, gap, now, ARGV[11] .. (old and '; too old to run late' or ''))
     gaps = string.gsub(found .. gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)

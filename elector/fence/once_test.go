@@ -349,7 +349,7 @@ func testOnceMissed(t *testing.T, _ *redis.Client, o *fence.Once) {
 	at := noon()
 	missed := func(n int) bool {
 		t.Helper()
-		got, err := o.Missed(t.Context(), tickAt(at.Add(time.Duration(n)*time.Second), 5))
+		got, err := o.Missed(t.Context(), tickAt(at.Add(time.Duration(n)*time.Hour), 5))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,6 +366,9 @@ func testOnceMissed(t *testing.T, _ *redis.Client, o *fence.Once) {
 	}
 	if last, err := o.Last(t.Context(), "mail"); err != nil || last.Never || missed(0) {
 		t.Errorf("%+v, %v", last, err)
+	}
+	if changed, err := o.Missed(t.Context(), tickAt(at.Add(time.Second), 5)); changed || err != nil {
+		t.Errorf("a tick that was not due by the schedule before it has changed is missed: %v", err)
 	}
 }
 

@@ -26,8 +26,8 @@ type Tick struct {
 	// At is the ideal time of the tick: what the schedule says, not what the clock says when the job is
 	// started. Clocks of hosts differ, and so would the tick. It counts in milliseconds.
 	At time.Time
-	// Every is the time to the next tick of the job, or the longest. A tick further ahead of Redis' clock than that
-	// (at least a minute) is refused: a mistake would block the job until then.
+	// Every is the time to the next tick of the job, or the longest: what is sooner was not due, as when the schedule has changed.
+	// A tick further ahead of Redis' clock than that (at least a minute) is refused: a mistake would block the job until then.
 	Every time.Duration
 	// Prev is the time of the tick before. If the newest one that was taken is older, the mark records what was
 	// skipped in between ([Taken.Skipped]), with Why as the reason. Zero: nothing is recorded.

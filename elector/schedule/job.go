@@ -196,6 +196,9 @@ func (j *Job) catchUp(ctx context.Context, term *elector.Term) {
 		request, cancel := within(ctx, term)
 		missed, err := j.jobs.ticks.Missed(request, j.fill(tick, term))
 		cancel()
+		if ctx.Err() != nil {
+			return
+		}
 		j.note(err)
 		if err == nil && missed {
 			j.late(ctx)

@@ -145,6 +145,25 @@ func TestMissedTicks(t *testing.T) {
 	})
 }
 
+// The first tick of a changed schedule is the next one: what was not due by the old one was not missed.
+func TestScheduleChanges(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		time.Sleep(30 * time.Minute)
+		a := s.start("a", schedule.Config{Next: hourly})
+		time.Sleep(10*time.Minute + 30*time.Second)
+		a.stop()
+		s.start("b", schedule.Config{Next: minutely})
+		time.Sleep(20 * time.Second)
+		if ran := s.ticks(); len(ran) != 0 {
+			t.Errorf("the new schedule catches up with %v", ran)
+		}
+		time.Sleep(40 * time.Second)
+		if ran := s.ticks(); len(ran) != 1 || s.lines("ticks were not run") != 0 {
+			t.Errorf("%v ran:\n%s", ran, s.log.String())
+		}
+	})
+}
+
 // last returns the mark of a job.
 func (s *stage) last(job string) fence.Taken {
 	e, err := s.r.Quorum("reader").Election("reports")
@@ -194,8 +213,8 @@ func TestRedisOfTheTicksIsAway(t *testing.T) {
 		for a.e.IsLeader() {
 			time.Sleep(time.Millisecond)
 		}
-		if took := time.Since(began); took > 200*time.Millisecond {
-			t.Errorf("the end of the term took %v", took)
+		if took := time.Since(began); took > 200*time.Millisecond || a.jobs.Check() != nil {
+			t.Errorf("the end of the term took %v: %v", took, a.jobs.Check())
 		}
 	})
 }

@@ -46,6 +46,7 @@ type Jobs struct {
 
 	mu       sync.Mutex
 	all      map[string]*Job
+	lead     func(...*Job)    // catches up, while this process leads
 	problems map[string]error // why ticks can't be taken: of the job with a foreign mark, or of all under ""
 }
 
@@ -103,12 +104,15 @@ func (j *Jobs) Add(c Config) (*Job, error) {
 		return nil, fmt.Errorf("schedule: there are two jobs with the name %s: they would share their ticks", c.Name)
 	}
 	j.all[c.Name] = job
+	if j.lead != nil {
+		go j.lead(job)
+	}
 	return job, nil
 }
 
 // Work is the work of the elector. When a term begins it runs the newest tick of each job that was missed.
 func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
-	go func() {
+	lead := func(jobs ...*Job) {
 		for ctx.Err() == nil {
 			if leave, err := j.Enter(); err == nil {
 				leave()
@@ -116,17 +120,22 @@ func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
 			}
 			time.Sleep(time.Millisecond) // the gate is about to open
 		}
-		j.mu.Lock()
-		all := make([]*Job, 0, len(j.all))
-		for _, job := range j.all {
-			all = append(all, job)
-		}
-		j.mu.Unlock()
-		for _, job := range all {
+		for _, job := range jobs {
 			job.catchUp(ctx, term)
 		}
-	}()
+	}
+	go lead(j.begin(lead)...)
+	defer j.begin(nil)
 	return j.gate.Work(ctx, term)
+}
+
+// begin sets what is done with each job that is added from now on, and returns those that there are.
+func (j *Jobs) begin(lead func(...*Job)) []*Job {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lead = lead
+	clear(j.problems) // they were those of a term
+	return slices.Collect(maps.Values(j.all))
 }
 
 // Enter holds the term until leave, if this process leads; else the error is elector.ErrNotLeader. See elector.Gate.
@@ -135,7 +144,8 @@ func (j *Jobs) Enter() (leave func(), err error) {
 	return leave, err
 }
 
-// Check returns why ticks can't be taken at present: their Redis does not answer, or refuses. It does no I/O.
+// Check returns why ticks can't be taken at present: their Redis does not answer, or refuses. It returns nil where this process does not
+// lead, and does no I/O.
 func (j *Jobs) Check() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
