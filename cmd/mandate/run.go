@@ -201,11 +201,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 			ended <- a.campaign(ctx, j, during(&working, w.untilPromisesLapse(j.work)))
 		}
 	}()
-	go campaigns(func() {
-		if a.elector != nil { // else a member of a group
-			_ = a.elector.Check()
-		}
-	})
+	go campaigns()
 	select {
 	case err := <-ended:
 		return err

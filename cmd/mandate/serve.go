@@ -82,7 +82,7 @@ func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
 	campaigns := a.systemd()
 	ended := make(chan error, 1)
 	go func() { ended <- a.elector.Run(ctx, work) }()
-	go campaigns(func() { _ = a.elector.Check() })
+	go campaigns()
 	select {
 	case err := <-ended:
 		return err

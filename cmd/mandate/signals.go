@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -69,15 +71,15 @@ func awaitForced(ended <-chan error) error {
 }
 
 // systemd returns a function that tells systemd that this process campaigns (Type=notify), and then, if
-// the unit has a WatchdogSec, again and again that it runs, as long as runs returns. Commands do not inherit
-// the variables for that: systemd would not accept their messages.
-func (a *app) systemd() (campaigns func(runs func())) {
+// the unit has a WatchdogSec, again and again that it runs, as long as state returns, which systemctl status
+// shows. Commands do not inherit the variables for that, nor those of its sockets: they are for this process.
+func (a *app) systemd() (campaigns func()) {
 	socket := &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"}
 	watchdog, _ := strconv.Atoi(os.Getenv("WATCHDOG_USEC"))
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "LISTEN_PIDFDID"} {
 		_ = os.Unsetenv(name)
 	}
-	return func(runs func()) {
+	return func() {
 		if socket.Name == "" {
 			return
 		}
@@ -89,9 +91,31 @@ func (a *app) systemd() (campaigns func(runs func())) {
 			a.log.Warn("cannot notify systemd", "error", err)
 			return
 		}
-		for every := time.Duration(watchdog) * time.Microsecond / 3; every > 0; time.Sleep(every) {
-			runs()
-			_, _ = conn.Write([]byte("WATCHDOG=1"))
+		every := 5 * time.Second
+		if watchdog > 0 {
+			every = min(every, time.Duration(watchdog)*time.Microsecond/3)
 		}
+		for ; ; time.Sleep(every) {
+			_, _ = conn.Write([]byte("WATCHDOG=1\nSTATUS=" + a.state()))
+		}
+	}
+}
+
+// state is what systemctl status shows of this candidate, or member: one line.
+func (a *app) state() string {
+	if a.shardMember != nil {
+		return fmt.Sprintf("owns %d of %d shards", len(a.shardMember.Owned()), a.shardMember.Shards())
+	}
+	err := a.elector.Check()
+	leader, known := a.elector.LastLeader()
+	switch {
+	case a.elector.IsLeader():
+		return fmt.Sprintf("leads, token %d", a.elector.Term().Token())
+	case err != nil:
+		return strings.ReplaceAll(err.Error(), "\n", " ")
+	case known:
+		return "stands by, last leader " + leader.Candidate
+	default:
+		return "no leader yet"
 	}
 }
