@@ -13,9 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // the roots of TLS where the machine has none, as in the image from scratch
@@ -47,15 +49,28 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 		return 0
 	}
 	var exit *exitError
-	if errors.As(err, &exit) {
-		if !exit.quiet {
-			a.printError(cmd.CommandPath() + ": " + a.formatError(err))
-		}
-		return exit.code
+	if !errors.As(err, &exit) { // all other errors are about the command line
+		a.fail(cmd, exitUsage, a.formatError(err), "Try '"+cmd.CommandPath()+" --help'.")
+		return exitUsage
 	}
-	// All other errors are about the command line.
-	a.printError(cmd.CommandPath() + ": " + a.formatError(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
-	return exitUsage
+	if !exit.quiet {
+		a.fail(cmd, exit.code, a.formatError(err), "")
+	}
+	return exit.code
+}
+
+// fail reports why the command ends. What logs in JSON does so to its last line.
+func (a *app) fail(cmd *cobra.Command, code int, text, hint string) {
+	log := a.log
+	if log == nil { // the error is cobra's own, and no command was prepared
+		_ = a.fromEnvironment(cmd.Flag("log-format"))
+		log = slog.New(handlerFor(a.stderr, a.logFormat, slog.LevelInfo))
+	}
+	if a.logFormat == "json" && runsLong(cmd) {
+		log.Error(cmd.CommandPath()+" failed", "error", text, "exit_code", code)
+		return
+	}
+	a.printError(strings.TrimSpace(cmd.CommandPath() + ": " + text + "\n" + hint))
 }
 
 func versionLine() string {
