@@ -56,6 +56,9 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	if !exit.quiet {
 		a.fail(cmd, exit.code, a.formatError(err), "")
 	}
+	if alike := a.alike(ctx, cmd); exit.code == exitNoLeader && alike != "" {
+		a.printError(cmd.CommandPath() + ": " + alike)
+	}
 	return exit.code
 }
 

@@ -21,16 +21,7 @@ var (
 // helpWidth is the width of the narrowest usual terminal.
 const helpWidth = 80
 
-// command builds the whole command line. The PreRunE of a subcommand only reads and checks its
-// arguments; its RunE has all effects. So usage errors are reported before anything has happened,
-// and tests can parse any command line safely.
-func (a *app) command() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "mandate",
-		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
-		Long: `Leader election for workers, on the Redis they already run. One candidate of an
-election leads, and it keeps its lease only while its probes pass.
-
+const exitCodesHelp = `
 Exit codes, besides those of mandate run --help
   0     yes, or done
   1     failed, or incomplete; stderr has the reason
@@ -39,7 +30,18 @@ Exit codes, besides those of mandate run --help
   5, 6  doctor: warnings, failures; 5 also ticks: a job is overdue or blocked
   7     refused: another operator has paused it, or no other could lead
   64    invalid flags or arguments
-  130   demo: interrupted`,
+  130   demo: interrupted
+`
+
+// command builds the whole command line. The PreRunE of a subcommand only reads and checks its
+// arguments; its RunE has all effects. So usage errors are reported before anything has happened,
+// and tests can parse any command line safely.
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mandate",
+		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
+		Long: `Leader election for workers, on the Redis they already run. One candidate of an
+election leads, and it keeps its lease only while its probes pass.`,
 		Example: `  mandate demo                               watch an election, no Redis needed
   mandate run --election poller -- ./poller  run ./poller on the leader only
   mandate status poller                      show the leader`,
@@ -55,7 +57,7 @@ Exit codes, besides those of mandate run --help
 	root.SetUsageTemplate(strings.NewReplacer(
 		"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "Global flags, see mandate --help:\n  --redis --prefix --log-level --log-format",
 		".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth),
-	).Replace(root.UsageTemplate()))
+	).Replace(root.UsageTemplate()) + "{{if not .HasParent}}" + exitCodesHelp + "{{end}}")
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default at a terminal: "+defaultRedis+")")
@@ -77,6 +79,9 @@ Exit codes, besides those of mandate run --help
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {
 			cmd.GroupID = group.title
+			if group.title == "Look:" || group.title == "Act:" {
+				cmd.ValidArgsFunction = a.completeNames
+			}
 			if runsLong(cmd) {
 				cmd.RunE = a.outliveReaders(cmd.RunE)
 			}
@@ -93,12 +98,10 @@ func suggestFlags(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	if alike := names.SuggestionsFor(unknown.GetSpecifiedName()); len(alike) > 0 && unknown.GetSpecifiedShortnames() == "" {
-		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(alike[:min(4, len(alike))], " or --"))
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	if alike := didYouMean("--"+unknown.GetSpecifiedName(), names); alike != "" && unknown.GetSpecifiedShortnames() == "" {
+		return fmt.Errorf("%w; %s", err, alike)
 	}
 	return err
 }

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// completeNames offers the names that the command takes: those of groups to shards, those of elections to others.
+func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	a.log = slog.New(slog.DiscardHandler)
+	logOfRedis()
+	_ = a.fromEnvironment(cmd.Flag("prefix"))
+	slices.Sort(a.redis)
+	a.redis = slices.Compact(a.redis) // cobra has parsed the flags twice
+	if len(args) > 0 || a.connect() != nil || a.usage() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.names(cmd.Context(), cmd), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) names(ctx context.Context, cmd *cobra.Command) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	all, _ := a.quorum.Elections(ctx) // what could be read
+	elections, groups := shard.Split(all)
+	if cmd.Name() == "shards" {
+		return slices.Sorted(maps.Keys(groups))
+	}
+	return slices.Sorted(slices.Values(elections))
+}
+
+// alike returns a question that names what is spelled like the election or group that was named, if that is none.
+func (a *app) alike(ctx context.Context, cmd *cobra.Command) string {
+	name := cmd.Flags().Arg(0)
+	if cmd.ValidArgsFunction == nil || name == "" || a.quorum == nil {
+		return ""
+	}
+	names := a.names(ctx, cmd)
+	if slices.Contains(names, name) {
+		return ""
+	}
+	return didYouMean(name, names)
+}
+
+// didYouMean asks for the names that are spelled like a word, by cobra's rule for commands.
+func didYouMean(word string, names []string) string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	alike := all.SuggestionsFor(word)
+	if len(alike) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(alike[:min(4, len(alike))], " or ") + "?"
+}
