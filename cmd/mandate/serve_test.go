@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -71,4 +73,19 @@ func cmdRequest(ts *testscript.TestScript, _ bool, args []string) {
 // port NAME: a free one.
 func cmdPort(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(servertest.FreePort(valuesOf(ts).t)))
+}
+
+// What a container's health check calls: it waits for an answer of 2xx, and needs no Redis.
+func TestWaitForURL(t *testing.T) {
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	var logs servertest.Logbook
+	if code := execute(t.Context(), []string{"wait", "--url", s.URL + "/live"}, io.Discard, &logs); code != 0 || asked.Load() != 3 {
+		t.Errorf("exit code %d after %d requests: %s", code, asked.Load(), logs.String())
+	}
 }

@@ -10,10 +10,13 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // waitFlags are the conditions for wait to return.
 type waitFlags struct {
+	url     string // instead of an election
+	answers health.Probe
 	leader  string        // empty: any
 	led     time.Duration // how long the leader must have led
 	timeout time.Duration
@@ -23,15 +26,31 @@ type waitFlags struct {
 func (a *app) waitCommand() *cobra.Command {
 	var o waitFlags
 	cmd := &cobra.Command{
-		Use:   "wait NAME",
+		Use:   "wait {NAME | --url URL}",
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
 of --leader, that has led for --for by its own clock. If there is one already,
-it returns at once. While Redis is unreachable, it continues to wait.`,
+it returns at once. While Redis is unreachable, it continues to wait.
+
+With --url it waits until GET of URL answers 2xx, and needs no Redis: the health
+check of a container without a shell, in which mandate runs with --http.`,
 		Example: `  mandate wait poller && ./smoke-test
-  mandate wait poller --leader worker-2 --for 10s --timeout 2m`,
-		PreRunE: a.openElection,
+  mandate wait poller --leader worker-2 --for 10s --timeout 2m
+  HEALTHCHECK CMD ["mandate", "wait", "--url", "http://127.0.0.1:7480/live", "--timeout", "2s"]`,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if o.url == "" {
+				return a.openElection(cmd, args)
+			}
+			if len(args) > 0 {
+				a.problem("%q and --url are given: give one of them", args[0])
+			}
+			o.answers = a.all("", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0, nil)
+			return a.usage()
+		},
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
+			if o.answers != nil {
+				return o.awaitAnswer(ctx)
+			}
 			l, err := awaitLeader(ctx, el, o)
 			if err != nil {
 				return err
@@ -43,11 +62,27 @@ it returns at once. While Redis is unreachable, it continues to wait.`,
 		}),
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.url, "url", "", "instead of NAME: wait until GET of `URL` answers 2xx")
 	f.StringVar(&o.leader, "leader", "", "wait until the candidate `ID` leads")
 	a.duration(f, &o.led, "for", 0, 0, "until it has led for this time (default: at once)")
 	a.duration(f, &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object, the leader")
 	return cmd
+}
+
+// awaitAnswer checks the URL until it answers, or the time is over.
+func (o waitFlags) awaitAnswer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	for {
+		err := o.answers.Check(ctx)
+		if err == nil {
+			return nil
+		}
+		if sleep(ctx, lookForLeader); ctx.Err() != nil {
+			return fmt.Errorf("waited for %v: %w", o.timeout, err)
+		}
+	}
 }
 
 // lookForLeader is how often wait reads the status.
