@@ -243,7 +243,7 @@ func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
 			types[name][field] = of
 		}
 	}
-	for _, file := range []string{"reports.yaml", "podmonitor.yaml"} {
+	for _, file := range []string{"reports.yaml", "podmonitor/podmonitor.yaml"} {
 		text, err := os.ReadFile(filepath.Join(root, "docs/kubernetes", file))
 		if err != nil {
 			t.Fatal(err)
@@ -263,6 +263,25 @@ func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
 	}
 	if got := unlike(types, "Probe", "Probe", map[string]any{"periodSecond": 2, "failureThreshold": "6"}); len(got) != 2 {
 		t.Errorf("a misspelt field and a value of another type: %q", got)
+	}
+}
+
+// Each kustomization lists what is there, and the base leaves out what only the Prometheus operator knows.
+func TestKustomizationsListWhatIsThere(t *testing.T) {
+	for dir, want := range map[string]string{"docs/kubernetes": "[reports.yaml]", "docs/kubernetes/podmonitor": "[.. podmonitor.yaml]"} {
+		text, err := os.ReadFile(filepath.Join(root, dir, "kustomization.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k struct{ Resources []string }
+		if err := yaml.Unmarshal(text, &k); err != nil || fmt.Sprint(k.Resources) != want {
+			t.Errorf("%s: %v, %v", dir, k.Resources, err)
+		}
+		for _, r := range k.Resources {
+			if _, err := os.Stat(filepath.Join(root, dir, r)); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
