@@ -60,9 +60,7 @@ func (m *machine) work(t *Term, work Work) {
 			return
 		}
 		m.log.Error("work panicked", "token", t.token, "error", out.err, "stack", string(debug.Stack()))
-		ended, cancel := context.WithCancel(t.ctx)
-		cancel()
-		_ = t.awaitOver(ended, 2*m.timing.CallTimeout())
+		t.overWithin(2 * m.timing.CallTimeout())
 		m.logged.flush(m.timing.CallTimeout())
 		if value != nil {
 			panic(value) // prints the stack of the first panic too: it has not been unwound

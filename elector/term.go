@@ -203,20 +203,15 @@ func (t *Term) Close(ctx context.Context) error {
 		return errors.New("Close: a term of Run ends when the work returns; Resign requests that")
 	}
 	value := recover() // not nil if the work panicked and Close itself is deferred
-	if value != nil {  // as in Run, a panic must not wait for a whole lease
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx = ended
-	}
 	t.stopOnce.Do(func() {
 		t.panicked = value
 		close(t.stopped)
 	})
-	err := t.awaitOver(ctx, t.closeLimit)
-	if value != nil {
+	if value != nil { // as in Run, it must not wait for a whole lease
+		t.overWithin(t.closeLimit)
 		panic(value) // prints the stack of the first panic too: it has not been unwound
 	}
-	return err
+	return t.awaitOver(ctx, t.closeLimit)
 }
 
 // awaitOver blocks until the term has ended and its lock was given back, or until ctx has ended and that time
@@ -229,16 +224,21 @@ func (t *Term) awaitOver(ctx context.Context, least time.Duration) error {
 		return t.unreleased
 	case <-ctx.Done():
 	}
-	rest := time.NewTimer(max(0, least-time.Since(began)))
-	defer rest.Stop()
-	select {
-	case <-t.over:
-	case <-rest.C:
-	}
-	if t.isOver() {
+	if t.overWithin(least - time.Since(began)) {
 		return t.unreleased
 	}
 	return ctx.Err()
+}
+
+// overWithin reports whether the term has ended and its lock was given back within that time.
+func (t *Term) overWithin(limit time.Duration) bool {
+	timer := time.NewTimer(max(0, limit))
+	defer timer.Stop()
+	select {
+	case <-t.over:
+	case <-timer.C:
+	}
+	return t.isOver()
 }
 
 func (t *Term) isOver() bool {

@@ -2,6 +2,16 @@
 // (the roll call), requests to hand over, and, where the order of succession needs it, who
 // should lead next. All of it is hints: the lock alone decides who leads, and the state machine
 // waits for nothing here.
+//
+// A request passes these, from top to bottom:
+//
+//	Channel        publishes it and collects the answers: the side of operators (channel.go)
+//	Peers.receive  on the subscription's goroutine: parses it, drops what does not concern this candidate (loop.go)
+//	mailbox        one for each of the two channels; what exceeds its bounds is dropped (mailbox.go)
+//	Peers.run      the goroutine of this candidate's peers: answers, one request after the other (loop.go)
+//	Self           the candidate: what it is, whether it leads, an end of its term
+//
+// In any order but a race, run also keeps a roster of the others, and names the heir (succession.go).
 package peers
 
 import (

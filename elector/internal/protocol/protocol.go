@@ -135,8 +135,9 @@ const (
 // Reply returns the channel for the answers to a request that is published on a channel.
 func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
-// Echo returns the channel on which a process receives what it publishes itself, beside one of the channels
-// that it subscribes to.
+// Echo returns the channel on which a process receives what it publishes itself, in the same election as one of
+// the channels that it subscribes to. It is named as a channel for the answers to a roll call: whoever may
+// subscribe to anything, also a user who only reads, may subscribe to those (docs/redis.md).
 func Echo(channel, nonce string) string {
 	election, _, _ := strings.Cut(channel, CloseTag)
 	return Reply(election+CloseTag+RollName, nonce)

@@ -1,6 +1,13 @@
 // Package standby decides when a follower claims again: when the lease that it last saw
-// ends, or earlier when a release is published. The decision is pure (decision.go); the
-// Waiter passes answers, messages and the time to it, and waits.
+// ends, or earlier when a release is published.
+//
+// What decides passes these, from top to bottom:
+//
+//	Lost, Refused   the answers to the last claim: when the lease ends, who goes first (on the goroutine that claims)
+//	wakes           a message, on the subscription's goroutines: does it matter to this follower?
+//	take            the messages that do, again on the goroutine that claims
+//	decision        when to claim: pure, apart from random delays (decision.go)
+//	Wait            blocks until then
 package standby
 
 import (
