@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -25,6 +27,7 @@ func main() {
 	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	logging.Disable() // otherwise go-redis prints each failed connection, too
 	// The first signal ends ctx, and with it Run. A second one kills the process.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
