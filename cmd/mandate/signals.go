@@ -106,16 +106,11 @@ func (a *app) state() string {
 	if a.shardMember != nil {
 		return fmt.Sprintf("owns %d of %d shards", len(a.shardMember.Owned()), a.shardMember.Shards())
 	}
-	err := a.elector.Check()
-	leader, known := a.elector.LastLeader()
-	switch {
-	case a.elector.IsLeader():
-		return fmt.Sprintf("leads, token %d", a.elector.Term().Token())
-	case err != nil:
+	if err := a.elector.Check(); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", " ")
-	case known:
-		return "stands by, last leader " + leader.Candidate
-	default:
-		return "no leader yet"
 	}
+	if a.elector.IsLeader() {
+		return fmt.Sprintf("leads, token %d", a.elector.Term().Token())
+	}
+	return "stands by"
 }
