@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -210,19 +211,19 @@ func (e *Elector) LastLeader() (Leader, bool) {
 // Term returns the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
 
-// StandsBy reports whether this candidate campaigns, and would receive at once that a leader has
+// StandsBy is for package shard. It reports whether this candidate campaigns, and would receive at once that a leader has
 // released its lock: a majority of the nodes has confirmed its subscription, or refuses it so that there
 // is none to wait for. A leader that ends before another candidate stands by leaves the election without a leader for
 // longer. No I/O.
-func (e *Elector) StandsBy() bool {
+func (e *Elector) StandsBy(module.Only) bool {
 	w := e.standsBy.Load()
 	return w != nil && w.Listens()
 }
 
-// ClaimNow makes a candidate that waits for the end of another one's lease claim at once, and does nothing
+// ClaimNow is for package shard. It makes a candidate that waits for the end of another one's lease claim at once, and does nothing
 // to any other: for a program that has learned in another way that the leader is gone. If it is not,
 // the candidate has only made one more request to each node. It returns at once, and does no I/O.
-func (e *Elector) ClaimNow() {
+func (e *Elector) ClaimNow(module.Only) {
 	select {
 	case e.claimWanted <- struct{}{}:
 	default:

@@ -29,13 +29,12 @@ func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return leader.SuccessorsIn(all)
+	return leader.successors(all)
 }
 
-// SuccessorsIn returns the candidates in a roll call that could be elected if this leader stepped
-// down, and ErrRefused when there is none. Unlike Successors it queries nothing: a pause, or a Redis
-// that refuses writes, could still prevent an election.
-func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) {
+// successors returns the candidates in a roll call that could be elected if this leader stepped
+// down, and ErrRefused when there is none.
+func (l Leader) successors(roll []CandidateStatus) ([]CandidateStatus, error) {
 	var able []CandidateStatus
 	var unable []string
 	for _, c := range roll {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,4 +145,34 @@ func (a *app) printError(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		_ = p.Lines(p.Prose(line)) // there is no other place to report a failure
 	}
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// sendTo sends a value unless ctx ends before.
+func sendTo[T any](ctx context.Context, to chan<- T, v T) {
+	select {
+	case to <- v:
+	case <-ctx.Done():
+	}
+}
+
+// concurrently calls do for each of n, for at most limit of them at the same time.
+func concurrently(limit, n int, do func(i int)) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, limit)
+	for i := range n {
+		turns <- struct{}{}
+		wg.Go(func() {
+			do(i)
+			<-turns
+		})
+	}
+	wg.Wait()
 }

@@ -3,12 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -135,4 +139,45 @@ func (a *app) withoutPasswords(text string) string {
 		}
 	}
 	return text
+}
+
+func statusOf(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "signal: " + ws.Signal().String()
+	}
+	return "exit status " + strconv.Itoa(ws.ExitStatus())
+}
+
+// exitCode returns the exit code that a shell would report.
+func exitCode(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// notStarted returns what a shell would report about a command that can't be run, with its exit
+// code.
+func notStarted(name string, err error) error {
+	code, why := exitNotRunnable, err.Error()
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		why = of.Path + ": " + of.Err.Error()
+	}
+	switch {
+	case errors.Is(err, supervise.ErrStart):
+		return err
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		code, why = exitNotFound, "not found"
+		if strings.Contains(name, "/") {
+			why = "no such file (or the program that its first line names is missing)"
+		}
+	case errors.Is(err, exec.ErrDot):
+		code, why = exitNotFound, "found in the current directory only: write ./"+name
+	case errors.Is(err, syscall.ENOEXEC):
+		why = "neither a program of this machine nor a script with a #! line"
+	case errors.Is(err, fs.ErrPermission):
+		why = "not executable (chmod +x?)"
+	}
+	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
 }

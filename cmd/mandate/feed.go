@@ -79,14 +79,6 @@ func (f *feed) follow(ctx context.Context) {
 	}
 }
 
-// sendTo sends a value unless ctx ends before.
-func sendTo[T any](ctx context.Context, to chan<- T, v T) {
-	select {
-	case to <- v:
-	case <-ctx.Done():
-	}
-}
-
 // list removes rows that are gone from the queue, and puts those that are new in front. The others take the
 // place of those they are listed as, which may have fewer shards.
 func (f *feed) list(queue []report, l listing) []report {

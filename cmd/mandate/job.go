@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -314,45 +312,4 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", p.Left())
 		<-p.Exited
 	}
-}
-
-func statusOf(ws syscall.WaitStatus) string {
-	if ws.Signaled() {
-		return "signal: " + ws.Signal().String()
-	}
-	return "exit status " + strconv.Itoa(ws.ExitStatus())
-}
-
-// exitCode returns the exit code that a shell would report.
-func exitCode(ws syscall.WaitStatus) int {
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return ws.ExitStatus()
-}
-
-// notStarted returns what a shell would report about a command that can't be run, with its exit
-// code.
-func notStarted(name string, err error) error {
-	code, why := exitNotRunnable, err.Error()
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		why = of.Path + ": " + of.Err.Error()
-	}
-	switch {
-	case errors.Is(err, supervise.ErrStart):
-		return err
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		code, why = exitNotFound, "not found"
-		if strings.Contains(name, "/") {
-			why = "no such file (or the program that its first line names is missing)"
-		}
-	case errors.Is(err, exec.ErrDot):
-		code, why = exitNotFound, "found in the current directory only: write ./"+name
-	case errors.Is(err, syscall.ENOEXEC):
-		why = "neither a program of this machine nor a script with a #! line"
-	case errors.Is(err, fs.ErrPermission):
-		why = "not executable (chmod +x?)"
-	}
-	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -229,20 +228,6 @@ func (r *report) read(ctx context.Context, q *elector.Quorum, terms int) {
 		err = r.StatusErr
 	}
 	r.Election, r.StatusErr = name, err
-}
-
-// concurrently calls do for each of n, for at most limit of them at the same time.
-func concurrently(limit, n int, do func(i int)) {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, limit)
-	for i := range n {
-		turns <- struct{}{}
-		wg.Go(func() {
-			do(i)
-			<-turns
-		})
-	}
-	wg.Wait()
 }
 
 // missingRolls returns an error if the candidates of some elections are unknown, usually because

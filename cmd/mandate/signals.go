@@ -114,3 +114,10 @@ func (a *app) state() string {
 	}
 	return "stands by"
 }
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends. A second one ends the process.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

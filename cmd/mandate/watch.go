@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,20 +165,5 @@ func eventText(ev elector.Event) (who, what string) {
 		return "", "no leader: the leader vanished"
 	default: // also a kind of a later version
 		return ev.Candidate, ev.Detail
-	}
-}
-
-// untilSignal returns a context that the first SIGINT or SIGTERM ends. A second one ends the process.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

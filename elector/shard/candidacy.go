@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 )
 
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
@@ -80,7 +81,7 @@ func (c *candidacy) workDone() {
 // that left, and the candidacy would wait for the end of a lease that was released already.
 func (c *candidacy) watch(other bool) {
 	if c.rival && !other && c.term == nil {
-		c.elector.ClaimNow()
+		c.elector.ClaimNow(module.Only{})
 	}
 	c.rival = other
 }
@@ -88,7 +89,7 @@ func (c *candidacy) watch(other bool) {
 // ready reports whether the shard's owner may hand it over to this member: the release would be
 // received. A candidate that can't subscribe counts as ready after an eighth of a lease.
 func (c *candidacy) ready() bool {
-	return c.elector.StandsBy() || time.Since(c.since) >= c.r.m.cfg.beatEvery()
+	return c.elector.StandsBy(module.Only{}) || time.Since(c.since) >= c.r.m.cfg.beatEvery()
 }
 
 // overdue reports whether the work is still running although half a lease has passed since the
