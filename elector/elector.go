@@ -89,9 +89,8 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 //
 // Run returns nil after ctx has ended and the lock was released on a majority of the
 // nodes. While too few nodes answer, Run retries the release until the lock has lapsed, for
-// at most a lease and the time of two requests; the error is then an ErrNotReleased. After the
-// release it waits until a majority has recorded the end of the term, for at most a quarter of a
-// lease. Run returns the work's error, unchanged, unless that is a RestartError or the term had ended,
+// at most a lease and the time of two requests; the error is then an ErrNotReleased. Run returns the
+// work's error, unchanged, unless that is a RestartError or the term had ended,
 // if only by the clock (then the error is logged); an ErrPermanent when a permanent misconfiguration
 // shows before the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
 // Quorum was closed. An error that comes before the end of ctx is logged, too.

@@ -48,14 +48,14 @@ type Event struct {
 	Next        string    `json:"next,omitempty"`   // on Released: the incarnation of the heir
 	Time        time.Time `json:"time"`             // by the clock of its reporter
 
-	// In the history only. Held, on Released: for how long the lease covered the work, until the
+	// Held, on Released: for how long the lease covered the work, until the
 	// work had returned or the lease ended, by the clock that Term.Valid reads; zero: not known.
 	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
 	// leader had seen the lease of the previous one; zero: it had not seen it.
 	Held   time.Duration `json:"-" ms:"held_ms,omitempty"`
 	Vacant time.Duration `json:"-" ms:"vacant_ms,omitempty"`
 
-	// On Released, in the history only: with how many terms in a row this candidate's work has ended by itself,
+	// On Released: with how many terms in a row this candidate's work has ended by itself,
 	// failed or become unhealthy, none of which lasted four leases, and when and how the first of them ended,
 	// which the history may not hold any more. Zero: this was the first one, or it ended otherwise.
 	Streak      int       `json:"streak,omitempty"`

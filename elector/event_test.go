@@ -1,13 +1,9 @@
 package elector_test
 
 import (
-	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -58,69 +54,6 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The memory of all nodes is full: they take no reports, and a leader may still step down.
-// Its end is recorded when there is room again, once, and disturbs neither the sitting leader
-// nor observers.
-func TestLateReportDisturbsNoTerm(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Seed()
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
-		b := c.Start("b")
-		d := c.Start("d")
-		b.Quiet(2 * shortLease)
-		var full atomic.Bool
-		full.Store(true)
-		for _, n := range c.Nodes {
-			n.On(func(cl call, p *server.Peer) bool {
-				if !full.Load() || cl.Script != "announce" {
-					return false
-				}
-				p.WriteLen(1) // as the script answers, for one election
-				p.WriteLen(2)
-				p.WriteBulk("error")
-				p.WriteBulk("OOM command not allowed when used memory > 'maxmemory'.")
-				return true
-			})
-		}
-		go func() { _ = a.Resign(context.Background()) }()
-		leader, two := first(t, 3*shortLease, b, d)
-		time.Sleep(3 * shortLease)
-		events := observe(t.Context(), electionOf(c.Quorum("operator"), "orders"))
-		<-events // who leads
-		time.Sleep(time.Second)
-		full.Store(false)
-		for _, n := range c.Nodes {
-			n.Took()
-		}
-		time.Sleep(2*time.Minute + shortLease)
-		if !two.Valid() {
-			t.Errorf("%s leads no more: %v", leader.ID(), two.Err())
-		}
-		select {
-		case ev := <-events:
-			t.Errorf("observed %+v", ev)
-		default:
-		}
-		all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 20)
-		if err != nil || len(all) != 3 {
-			t.Fatalf("%+v, %v", all, err)
-		}
-		if r := all[1]; r.Candidate != "a" || r.Token != one.Token() || r.Reason != elector.ReasonResigned {
-			t.Errorf("history has %+v", r)
-		}
-		if r := all[0]; r.Candidate != leader.ID() || !r.Current || r.From.IsZero() {
-			t.Errorf("history has %+v", r)
-		}
-		for i, n := range c.Nodes {
-			// The end of one term, and the begin of the next: each once.
-			if got := n.TookOf("announce"); got != 2 {
-				t.Errorf("node %d was sent %d reports", i, got)
-			}
-		}
-	})
 }
 
 // A report about a term that no node knows of, as after a loss of all data, is not believed.

@@ -41,7 +41,10 @@ func (m *machine) start(t *Term, work Work) {
 		go m.limit(t)
 	}
 	elected.Vacant = m.memory.vacant(m.clock)
-	m.voter.Announce(quorum.Report{Event: elected.encode(), Head: elected.message().Head()})
+	if age > m.timing.CallTimeout()/2 { // so far away the announcement would take the connection that the renewal needs
+		m.renew()
+	}
+	m.voter.Announce(elected.message().Head(), elected.encode())
 	m.voter.Look(m.cfg.Lease)
 }
 
@@ -92,9 +95,6 @@ func (m *machine) lead(ctx context.Context) *Ended {
 		m.wasUnable()
 	}
 	m.release(ctx, ended)
-	if m.outcome.panicked {
-		m.voter.AwaitRecorded(m.timing.CallTimeout())
-	}
 	return ended
 }
 
@@ -208,32 +208,26 @@ func (m *machine) overrun() {
 	}
 }
 
-// recordDelay keeps the record of a term's end from delaying the claims that its release causes.
-const recordDelay = 2 * time.Millisecond
-
-// release gives the lock back, after the work has returned. The nodes publish the end of the term in
-// the same step. The history is written in the background.
+// release gives the lock back, after the work has returned. The nodes publish and record the end of the term in
+// the same step.
 func (m *machine) release(ctx context.Context, ended *Ended) {
 	t := m.serving
-	held := t.held() // before another candidate can take the lock
 	t.lost.Store(true)
 	t.keep.Store(false) // a renewal that is still under way finds the lock released, if it comes after the release
 	m.renewal.timer.Stop()
 	m.probes.disarm()
 	heir := m.heir(t)
 	ev := m.event(EventReleased, t, ended)
-	ev.Next = heir.Incarnation
+	ev.Next, ev.Held = heir.Incarnation, t.held()
+	if m.badEnds.count > 1 {
+		ev.Streak, ev.StreakSince, ev.StreakFirst = m.badEnds.count, m.badEnds.since, m.badEnds.first
+	}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	t.unreleased = m.giveBack(m.voter.Releasing(t.token, heir, ev.encode()), lost && t.stopped == nil && ctx.Err() == nil)
 	if t.unreleased == nil {
 		m.supervisor.Released(m.supervised(t))
 	}
 	m.subscribers.publish(ev)
-	ev.Held = held
-	if m.badEnds.count > 1 {
-		ev.Streak, ev.StreakSince, ev.StreakFirst = m.badEnds.count, m.badEnds.since, m.badEnds.first
-	}
-	m.voter.Announce(quorum.Report{Event: ev.encode(), Delay: recordDelay})
 	m.probes.awaitDisarmed()
 }
 
@@ -255,8 +249,9 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 	case r.Left() == 0:
 		return nil
 	case r.Definite():
-	case lapsesIn() <= 0:
-		return nil // the lock had lapsed before
+	case lapsesIn() <= 0: // it had before
+		r.Missed()
+		return nil
 	default:
 		m.log.Warn("lock not released, retrying until it lapses", "token", token,
 			"at_most", unit(lapsesIn()), "error", joinNodes(tally.Errors()))
@@ -264,6 +259,7 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 	released := make(chan error, 1)
 	m.voter.Go(func() {
 		released <- m.retry(context.Background(), r, token, lapsesIn, r.Definite)
+		r.Missed()
 		if r.Definite() {
 			_ = m.retry(over, r, token, lapsesIn, func() bool { return r.Left() == 0 })
 		}

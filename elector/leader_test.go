@@ -13,44 +13,35 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// A term's end is announced in the background, a moment after its release. A candidate
-// that is elected again within that moment must not announce its new term first: who
-// follows the events, or reads the history, would take the old term for the newer one.
-func TestTermsAreAnnouncedInOrder(t *testing.T) {
+// Run waits for nothing but the release, which has recorded the end of the term: who ends a process has no later
+// occasion to, and waits for each.
+func TestRunEndsWithTheRelease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		const terms = 4
-		n := 0
-		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
-		a.Begin(func(ctx context.Context, term *elector.Term) error {
-			if n++; n < terms {
-				term.Resign()
-			}
-			<-ctx.Done()
-			return nil
-		})
-		time.Sleep(2 * shortLease)
-		for i, node := range c.Nodes {
-			entries, err := node.Server().Stream("mandate:{orders}:history")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var kinds []string
-			for _, e := range entries {
-				ev, err := eventIn(e.Values[1])
-				if err != nil {
-					t.Fatal(err)
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		time.Sleep(3 * shortLease)
+		for _, n := range c.Nodes {
+			n.On(func(cl call, _ *server.Peer) bool {
+				if cl.Script == "announce" {
+					time.Sleep(time.Minute)
 				}
-				kinds = append(kinds, ev.Kind)
-			}
-			want := strings.TrimSuffix(strings.Repeat("elected released ", terms), " released ")
-			if got := strings.Join(kinds, " "); got != want {
-				t.Errorf("node %d: the history says %q, want %q", i+1, got, want)
-			}
+				return false
+			})
+		}
+		began := time.Now()
+		a.Shutdown()
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("Run ended %v after its context", took)
+		}
+		all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 1)
+		if err != nil || len(all) != 1 || all[0].Reason != elector.ReasonShutdown || all[0].Lasted < 3*shortLease {
+			t.Errorf("%+v, %v", all, err)
 		}
 	})
 }

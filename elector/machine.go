@@ -150,9 +150,6 @@ func (m *machine) leave() {
 	// A hung node must not hold up the caller; the requests to it are
 	// bounded by the call time-out, and harmless.
 	m.voter.WaitIdle(m.timing.RetryEvery())
-	if t := m.serving; t == nil || t.unreleased == nil {
-		m.voter.AwaitRecorded(m.cfg.Lease / 4) // the process may exit after Run, and the history would report the term as vanished
-	}
 	m.become(roleIdle, nil)
 	m.logged.flush(m.timing.CallTimeout())
 	m.done()

@@ -125,12 +125,12 @@ func (r *Redis) choose(election, candidate string) {
 func (r *Redis) keepOut(c testredis.Call, peer *server.Peer) (answered bool) {
 	r.node.Took() // nobody reads its record of calls
 	calls := protocol.ParseCalls("EVAL", append([]string{protocol.Script(c.Script).Source()}, c.Args...)...)
+	if len(calls) == 0 || calls[0].Script != protocol.ScriptClaim {
+		return false
+	}
 	if len(calls) > 1 { // refused as by a Cluster, so that the elector sends one call per election
 		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
 		return true
-	}
-	if len(calls) == 0 || calls[0].Script != protocol.ScriptClaim {
-		return false
 	}
 	value, err := protocol.ParseLockValue(calls[0].Args[protocol.ScriptClaim.Arg("value")])
 	chosen := r.chosenOf(calls[0].Keys[0])

@@ -139,8 +139,8 @@ func (ts *Terms) Empty() bool {
 // Release releases all terms on the nodes of q, and removes the members from their groups, all
 // concurrently. It returns when the result is definite on a majority of the nodes. While they do
 // not answer, it tries again, until each term's lease has passed or ctx ends; it makes one attempt
-// even if ctx has ended already. It records the end of each term in the history, with detail and the
-// reason ReasonCrashed: nodes that do not record it delay Release by 10 s at most. A lock that
+// even if ctx has ended already. The nodes record the end of each term in the history, with detail and the
+// reason ReasonCrashed. A lock that
 // another candidate holds by now is not changed. A term about which the process has made promises over
 // HTTP (valid_for_ms) is released when the last one has lapsed.
 //
@@ -180,9 +180,6 @@ func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) 
 	return released, errors.Join(errs...)
 }
 
-// reportWithin bounds how long Release waits for the nodes to record the end of a term.
-const reportWithin = 10 * time.Second
-
 // leaveTimeout bounds a request without which the other members of a group would only notice
 // later that a member is dead.
 const leaveTimeout = time.Second
@@ -218,10 +215,5 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		}
 		r.Try(t.Lease - time.Since(died))
 	}
-	if !r.Released() { // the lock had expired, or the process had released it and recorded its end itself
-		return false, nil
-	}
-	v.Announce(quorum.Report{Event: event})
-	v.AwaitRecorded(min(t.Lease, reportWithin))
-	return true, nil
+	return r.Released(), nil // not: the lock had expired, or the process had released it and recorded its end itself
 }

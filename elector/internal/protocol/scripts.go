@@ -23,6 +23,8 @@ var (
 	raiseLua string
 	//go:embed scripts/release.lua
 	releaseLua string
+	//go:embed scripts/record.lua
+	recordLua string
 	//go:embed scripts/announce.lua
 	announceLua string
 	//go:embed scripts/many.lua
@@ -36,10 +38,10 @@ var (
 	RenewScript = newElectionScript(renewLua, true)
 	// RaiseScript raises the tokens of a claim to the highest one.
 	RaiseScript = newElectionScript(raiseLua, true)
-	// ReleaseScript deletes the lock, and publishes the end of the term.
-	ReleaseScript = newElectionScript(releaseLua, true)
-	// AnnounceScript records a report, and publishes it unless the release has.
-	AnnounceScript = newElectionScript(announceLua, false)
+	// ReleaseScript deletes the lock, and publishes and records the end of the term.
+	ReleaseScript = newElectionScript(recordLua+releaseLua, true)
+	// AnnounceScript publishes and records an event, or keeps the name of an election.
+	AnnounceScript = newElectionScript(recordLua+announceLua, false)
 
 	scripts = map[Script]ElectionScript{
 		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
@@ -74,8 +76,10 @@ type Request struct {
 	OnlyHeld    bool   // of a release: changes nothing on a node that does not hold the lock
 	Identity    string // for a node that has none
 	Echo        string // of a claim: the channel to which the node publishes if it is lost; empty: to none
-	Head        string // of a report: what precedes the event in the message; empty: it is not published
-	Event       string // of a report and a release; of a report empty: keep the history, no more
+	Head        string // of an announcement: what precedes the event in the message
+	Event       string // of an announcement and a release; of an announcement empty: only keep the history
+	Missed      string // of an announcement: an earlier event that the node may have missed; empty: none
+	Name        string // of an announcement: the name of the election, which the key History is to keep; empty: it is a history
 }
 
 // ElectionScript is a script of which one call can serve several elections: the keys and the

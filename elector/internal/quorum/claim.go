@@ -52,7 +52,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo s
 	v.lateClaims(r, ended, granted)
 	if granted {
 		v.kept = time.Now() // its term is announced
-	} else if t.Count(protocol.Paused) > 0 { // it may never have had a leader that announced a term
+	} else if t.Count(protocol.Paused) > 0 || t.Answered() && v.missed.Load() != nil { // if paused, it may never have had a leader that announced a term
 		v.Keep()
 	}
 	v.lock.Token, v.claimed = won, t

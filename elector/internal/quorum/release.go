@@ -16,7 +16,7 @@ type Release struct {
 	value    string
 	token    uint64
 	heir     protocol.Heir
-	event    string   // what the nodes publish
+	event    string   // what the nodes publish and record
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	ended    chan *request           // the outcomes
@@ -26,7 +26,7 @@ type Release struct {
 }
 
 // Releasing ends the attempt that won the term and returns its Release, which Try
-// sends. The nodes publish event with the end of the term. A later Claim does not change the Release.
+// sends. The nodes publish and record event with the end of the term. A later Claim does not change the Release.
 func (v *Voter) Releasing(token uint64, heir protocol.Heir, event []byte) *Release {
 	v.alive.Store(0)
 	n := v.nodes.Len()
@@ -54,7 +54,7 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	return v
 }
 
-// Try releases the lock on the nodes where that is not definite yet, and makes them publish it. It
+// Try releases the lock on the nodes where that is not definite yet, and makes them publish and record it. It
 // blocks until it is known whether a majority has released; the requests to the other nodes
 // continue. Each request waits at most limit to be sent, and at most the call time-out for its
 // answer. Try takes no context: a cancelled one must not leave a lock behind.
@@ -112,6 +112,13 @@ func (r *Release) note(a *request) {
 		return
 	}
 	r.done[a.node] = a.answer
+}
+
+// Missed notes that the lock has lapsed before a majority answered: the event is recorded with the next announcement.
+func (r *Release) Missed() {
+	if !r.Definite() {
+		r.v.missed.Store(&r.event)
+	}
 }
 
 // Left returns on how many nodes the lock may still be this term's.

@@ -74,7 +74,7 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		token := a.wins(1)
 		attempt := a.seq
 		release := func() Tally {
-			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, protocol.Heir{}, nil).Try(testLease)
+			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, protocol.Heir{}, []byte("crashed")).Try(testLease)
 		}
 		keys := func() string { return p.redis[0].Dump() }
 		if tally := release(); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
@@ -347,4 +347,34 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 			t.Errorf("the reservation is still %q: it would be read each time", reservation)
 		}
 	})
+}
+
+// A node that releases the lock records the end of the term in the same step, so it is there when the next candidate can be
+// elected. What keeps it from that does not keep it from the release.
+func TestReleaseRecordsTheEnd(t *testing.T) {
+	for name, spoil := range map[string]func(*cluster){
+		"":                    func(*cluster) {},
+		"no right to XADD":    func(p *cluster) { p.refuse(0, "XADD", "NOPERM") },
+		"no right to PEXPIRE": func(p *cluster) { p.refuse(0, "PEXPIRE", "NOPERM") },
+		"another's key":       func(p *cluster) { _ = p.redis[0].Set(p.keys.History, "not ours") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
+				p.counters("1")
+				a := p.voter("a")
+				token := a.wins(1)
+				spoil(p)
+				r := a.Releasing(token, protocol.Heir{}, []byte("the end"))
+				if tally := r.Try(testLease); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
+					t.Errorf("%+v, %d locks", tally.Answers, p.locks())
+				}
+				entries, _ := p.redis[0].Stream(p.keys.History)
+				recorded := len(entries) == 1 && entries[0].Values[1] == "the end"
+				if want := name == "" || strings.HasSuffix(name, "PEXPIRE"); recorded != want {
+					t.Errorf("history: %v", entries)
+
+				}
+			})
+		})
+	}
 }

@@ -59,26 +59,31 @@ type queueOf struct {
 	master *redis.Client // of the elections' slots, where the node is a Cluster
 }
 
-// send sends a request of an election. It does not block; the outcome comes on r.ended. There is no
+// send sends requests of an election, which travel together if they may. It does not block; the outcomes come on r.ended. There is no
 // order among the requests of an election: scripts and callers allow for that.
-func (n *Node) send(r *request) {
+func (n *Node) send(all ...*request) {
 	cluster, ok := n.rdb.(*redis.ClusterClient)
 	if !ok {
-		n.queue(r, nil).add(r)
+		n.queue(all[0], nil).add(all...)
 		return
 	}
-	go func() { // finding the master may take I/O
-		ctx, cancel := context.WithTimeout(context.Background(), r.limit)
-		defer cancel()
-		master, err := cluster.MasterForKey(ctx, r.History)
-		if err != nil {
-			slotMap{cluster}.learn(ctx, err)
-			r.sent = time.Now()
-			r.end(protocol.Answer{Status: protocol.Unknown, Err: err})
-			return
-		}
-		n.queue(r, master).add(r)
-	}()
+	for _, r := range all {
+		go n.sendToMaster(cluster, r) // finding the master may take I/O
+	}
+}
+
+// sendToMaster sends a request to the master of its keys.
+func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *request) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+	defer cancel()
+	master, err := cluster.MasterForKey(ctx, r.History)
+	if err != nil {
+		slotMap{cluster}.learn(ctx, err)
+		r.sent = time.Now()
+		r.end(protocol.Answer{Status: protocol.Unknown, Err: err})
+		return
+	}
+	n.queue(r, master).add(r)
 }
 
 // maxQueues bounds the queues that are kept: a process uses few different leases, but a Cluster may
@@ -230,11 +235,11 @@ type queue[R any] struct {
 	late    *time.Timer  // runs start when a call is overdue; nil: it is not set
 }
 
-// add sends a request. It does not block.
-func (q *queue[R]) add(r R) {
+// add sends requests. It does not block.
+func (q *queue[R]) add(all ...R) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, r)
+	q.waiting = append(q.waiting, all...)
 	q.start()
 }
 

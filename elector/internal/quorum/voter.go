@@ -35,7 +35,7 @@ type VoterConfig struct {
 }
 
 // Voter claims, renews, releases and announces for one elector. It belongs to the state machine's
-// goroutine. Only Go, WaitIdle, Announce, AwaitRecorded and Identities are safe for concurrent use.
+// goroutine. Only Go, WaitIdle, Announce and Identities are safe for concurrent use.
 type Voter struct {
 	nodes *Nodes
 	cfg   VoterConfig
@@ -52,11 +52,11 @@ type Voter struct {
 	met     time.Time          // when Meet last queried the nodes for their identities
 	ids     atomic.Pointer[protocol.Identities]
 
-	recorders []*recorder // by node
-	servers   []servers   // by node
+	servers []servers // by node
 
 	onlyHeld bool // its releases change nothing on a node that does not hold the lock; never changes
 
+	missed     atomic.Pointer[string] // the newest event that no majority of the nodes has answered; nil: there is none
 	background flights
 }
 
@@ -65,23 +65,13 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), servers: make([]servers, n)}
 	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
-	for i, node := range ns.list {
-		v.recorders = append(v.recorders, &recorder{
-			apart: ns.Cluster(i), node: node, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
-			refused: func(err error) {
-				if cfg.Unrecorded != nil {
-					cfg.Unrecorded(ns.NodeError(i, err))
-				}
-			},
-		})
-	}
 	return v
 }
 
 // Go runs fn on a goroutine that WaitIdle waits for.
 func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 
-// WaitIdle blocks until no report, no release and no late claim is under way, for at most d.
+// WaitIdle blocks until no announcement, no release and no late claim is under way, for at most d.
 func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 
 // Identities returns the identities of the nodes that have answered the last request.
@@ -279,9 +269,6 @@ func (v *Voter) noteLate(r *request) {
 		return
 	}
 	r.answer.Err = v.cfg.Keys.ExplainDenied(r.answer.Err)
-	if r.answer.Status != protocol.Unknown {
-		v.recorders[r.node].again()
-	}
 	if v.cfg.RequestEnded != nil {
 		v.cfg.RequestEnded(r.node, r.took, v.nodes.NodeError(r.node, r.answer.Err))
 	}

@@ -1,8 +1,9 @@
 -- release: delete only my own lock, raise the counter so that a late renewal finds the
--- term closed, and publish the end of the term, in one step. Token 0: a failed attempt, which
+-- term closed, and publish and record the end of the term, in one step. Token 0: a failed attempt, which
 -- had no term and publishes nothing.
 -- KEYS lock fence new heir
--- ARGV value incarnation seq lease token successor keep closed only_held events event
+-- ARGV value incarnation seq lease token successor keep closed only_held events event history
+-- The history is an argument: the server would refuse the call to a user who may access all keys but that one.
 -- -> released, gone or taken, fence
 local stored, counter = number(fence_key, fence)
 local mine = whose(lock, incarnation, seq)
@@ -29,4 +30,5 @@ elseif held and reservedFor(first) then
   redis.call('DEL', heir_key)
 end
 redis.pcall('PUBLISH', events, RELEASED .. ' ' .. token .. ' ' .. first .. ' ' .. event)
+record(history, event)
 return answer{status = status, fence = stored}

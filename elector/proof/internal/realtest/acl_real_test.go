@@ -274,6 +274,14 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all keys but the history", func(t *testing.T) {
+		t.Parallel()
+		keys := strings.Fields("~mandate:*:lock ~mandate:*:fence ~mandate:*:new ~mandate:*:next ~mandate:*:pause ~mandate:*:id ~mandate:elections")
+		rights := slices.DeleteFunc(slices.Clone(all), func(right string) bool { return right == "~mandate:*" })
+		if got := lifecycle(t, guarded(t, candidates, append(rights, keys...))); !slices.Equal(got, []string{"no history", "warned"}) {
+			t.Errorf("without the history: %q", got)
+		}
+	})
 }
 
 // signOfLife sends on a subscription what a silent one is sent.

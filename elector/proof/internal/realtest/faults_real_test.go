@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestRealClientPause(t *testing.T) {
 }
 
 // A full Redis without eviction: the leader goes on. Nobody else could be elected, and the transfer
-// that would try it is refused.
+// that would try it is refused. A leader that steps down all the same releases its lock, and its end is recorded.
 func TestRealFullMemory(t *testing.T) {
 	t.Parallel()
 	servers, el, term := contested(t, 1)
@@ -49,6 +50,12 @@ func TestRealFullMemory(t *testing.T) {
 			t.Errorf("%s: %v", c.ID(), err)
 		}
 	}
+	term.Resign()
+	el.ends(term, slack, elector.ReasonResigned)
+	servertest.Eventually(t, slack, "the end is recorded", func() bool {
+		terms, err := outside.History(t.Context(), 1)
+		return err == nil && terms[0].Token == term.Token() && terms[0].Reason == elector.ReasonResigned
+	})
 }
 
 // A full Redis keeps the settings of a group whose members run: one with another number of shards, which
@@ -317,7 +324,11 @@ func TestRealClusterSlotMoved(t *testing.T) {
 		t.Error("the slot's new master does not hold the lock")
 	}
 	el.all[0].shutdown() // and hand over there
-	el.next(term.Token(), lease+slack)
+	next, _ := el.next(term.Token(), lease+slack)
+	terms, err := electionOf(next.Q, "orders").History(t.Context(), 10)
+	if !slices.ContainsFunc(terms, func(r elector.TermRecord) bool { return r.Token == term.Token() && r.Reason == elector.ReasonShutdown }) {
+		t.Errorf("the end was not recorded there: %+v, %v", terms, err)
+	}
 }
 
 // replace writes a file as operators should: there is never half of it.

@@ -1,0 +1,136 @@
+package quorum
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// Announce makes every node publish an event, with head before it (protocol.Message), and append it to its history. It
+// does not wait for the nodes: an announcement must never delay a renewal. If no majority answers, the event is recorded
+// with the next announcement, of which Keep makes one as soon as the nodes answer again: without that, a term that ended by
+// an outage of Redis would seem to have vanished, as if the process had been killed. Only the newest such event is kept.
+func (v *Voter) Announce(head string, event []byte) {
+	what, name := protocol.Request{Head: head, Event: string(event)}, protocol.Request{Name: v.cfg.Keys.Election}
+	if missed := v.missed.Swap(nil); missed != nil {
+		what.Missed = *missed
+	}
+	n, until := v.nodes.Len(), time.Now().Add(connectLimits*v.cfg.CallTimeout)
+	wanted := func() bool { return time.Now().Before(until) }
+	events, names := make(chan *request, n), make(chan *request, n)
+	for node, to := range v.nodes.list {
+		recording, naming := v.request(node, protocol.AnnounceScript, what, wanted, events), v.request(node, protocol.AnnounceScript, name, wanted, names)
+		naming.Keys = &protocol.Keys{History: v.cfg.Keys.Names}
+		to.send(recording, naming)
+	}
+	v.Go(func() {
+		missed := cmp.Or(what.Event, what.Missed)
+		if !v.recorded(events) && missed != "" {
+			v.missed.CompareAndSwap(nil, &missed) // there may be a newer one
+		}
+		for range n {
+			<-names
+		}
+	})
+}
+
+// recorded reports whether a majority of the nodes has recorded an event, or refused to, which only an operator can change.
+func (v *Voter) recorded(ended <-chan *request) bool {
+	done := 0
+	for range v.nodes.Len() {
+		r := <-ended
+		err := v.denial(r.answer.Err)
+		if err != nil && v.cfg.Unrecorded != nil {
+			v.cfg.Unrecorded(v.nodes.NodeError(r.node, err))
+		}
+		if err != nil || r.answer.Status == protocol.Recorded {
+			done++
+		}
+	}
+	return done >= v.nodes.Majority()
+}
+
+// denial returns why a node refuses to record, so that another attempt would be useless for now;
+// nil: it does not refuse. If the user may run scripts but not access the history's key, the node
+// refuses the whole call.
+func (v *Voter) denial(err error) error {
+	why := rediserr.Refusal("")
+	switch {
+	case errors.As(err, &why):
+		return rediserr.Needs(why, "+xadd ~"+v.cfg.Keys.History)
+	case !rediserr.Denied(err):
+		return nil
+	case rediserr.NamesCommand(err):
+		return err
+	}
+	return rediserr.Needs(err, "~"+v.cfg.Keys.History)
+}
+
+// keepEvery is how often a candidate makes the nodes keep the name and the history of its election: its
+// leader may announce nothing for months.
+const keepEvery = 24 * time.Hour
+
+// Keep makes the nodes keep the name and the history of the election, as an event does, unless it has
+// done so lately and no event was missed. It does not wait for the requests.
+func (v *Voter) Keep() {
+	if now := time.Now(); v.missed.Load() != nil || v.kept.IsZero() || now.Sub(v.kept) >= keepEvery {
+		v.kept = now
+		v.Announce("", nil)
+	}
+}
+
+// flights counts the requests under way. Unlike a sync.WaitGroup, it can be waited
+// for with a time-out, and continues counting meanwhile.
+type flights struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // closed when n becomes 0; nil unless a goroutine waits for that
+}
+
+func (f *flights) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+}
+
+func (f *flights) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n--; f.n == 0 && f.zero != nil {
+		close(f.zero)
+		f.zero = nil
+	}
+}
+
+// Go runs fn on a goroutine that is counted.
+func (f *flights) Go(fn func()) {
+	f.begin()
+	go func() {
+		defer f.end()
+		fn()
+	}()
+}
+
+// wait blocks until nothing is under way, for at most d.
+func (f *flights) wait(d time.Duration) {
+	f.mu.Lock()
+	if f.n == 0 {
+		f.mu.Unlock()
+		return
+	}
+	if f.zero == nil {
+		f.zero = make(chan struct{})
+	}
+	zero := f.zero
+	f.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-zero:
+	case <-timer.C:
+	}
+}
