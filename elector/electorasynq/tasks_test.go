@@ -282,7 +282,7 @@ func TestCalendarOfCron(t *testing.T) {
 func TestCalendarOfGoCron(t *testing.T) {
 	calendar.Test(t, "2026-10-20", 20, 100, crontab(t, func() scheduler[fork.Schedule] {
 		c := fork.New()
-		return scheduler[fork.Schedule]{fork.ParseStandard, func(s *schedule.Job, run func()) { c.Schedule(s, fork.FuncJob(run)) }, c.Start, func() { c.Stop() }}
+		return scheduler[fork.Schedule]{fork.ParseStandard, func(s *schedule.Job, run func()) { _, _ = c.ScheduleJob(s, fork.FuncJob(run)) }, c.Start, func() { c.Stop() }}
 	}))
 }
 

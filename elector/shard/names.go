@@ -44,7 +44,7 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 		if group, n, is := OfElection(name); is {
 			shards[group] = append(shards[group], n)
 		} else if group, is := strings.CutSuffix(name, ElectionOfAssigner("")); is && protocol.CheckGroup(group) == nil {
-			shards[group] = shards[group] // also one without a shard
+			shards[group] = append(shards[group], nil...) // also one without a shard
 		} else {
 			others = append(others, name)
 		}
