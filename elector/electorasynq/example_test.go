@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -18,7 +19,7 @@ import (
 )
 
 // open connects to an embedded Redis; yours is a redis-server.
-func open() (embedded *miniredis.Miniredis, e *elector.Elector, end func()) {
+func open() (embedded *miniredis.Miniredis, e *elector.Elector, client redis.UniversalClient, end func()) {
 	embedded, err := miniredis.Run()
 	if err != nil {
 		panic(err)
@@ -31,18 +32,17 @@ func open() (embedded *miniredis.Miniredis, e *elector.Elector, end func()) {
 	if err != nil {
 		panic(err)
 	}
-	return embedded, e, func() { _ = quorum.Close(); embedded.Close() }
+	client, err = elector.NewClient("redis://" + embedded.Addr())
+	if err != nil {
+		panic(err)
+	}
+	return embedded, e, client, func() { _ = client.Close(); _ = quorum.Close(); embedded.Close() }
 }
 
 // A periodic task that the leader enqueues, each tick once.
 func ExampleNew() {
-	embedded, e, end := open()
+	embedded, e, client, end := open()
 	defer end()
-	client, err := elector.NewClient("redis://" + embedded.Addr())
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
 	queue := asynq.NewClient(asynq.RedisClientOpt{Addr: embedded.Addr()})
 	defer queue.Close()
 
@@ -59,13 +59,8 @@ func ExampleNew() {
 
 // A job of robfig/cron, or of its fork, that runs on the leader, each tick once.
 func Example_cron() {
-	embedded, e, end := open()
+	_, e, client, end := open()
 	defer end()
-	client, err := elector.NewClient("redis://" + embedded.Addr())
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	once := sync.OnceFunc(func() {
