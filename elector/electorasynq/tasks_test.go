@@ -252,6 +252,7 @@ func TestBadTasks(t *testing.T) {
 		for says, tasks := range map[string][]electorasynq.Task{
 			"":                  {{Spec: "@every 5s", Task: one}, {Spec: "CRON_TZ=Asia/Tokyo 0 12 * * *", Task: one, Name: "b"}},
 			"expected exactly":  {{Spec: "* * *", Task: one}},
+			"empty spec":        {{Spec: "CRON_TZ=UTC", Task: one}},
 			"unknown time zone": {{Spec: "TZ=Europe/Atlantis 0 12 * * *", Task: one}},
 			"has no Task":       {{Spec: "* * * * *"}},
 			"two jobs":          {{Spec: "* * * * *", Task: one}, {Spec: "@daily", Task: asynq.NewTask("mail", nil)}},

@@ -337,6 +337,7 @@ func TestBadJobs(t *testing.T) {
 				{"mail", "", gocron.CronJob("* * * * *", false)},
 				{"mail", "two jobs", gocron.CronJob("* * * * *", false)},
 				{"bad", "above maximum", gocron.CronJob("61 * * * *", false)},
+				{"bad", "empty spec", gocron.CronJob("TZ=UTC", false)},
 				{"bad", "unknown time zone", gocron.CronJob("TZ=Europe/Atlantis 1 * * * *", false)},
 				{"", "name", gocron.CronJob("* * * * *", false)},
 				{"mail {eu}", "braces", gocron.CronJob("* * * * *", false)},

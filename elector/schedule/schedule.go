@@ -94,7 +94,10 @@ func (j *Jobs) Add(c Config) (*Job, error) {
 	job := &Job{Config: c, jobs: j, next: inZone(c.Next, c.Location)}
 	tick, err := fence.Latest(job.next, job.now())
 	tick.Job, tick.Within, tick.By, tick.Token = c.Name, c.Within, j.by, 1
-	if err = errors.Join(err, tick.Check()); err != nil {
+	if err == nil {
+		err = tick.Check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("schedule: job %.40q: %w", c.Name, err)
 	}
 	job.fired = tick.At

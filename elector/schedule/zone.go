@@ -14,9 +14,9 @@ func Every(d time.Duration) func(time.Time) time.Time {
 // SplitZone cuts the zone off a crontab (CRON_TZ=Europe/Berlin 30 2 * * *, or TZ=), so that it can be a [Config]'s Next and Location.
 // A crontab without one has the given location.
 func SplitZone(crontab string, without *time.Location) (string, *time.Location, error) {
-	zone, rest, ok := strings.Cut(crontab, " ")
-	_, name, isZone := strings.Cut(zone, "TZ=")
-	if !ok || !isZone {
+	zone, rest, _ := strings.Cut(crontab, " ") // without a rest parsers panic: they are to refuse the empty one
+	name, isZone := strings.CutPrefix(strings.TrimPrefix(zone, "CRON_"), "TZ=")
+	if !isZone {
 		return crontab, without, nil
 	}
 	location, err := time.LoadLocation(name)

@@ -101,7 +101,7 @@ func TestZones(t *testing.T) {
 			t.Errorf("noon in %v is %v", k.zone, got)
 		}
 	}
-	for spec, want := range map[string]string{"CRON_TZ=Asia/Tokyo 0 12 * * *": "Asia/Tokyo", "TZ=UTC @daily": "UTC", "0 12 * * *": "Europe/Berlin"} {
+	for spec, want := range map[string]string{"CRON_TZ=Asia/Tokyo 0 12 * * *": "Asia/Tokyo", "TZ=UTC @daily": "UTC", "0 12 * * *": "Europe/Berlin", "TZ=UTC": "UTC", "XTZ=UTC": "Europe/Berlin"} {
 		rest, zone, err := SplitZone(spec, location(t, "Europe/Berlin"))
 		if err != nil || zone.String() != want || len(rest) > 10 {
 			t.Errorf("%q: %q, %v, %v", spec, rest, zone, err)
