@@ -43,8 +43,8 @@ if mark then
 elseif old then
   return {'old', ''}
 end
-redis.call('SET', KEYS[1], line .. '\n' .. gaps, 'PX', ARGV[8])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 redis.call('ZADD', KEYS[2], now + keep, job)
 redis.call('PEXPIRE', KEYS[2], string.format('%d', math.max(redis.call('PTTL', KEYS[2]), keep)))
+redis.call('SET', KEYS[1], line .. '\n' .. gaps, 'PX', ARGV[8]) -- last: a user who lacks a right for the others takes nothing
 return {old and 'old' or 'taken', found}

@@ -31,6 +31,22 @@ func TestOnceReal(t *testing.T) {
 	onceSuite(t, func(t *testing.T) string { return servertest.Redis(t).Addr() })
 }
 
+// A user who lacks a right of the script takes nothing, however often he tries: half a tick would run at the second try.
+func TestOnceWithoutARightReal(t *testing.T) {
+	server := servertest.Redis(t)
+	for _, command := range []string{"set", "zadd", "zremrangebyscore", "pexpire"} {
+		server.Do(t, "ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-"+command)
+		o := newOnce(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "pw" }))
+		tick := tickAt(noon(), 5)
+		tick.Attempt = fence.NewAttempt()
+		for range 2 {
+			if err := o.Take(t.Context(), tick); err == nil || !strings.Contains(err.Error(), "docs/redis.md") {
+				t.Errorf("without %s: %v", command, err)
+			}
+		}
+	}
+}
+
 func onceSuite(t *testing.T, server func(t *testing.T) string) {
 	for name, test := range map[string]func(t *testing.T, c *redis.Client, o *fence.Once){
 		"only a later tick with a token not older": testOnceOrder,
