@@ -184,7 +184,7 @@ func TestScrapeEndsBeforeItsTimeout(t *testing.T) {
 			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				c.Start("a").Elected(time.Minute)
 				for i := range 12 {
-					c.Client("x", i%3).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("g%d/assigner", i)), listedNow(fmt.Sprintf("g%d/0", i)))
+					c.Client("x", i%3).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("g%d#assigner", i)), listedNow(fmt.Sprintf("g%d#0", i)))
 					c.Client("x", i%3).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("e%d", i)))
 				}
 				e := newExporter(c.Quorum("exporter"))
