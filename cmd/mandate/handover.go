@@ -131,10 +131,10 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 		return output.JSON(a.stdout, out)
 	}
 	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
-	switch {
-	case h.To.Token == 0:
+	switch h.To.Token {
+	case 0:
 		return nil
-	case h.To.Token == h.From.Token:
+	case h.From.Token:
 		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
 	}
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
