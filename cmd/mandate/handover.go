@@ -130,13 +130,14 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 		}
 		return output.JSON(a.stdout, out)
 	}
-	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
-	switch h.To.Token {
-	case 0:
+	if h.To.Token == 0 {
 		return nil
-	case h.From.Token:
-		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
 	}
+	already := ""
+	if h.To.Token == h.From.Token {
+		already = " already"
+	}
+	line := fmt.Sprintf("%s leads%s, token %d", h.To.Candidate, already, h.To.Token)
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
 
