@@ -351,7 +351,7 @@ var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]{8}Z`)
 
 // Days with asynq, whose tasks have their ticks in a header.
 func TestCalendarOfAsynq(t *testing.T) {
-	calendar.Test(t, "2026-09-20", 60, 300, func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
+	calendar.Test(t, "2026-10-10", 30, 150, func(ctx context.Context, e *elector.Elector, client redis.UniversalClient, jobs []calendar.Job, ran func(string, time.Time)) elector.Work {
 		var tasks []electorasynq.Task
 		for _, j := range jobs {
 			tasks = append(tasks, electorasynq.Task{Spec: j.Crontab, Location: j.Location, Make: func(run schedule.Run) *asynq.Task {
