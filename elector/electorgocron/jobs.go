@@ -5,8 +5,6 @@
 //	_, err = electorgocron.NewJob(jobs, scheduler, gocron.CronJob("0 12 * * *", false), schedule.Config{Name: "mail", Do: sendMail})
 //	scheduler.Start()
 //	err = e.Run(ctx, jobs.Work)
-//
-// All replicas start their schedulers. Where this process does not lead, gocron skips the job.
 package electorgocron
 
 import (
@@ -22,12 +20,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/schedule"
 )
 
-// NewJob adds a job to a scheduler: a CronJob, in the scheduler's location or that of CRON_TZ=; or a DailyJob, WeeklyJob or MonthlyJob with the
-// interval 1; or a DurationJob, whose ticks are the multiples of it since the year 1. gocron gets a CronJob with these ticks. Other
-// jobs, whose ticks count from when the process began, are refused. What the Config says of ticks and scheduler is set here.
-//
-// To change a job use RemoveJob and NewJob: gocron's Update would make it a plain job of every replica. RunNow runs the newest tick
-// unless it has been taken.
+// NewJob adds a job to a scheduler: a CronJob, in the scheduler's location or that of CRON_TZ=; a DailyJob, WeeklyJob or MonthlyJob with the
+// interval 1; or a DurationJob, whose ticks are the multiples of it since the year 1. gocron gets a CronJob with these ticks. Other jobs,
+// whose ticks count from when the process began, are refused. What the Config says of ticks and scheduler is set here.
+// To change a job use RemoveJob and NewJob: Update would make it a plain job of every replica. RunNow runs the newest tick, if it is free.
 func NewJob(jobs *schedule.Jobs, s gocron.Scheduler, when gocron.JobDefinition, c schedule.Config, options ...gocron.JobOption) (gocron.Job, error) {
 	l := &locker{jobs: jobs, Config: c, ready: make(chan struct{})}
 	l.Late, l.Gone = l.runNow, l.gone
@@ -67,7 +63,6 @@ func (l *locker) IsValid(crontab string, location *time.Location, _ time.Time) (
 	return l.crontabs(crontab)
 }
 
-// parser reads what gocron reads with seconds.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // crontabs adds the job with the ticks of all the crontabs.
@@ -126,13 +121,11 @@ func (l *locker) Next(last time.Time) time.Time { return l.job.Next(last.UTC()) 
 
 // runNow makes gocron run the job, once its scheduler has been started.
 func (l *locker) runNow(ctx context.Context) {
-	<-l.ready
-	for ctx.Err() == nil && l.gocron != nil {
+	for <-l.ready; ctx.Err() == nil && l.gocron != nil; time.Sleep(100 * time.Millisecond) {
 		if next, err := l.gocron.NextRun(); err != nil || !next.IsZero() {
 			_ = l.gocron.RunNow() // one that was removed misses nothing
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -155,11 +148,13 @@ func (l *locker) Lock(context.Context, string) (gocron.Lock, error) {
 	return l, err
 }
 
-// Unlock has nothing to do.
 func (*locker) Unlock(context.Context) error { return nil }
 
 // run is the task: it takes the tick for which gocron fires, and runs the job.
 func (l *locker) run(ctx context.Context) error {
 	<-l.ready
+	if l.gocron == nil {
+		return nil // it has been refused, and was to start at once
+	}
 	return l.job.RunContext(ctx)
 }

@@ -301,6 +301,9 @@ func TestJobsOfGocron(t *testing.T) {
 		time.Sleep(time.Second)
 		s.add(jobs, scheduler, by, "mail", gocron.CronJob("* * * * *", false))
 		time.Sleep(5 * time.Minute)
+		if _, err := electorgocron.NewJob(jobs, scheduler, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), schedule.Config{Name: "now", Do: func(context.Context, schedule.Run) error { return nil }}); err == nil {
+			t.Error("a OneTimeJob was accepted")
+		}
 		for range 3 {
 			if err := elected.RunNow(); err != nil {
 				t.Error(err)
