@@ -125,7 +125,6 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	if before == nil || before.holder.Attempt != leader.holder.Attempt {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
-	m.memory.holderSeen, m.memory.holderAge = m.memory.answeredAt, max(0, in.Lease-in.Left)
 }
 
 // assess records what a lost claim has shown, and returns an error when waiting
@@ -200,8 +199,6 @@ type memory struct {
 	abstentionLogged bool        // logged that nodes abstain
 	configLogged     bool        // logged the configuration
 
-	holderSeen lease.Stamp   // when the nodes last showed that another candidate leads; zero: never
-	holderAge  time.Duration // how long before holderSeen that leader had renewed its lease, at most
 }
 
 // learn records what a tally shows. A counter above zero, a holder, a pause and a reservation are traces
@@ -217,17 +214,4 @@ func (k *memory) learn(t quorum.Tally) {
 func (k *memory) sawNode(counter uint64, trace bool) {
 	k.highest = max(k.highest, counter)
 	k.traced = k.traced || counter > 0 || trace
-}
-
-// vacant returns for how long there has been no leader, at most; zero: not known. A leader that
-// disappears reports nothing, but it was alive when it last renewed its lease.
-func (k *memory) vacant(clock *lease.Clock) time.Duration {
-	if k.holderSeen.IsZero() {
-		return 0
-	}
-	since, ok := clock.Since(k.holderSeen)
-	if !ok {
-		return 0
-	}
-	return since + k.holderAge
 }

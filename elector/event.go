@@ -50,17 +50,7 @@ type Event struct {
 
 	// Held, on Released: for how long the lease covered the work, until the
 	// work had returned or the lease ended, by the clock that Term.Valid reads; zero: not known.
-	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
-	// leader had seen the lease of the previous one; zero: it had not seen it.
-	Held   time.Duration `json:"-" ms:"held_ms,omitempty"`
-	Vacant time.Duration `json:"-" ms:"vacant_ms,omitempty"`
-
-	// On Released: with how many terms in a row this candidate's work has ended by itself,
-	// failed or become unhealthy, none of which lasted four leases, and when and how the first of them ended,
-	// which the history may not hold any more. Zero: this was the first one, or it ended otherwise.
-	Streak      int       `json:"streak,omitempty"`
-	StreakSince time.Time `json:"streak_since,omitzero"`
-	StreakFirst string    `json:"streak_first,omitempty"`
+	Held time.Duration `json:"-" ms:"held_ms,omitempty"`
 
 	// On operator actions, in the history only: who acted, and for how long a pause is.
 	By  string        `json:"by,omitempty"`
@@ -102,7 +92,7 @@ const maxToken = 1<<53 - 1
 func (ev Event) encode() []byte {
 	// Details hold foreign text (a probe's, a child's). They are clipped, so that no
 	// event outgrows what a reader accepts.
-	ev.Detail, ev.StreakFirst = protocol.Clip(ev.Detail, protocol.MaxDetail), protocol.Clip(ev.StreakFirst, protocol.MaxDetail)
+	ev.Detail = protocol.Clip(ev.Detail, protocol.MaxDetail)
 	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would check the result once more
 	if err != nil {                            // strings, numbers and a time of this century
 		panic("an event that can't be encoded: " + err.Error())

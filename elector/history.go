@@ -23,13 +23,6 @@ type TermRecord struct {
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
 
-	// Streak is the number of this term in a row of the candidate's terms that ended by the work or its
-	// probe, none of which lasted four leases: at least 2, or 0. StreakSince is when the first of them
-	// ended, and StreakFirst how. That term may not be in the history any more.
-	Streak      int       `json:"streak,omitempty"`
-	StreakSince time.Time `json:"streak_since,omitzero"`
-	StreakFirst string    `json:"streak_first,omitempty"`
-
 	// Lasted is how long the term lasted, or has lasted so far. The term of a leader that was
 	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
 	// end of the term to the begin of the next one. It compares the clocks of two machines, so it
@@ -37,17 +30,8 @@ type TermRecord struct {
 	Lasted time.Duration `json:"-" ms:"lasted_ms,omitempty"`
 	Gap    time.Duration `json:"-" ms:"gap_ms,omitempty"`
 
-	// MaxLasted and MaxGap are upper bounds for a leader that vanished, MaxGap also for one whose clock
-	// and the next leader's differ by more: how long it led, and how long there was then no leader
-	// until the next term began. MaxGap counts from the renewal of
-	// the lease that the next leader saw last, or else from the begin of this term. Zero: known
-	// exactly, or not at all.
-	MaxLasted time.Duration `json:"-" ms:"max_lasted_ms,omitempty"`
-	MaxGap    time.Duration `json:"-" ms:"max_gap_ms,omitempty"`
-
-	id     termID
-	held   time.Duration // for how long the lease covered the work; zero: not known
-	vacant time.Duration // for how long at most there was no leader before this term; zero: not known
+	id   termID
+	held time.Duration // for how long the lease covered the work; zero: not known
 }
 
 // maxRecords is how many terms the history of an election holds at most: about 1000
@@ -160,7 +144,7 @@ func (st Status) terms(lookErr error, entries int) (terms []TermRecord, cut bool
 	byNode, _ := st.past()
 	terms = recordsOf(eventsOf(byNode, st), st.Leader, time.Now())
 	if (lookErr != nil || st.MayLead != nil) && len(terms) > 0 && terms[0].Reason == ReasonVanished {
-		terms[0].Reason, terms[0].MaxLasted = "", 0 // the term may be the sitting leader's
+		terms[0].Reason = "" // the term may be the sitting leader's
 	}
 	return terms, slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
 }
@@ -207,10 +191,9 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		}
 		switch ev.Kind { // the history holds no others
 		case EventElected:
-			t.From, t.vacant = ev.Time, ev.Vacant
+			t.From = ev.Time
 		case EventReleased:
 			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
-			t.Streak, t.StreakSince, t.StreakFirst = ev.Streak, ev.StreakSince, ev.StreakFirst
 		}
 	}
 	records := make([]TermRecord, 0, len(terms))
@@ -230,19 +213,9 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		records = append(records, *t)
 	}
 	slices.SortFunc(records, func(a, b TermRecord) int { return compareIDs(b.id, a.id) })
-	for i := range records {
-		r := &records[i]
-		switch {
-		case i == 0:
-			r.bound(now, 0)
-			r.MaxGap = 0 // there is no next term
-		case !records[i-1].From.IsZero() && !r.Until.IsZero():
-			r.Gap = records[i-1].From.Sub(r.end())
-			if seen := records[i-1].vacant; seen > 0 && r.Gap > seen { // the clocks of two hosts differ by more
-				r.Gap, r.MaxGap = 0, seen
-			}
-		case !records[i-1].From.IsZero():
-			r.bound(records[i-1].From, records[i-1].vacant)
+	for i := range records[min(1, len(records)):] {
+		if next, r := records[i], &records[i+1]; !next.From.IsZero() && !r.Until.IsZero() {
+			r.Gap = next.From.Sub(r.end())
 		}
 	}
 	return records
@@ -254,19 +227,6 @@ func (r TermRecord) end() time.Time {
 		return end // the leader outlived its lease, and reported the end later
 	}
 	return r.Until
-}
-
-// bound sets MaxLasted and MaxGap of a term whose end was not reported. next is when the next term
-// began, and vacant for how long at most there was no leader, as the next leader had seen it.
-func (r *TermRecord) bound(next time.Time, vacant time.Duration) {
-	if r.Reason != ReasonVanished || r.From.IsZero() {
-		return
-	}
-	r.MaxLasted = max(0, next.Sub(r.From))
-	r.MaxGap = r.MaxLasted
-	if vacant > 0 && (vacant < r.MaxGap || r.MaxGap == 0) { // 0: the clocks of two hosts contradict each other
-		r.MaxGap = vacant
-	}
 }
 
 // PauseRecord is a pause as operators reported it, by their hosts' clocks.

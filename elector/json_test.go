@@ -18,8 +18,8 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 		&elector.Status{Paused: true, PauseLeft: took, Leader: &elector.Leader{Candidate: "a", LeaseLeft: took}, Nodes: []elector.NodeStatus{{LeaseLeft: took, Abstains: took, RTT: took}}},
 		&elector.CandidateStatus{ID: "a", RunningFor: took, HealthyFor: took, RestFor: took, Lease: took},
 		&elector.Event{Kind: elector.EventReleased, Held: took},
-		&elector.TermRecord{Token: 7, Lasted: took, Gap: -took, MaxLasted: took, MaxGap: took},
-		&elector.Event{Kind: elector.EventOverrun, For: took, Vacant: took},
+		&elector.TermRecord{Token: 7, Lasted: took, Gap: -took},
+		&elector.Event{Kind: elector.EventOverrun, For: took},
 		&elector.PauseRecord{By: "ann", For: took},
 	} {
 		b, err := json.Marshal(v)

@@ -40,7 +40,6 @@ func (m *machine) start(t *Term, work Work) {
 	if m.cfg.MaxTerm > 0 {
 		go m.limit(t)
 	}
-	elected.Vacant = m.memory.vacant(m.clock)
 	if age > m.timing.CallTimeout()/2 { // so far away the announcement would take the connection that the renewal needs
 		m.renew()
 	}
@@ -89,7 +88,7 @@ func (m *machine) limit(t *Term) {
 func (m *machine) lead(ctx context.Context) *Ended {
 	m.hold(ctx)
 	ended := m.stop()
-	m.badEnds.add(ended, time.Since(m.serving.since), m.cfg.Lease)
+	m.countBadEnd(ended.Reason, time.Since(m.serving.since))
 	m.drain(ended.Reason.voluntary())
 	if ended.Reason == ReasonUnhealthy || !m.serving.grant.Valid() {
 		m.wasUnable()
@@ -219,9 +218,6 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	heir := m.heir(t)
 	ev := m.event(EventReleased, t, ended)
 	ev.Next, ev.Held = heir.Incarnation, t.held()
-	if m.badEnds.count > 1 {
-		ev.Streak, ev.StreakSince, ev.StreakFirst = m.badEnds.count, m.badEnds.since, m.badEnds.first
-	}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	t.unreleased = m.giveBack(m.voter.Releasing(t.token, heir, ev.encode()), lost && t.stopped == nil && ctx.Err() == nil)
 	if t.unreleased == nil {

@@ -136,7 +136,7 @@ func TestDrainTimeout(t *testing.T) {
 	})
 }
 
-// Work that exits at once is started less and less often, and the newest term in the history tells how that began.
+// Work that exits at once is started less and less often.
 func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		runs := 0
@@ -147,7 +147,7 @@ func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 			}
 			return &elector.RestartError{}
 		})
-		rest, began := shortLease/10, time.Now()
+		rest := shortLease / 10
 		for range 9 {
 			a.Elected(20 * shortLease)
 			ended := time.Now()
@@ -157,11 +157,6 @@ func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 			}
 			rest = min(2*rest, 128*shortLease/10)
 			a.Terms <- next
-		}
-		time.Sleep(20 * shortLease)
-		all, err := a.Election().History(t.Context(), 1)
-		if err != nil || len(all) != 1 || all[0].Streak < 10 || all[0].StreakSince.Sub(began) > time.Second || all[0].StreakFirst != "failed: no such table" {
-			t.Errorf("%+v, %v", all, err)
 		}
 	})
 }

@@ -111,7 +111,7 @@ type machine struct {
 	ofMember bool        // a member of a group of shards runs it
 	peers    *peers.Peers
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
-	badEnds  streak         // of its newest terms
+	badEnds  int            // of its newest terms: those in a row that ended by the work or its probe, without a good one between them
 
 	memory   memory       // of the election
 	troubled lasting      // what was logged of why this candidate cannot campaign or renew
@@ -129,7 +129,7 @@ func (m *machine) enter(ctx context.Context) {
 	if m.begun, m.ofMember = lease.BeginFrom(ctx); !m.ofMember {
 		m.begun = m.clock.Now()
 	}
-	m.badEnds = streak{}
+	m.badEnds = 0
 	if !m.memory.configLogged {
 		m.memory.configLogged = true
 		m.introduce()
@@ -203,7 +203,7 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 		return true, term.unreleased // shutdown is how Run ends well
 	}
 	if d := m.restAfter(ended.Reason); d > 0 {
-		if ended.Reason == ReasonFinished && m.badEnds.count == 2 { // not after a single short job
+		if ended.Reason == ReasonFinished && m.badEnds == 2 { // not after a single short job
 			m.log.Warn("work returned early, twice in a row: it must run until its context ends")
 		}
 		m.rest(ctx, d, ended)
@@ -229,7 +229,7 @@ func (m *machine) runError(ctx context.Context, err error) error {
 // restAfter returns the pause before the next campaign. It doubles with each bad end in a row: otherwise
 // work that exits at once would be started again and again without a bound.
 func (m *machine) restAfter(r Reason) time.Duration {
-	again := m.badEnds.count - 1
+	again := m.badEnds - 1
 	switch r {
 	case ReasonUnhealthy:
 		return m.cfg.Cooldown << min(again, 4)
@@ -242,25 +242,16 @@ func (m *machine) restAfter(r Reason) time.Duration {
 	}
 }
 
-// streak is a row of terms that each ended by the work or its probe, without a good one between them.
-type streak struct {
-	count int
-	since time.Time // when the first of them ended
-	first string    // how it ended
-}
-
-// add counts the end of a term. A term of more than four leases was a good one.
-func (s *streak) add(ended *Ended, led, lease time.Duration) {
-	if led > 4*lease {
-		*s = streak{}
+// countBadEnd counts the end of a term. A term of more than four leases was a good one.
+func (m *machine) countBadEnd(r Reason, led time.Duration) {
+	if led > 4*m.cfg.Lease {
+		m.badEnds = 0
 	}
-	switch ended.Reason {
+	switch r {
 	case ReasonUnhealthy, ReasonFailed, ReasonFinished:
-		if s.count++; s.count == 1 {
-			s.since, s.first = time.Now().Round(0), ended.summary()
-		}
+		m.badEnds++
 	default:
-		*s = streak{}
+		m.badEnds = 0
 	}
 }
 

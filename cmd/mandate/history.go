@@ -36,9 +36,8 @@ term began and how long it lasted, why it ended, and how long it took until the
 next leader; and the pauses.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
-leader never reported its end, and its process does not answer; "unreported": it
-answers, and may report it yet. "<=" marks what is known as a bound only. What
-is negative compares clocks that differ: look at NTP on both hosts.
+leader never reported its end. What is negative compares clocks that differ:
+look at NTP on both hosts.
 "?": it may still lead; no majority of the nodes answered.
 It writes nothing, and answers within 4 s.`,
 		Example: `  mandate history poller
@@ -109,20 +108,14 @@ type historyRow struct {
 	token, who   string
 	lasted, end  string
 	gap, address string
-	note, more   string
+	note         string
 }
 
 // historyTable has the terms and the pauses, newest first. All times are in the present zone.
 func historyTable(shown history, wide bool) *output.Table {
 	var rows []historyRow
-	streaks := map[string]bool{} // the candidates whose newest term is there
 	for _, term := range shown.Terms {
-		row := termRow(term)
-		if term.Streak > 0 && !streaks[term.Candidate] {
-			row.more = fmt.Sprintf("%s ended so %d times in a row since %s, first: %s", term.Candidate, term.Streak, term.StreakSince.Local().Format(dateTimeZone), term.StreakFirst)
-		}
-		streaks[term.Candidate] = true
-		rows = append(rows, row)
+		rows = append(rows, termRow(term))
 	}
 	for _, p := range shown.Pauses {
 		rows = append(rows, pauseRow(p))
@@ -149,27 +142,20 @@ func historyTable(shown history, wide bool) *output.Table {
 		}
 		table.Row(r.color, cells...)
 		table.Note(output.Dim, r.note)
-		table.Note(output.Yellow, r.more)
 	}
 	return table
 }
 
-// bounded formats a duration, or else its upper bound; empty: neither is known.
-func bounded(d, most time.Duration) string {
-	switch {
-	case d != 0:
-		return output.Brief(d)
-	case most != 0:
-		return "<= " + output.Brief(most)
-	default:
-		return ""
-	}
-}
-
 func termRow(t elector.TermRecord) historyRow {
 	r := historyRow{
-		token: fmt.Sprint(t.Token), who: t.Candidate, from: t.From, until: t.Until, lasted: cmp.Or(bounded(t.Lasted, t.MaxLasted), "-"),
-		end: output.CutMiddle(cmp.Or(string(t.Reason), "?"), 20), gap: bounded(t.Gap, t.MaxGap), address: t.Advertise, note: t.Detail,
+		token: fmt.Sprint(t.Token), who: t.Candidate, from: t.From, until: t.Until, lasted: "-",
+		end: output.CutMiddle(cmp.Or(string(t.Reason), "?"), 20), address: t.Advertise, note: t.Detail,
+	}
+	if t.Lasted != 0 {
+		r.lasted = output.Brief(t.Lasted)
+	}
+	if t.Gap != 0 {
+		r.gap = output.Brief(t.Gap)
 	}
 	switch {
 	case t.Current:

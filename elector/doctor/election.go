@@ -485,7 +485,6 @@ func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
 // flapping reports an election whose leadership is lost again and again although no operator requested
 // it, with the most frequent reason.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
-	ended := func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }
 	count := map[elector.Reason]int{}
 	var reasons []elector.Reason          // the newest first
 	detail := map[elector.Reason]string{} // of the newest term that ended so
@@ -512,9 +511,6 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 	most, found := reasons[0], strings.Join(parts, ", ")
 	if detail[most] != "" {
 		found += " (" + detail[most] + ")"
-	}
-	if t := terms[slices.IndexFunc(terms, ended)]; t.Streak > flaps {
-		found += fmt.Sprintf("; %s: %d in a row since %s, the first %s", t.Candidate, t.Streak, t.StreakSince.Local().Format("2006-01-02 15:04:05 MST"), t.StreakFirst)
 	}
 	e.add("", "flapping", LevelWarn, unwanted[most]+": "+e.command("history", name), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
 }

@@ -121,7 +121,7 @@ func findingsInWords(t *testing.T) {
 	fresh.Nodes = []elector.VotingNode{{Name: "n", SilentFor: 2 * time.Second}}
 	rests.Role, rests.RestFor = "resting", 8*time.Second
 	node := elector.NodeStatus{Node: "n", Reachable: true, Fence: 1}
-	down, failed := elector.NodeStatus{Node: "n"}, elector.TermRecord{Candidate: "a", Reason: elector.ReasonFailed, Detail: "exit status 3", Until: now, Streak: 500, StreakSince: now.Add(-time.Hour), StreakFirst: "failed: no such table"}
+	down, failed := elector.NodeStatus{Node: "n"}, elector.TermRecord{Candidate: "a", Reason: elector.ReasonFailed, Detail: "exit status 3", Until: now}
 	led := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7}, Nodes: []elector.NodeStatus{node}}
 	renews, foreign := led, node
 	renews.Leader = &elector.Leader{Candidate: "a", Token: 7, LeaseLeft: 8 * time.Second}
@@ -223,21 +223,6 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		if got := find(got, "candidates"); got.Level != c.want {
 			t.Errorf("%s abstains for %v: %+v, want %s", c.other.Nodes[0].Name, c.left, got, c.want)
 		}
-	}
-}
-
-// A leader that lives did not vanish: it has not reported the end of its term.
-func TestUnreportedEnds(t *testing.T) {
-	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	terms := []elector.TermRecord{
-		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
-		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Hour)}, // of a process before
-		{Candidate: "b", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
-		{Candidate: "a", Reason: elector.ReasonExpired, From: now.Add(-time.Minute)},
-	}
-	got := Unreported(terms, []elector.CandidateStatus{{ID: "a", RunningFor: 10 * time.Minute}}, now)
-	if got[0].Reason != ReasonUnreported || got[1].Reason != elector.ReasonVanished || got[2].Reason != elector.ReasonVanished || got[3].Reason != elector.ReasonExpired || terms[0].Reason != elector.ReasonVanished {
-		t.Errorf("%+v", got)
 	}
 }
 

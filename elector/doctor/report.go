@@ -21,7 +21,7 @@ type Report struct {
 	Candidates    []elector.CandidateStatus // those that answered
 	CandidatesErr error
 	Unresponsive  bool                 // the leader seems to hang or to be dead
-	Terms         []elector.TermRecord // the newest ones, newest first; see Unreported
+	Terms         []elector.TermRecord // the newest ones, newest first
 	TermsErr      error
 	Ticks         []Job // of [Ticks]
 	TicksErr      error
@@ -47,7 +47,6 @@ func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	if r.CandidatesErr == nil && len(r.Candidates) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up
 	}
-	r.Terms = Unreported(r.Terms, r.Candidates, time.Now())
 	if r.StatusErr == nil && r.CandidatesErr == nil && r.Leader != nil && ctx.Err() == nil {
 		r.checkLeader(ctx, el)
 	}
@@ -107,25 +106,6 @@ func stuck(before elector.Leader, now *elector.Leader, elapsed time.Duration) bo
 		return before.LeaseLeft <= elapsed
 	}
 	return now.Incarnation == before.Incarnation && now.Token == before.Token && now.LeaseLeft < before.LeaseLeft
-}
-
-// ReasonUnreported takes the place of elector.ReasonVanished in the terms of a Report where the process
-// that led the term still answers the roll call. It has not vanished with its machine: it has only not
-// reported the end of its term.
-const ReasonUnreported elector.Reason = "unreported"
-
-// Unreported returns terms with that reason where it applies.
-func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now time.Time) []elector.TermRecord {
-	terms = slices.Clone(terms)
-	for i, r := range terms {
-		lives := slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool {
-			return c.ID == r.Candidate && c.RunningFor > 0 && !r.From.IsZero() && now.Add(-c.RunningFor).Before(r.From)
-		})
-		if r.Reason == elector.ReasonVanished && lives {
-			terms[i].Reason, terms[i].Detail = ReasonUnreported, "its process answers, and has not reported how this term ended"
-		}
-	}
-	return terms
 }
 
 // Findings judges a report without any I/O, the most serious findings first. They are those of Examine
