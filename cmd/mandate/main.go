@@ -70,7 +70,7 @@ func (a *app) fail(cmd *cobra.Command, code int, text, hint string) {
 		log = slog.New(handlerFor(a.stderr, a.logFormat, slog.LevelInfo))
 	}
 	if a.logFormat == "json" && runsLong(cmd) {
-		log.Error(cmd.CommandPath()+" failed", "error", text, "exit_code", code)
+		log.Error("command failed", "command", cmd.CommandPath(), "error", text, "exit_code", code)
 		return
 	}
 	a.printError(strings.TrimSpace(cmd.CommandPath() + ": " + text + "\n" + hint))
