@@ -201,22 +201,6 @@ func denied(t *testing.T, s *servertest.Server, user string) (objects []string) 
 	return objects
 }
 
-// What the documentation shows is what is shipped.
-func TestRealACLIsTheDocumentedOne(t *testing.T) {
-	t.Parallel()
-	file, err := os.ReadFile(shippedACL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile(filepath.Join(filepath.Dir(shippedACL), "redis.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(doc), "\n```\n"+string(file)+"```\n") {
-		t.Errorf("docs/redis.md does not show docs/redis.acl:\n%s", file)
-	}
-}
-
 // The shipped file is enough: nothing fails, nothing is refused.
 func TestRealACLIsEnough(t *testing.T) {
 	t.Parallel()
