@@ -254,10 +254,9 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 	}
 	released := make(chan error, 1)
 	m.voter.Go(func() {
-		released <- m.retry(context.Background(), r, token, lapsesIn, r.Definite)
-		r.Missed()
+		released <- m.released(r, token, lapsesIn)
 		if r.Definite() {
-			_ = m.retry(over, r, token, lapsesIn, func() bool { return r.Left() == 0 })
+			r.Until(over, lapsesIn, func() bool { return r.Left() == 0 })
 		}
 	})
 	if campaigns {
@@ -267,26 +266,17 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 	return <-released
 }
 
-// retry repeats a release, at first at once and on a new connection, then less and less often, until
-// enough returns true, the lock has lapsed, or ctx has ended. It uses nothing that belongs to the state machine.
-func (m *machine) retry(ctx context.Context, r *quorum.Release, token uint64, lapsesIn func() time.Duration, enough func() bool) error {
-	for wait := time.Duration(0); !enough(); wait = min(max(2*wait, m.cfg.Lease/256), m.timing.RetryEvery()) {
-		lease.Sleep(ctx, wait)
-		left := lapsesIn()
-		tally := r.Try(max(left, m.timing.CallTimeout()))
-		switch {
-		case enough(), ctx.Err() != nil:
-			return nil //nolint:nilerr // nobody waits for it any more
-		case m.nodes.Closed():
-			return failed(ErrNotReleased, "the lock of term %d was not released, it lapses in %v: %w", token, unit(left), ErrClosed)
-		case left > 0:
-			continue
-		case r.Definite():
-			return nil // a majority has released it, and the rest has lapsed
-		}
-		nodes := joinNodes(tally.Errors())
-		m.log.Warn("lock not released, it has lapsed", "token", token, "error", nodes)
-		return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
+// released waits until a majority has released the lock, or it has lapsed, and returns an ErrNotReleased if no majority has. It
+// uses nothing that belongs to the state machine.
+func (m *machine) released(r *quorum.Release, token uint64, lapsesIn func() time.Duration) error {
+	nodes := joinNodes(r.Until(context.Background(), lapsesIn, r.Definite).Errors())
+	switch {
+	case r.Definite():
+		return nil
+	case m.nodes.Closed():
+		return failed(ErrNotReleased, "the lock of term %d was not released, it lapses in %v: %w", token, unit(lapsesIn()), ErrClosed)
 	}
-	return nil
+	r.Missed()
+	m.log.Warn("lock not released, it has lapsed", "token", token, "error", nodes)
+	return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
 }

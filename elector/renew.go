@@ -95,7 +95,7 @@ func (m *machine) count(tally quorum.Tally) {
 		m.counters.count(func(n *renewalCounts) { n.outcomes.Refused++ })
 		t.lost.Store(true)
 		lost, why := lostData(tally), errGone
-		if m.dataLost = 2*lost > len(tally.Answers); m.dataLost {
+		if m.dataLost = lost >= m.nodes.Majority(); m.dataLost {
 			why = fmt.Errorf("at least %d of %d nodes %s", lost, len(tally.Answers), protocol.LostData)
 		}
 		t.end(ReasonLost, why)

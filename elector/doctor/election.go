@@ -75,7 +75,7 @@ func (e *examination) reachable(r *Report) {
 	}
 	out := missing + len(refusing)
 	level, effect := LevelWarn, ""
-	if 2*out >= n {
+	if n-out < protocol.Majority(n) {
 		level, effect = LevelFail, ": no other leader can be elected"
 	}
 	if r.StatusErr != nil || r.MayLead != nil {

@@ -205,15 +205,13 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		return false, err
 	}
 	r := v.Releasing(t.Token, protocol.Heir{}, event)
-	r.Try(t.Lease)
-	for wait := t.Lease / 256; !r.Definite(); wait = min(2*wait, t.Lease/16) {
-		if time.Since(died)+wait >= t.Lease {
-			return r.Released(), errors.New("no majority of the Redis nodes answered within its lease")
-		}
-		if !lease.Sleep(ctx, wait) {
-			return r.Released(), fmt.Errorf("no majority of the Redis nodes has answered: %w", ctx.Err())
-		}
-		r.Try(t.Lease - time.Since(died))
+	r.Until(ctx, func() time.Duration { return t.Lease - time.Since(died) }, r.Definite)
+	switch {
+	case r.Definite():
+	case ctx.Err() != nil:
+		return r.Released(), fmt.Errorf("no majority of the Redis nodes has answered: %w", ctx.Err())
+	default:
+		return r.Released(), errors.New("no majority of the Redis nodes answered within its lease")
 	}
 	return r.Released(), nil // not: the lock had expired, or the process had released it and recorded its end itself
 }

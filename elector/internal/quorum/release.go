@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"context"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -90,6 +92,22 @@ func (v *Voter) release(node int, attempt uint64, what protocol.Request, limit t
 	until := time.Now().Add(limit)
 	what.Seq = attempt
 	v.nodes.list[node].send(v.request(node, protocol.ReleaseScript, what, func() bool { return time.Now().Before(until) }, ended))
+}
+
+// Until repeats the release, at first at once and on a new connection, then less and less often, until enough returns
+// true, the lock has lapsed, ctx has ended, or the nodes are closed. It returns the tally of the last try.
+func (r *Release) Until(ctx context.Context, lapsesIn func() time.Duration, enough func() bool) (tally Tally) {
+	const first, last = 256, 16 // the waits between two tries, in parts of a lease
+	left := time.Duration(1)
+	for wait := time.Duration(0); !enough() && left > 0; wait = min(max(2*wait, r.v.cfg.Lease/first), r.v.cfg.Lease/last) {
+		lease.Sleep(ctx, wait)
+		left = lapsesIn()
+		tally = r.Try(max(left, r.v.cfg.CallTimeout))
+		if ctx.Err() != nil || r.v.nodes.Closed() {
+			break
+		}
+	}
+	return tally
 }
 
 // take counts the outcomes that came since the last try.
