@@ -83,7 +83,9 @@ func (h *Heartbeat) Check(context.Context) error {
 // leave behind and which would look fresh for as long. With a limit of zero or less it
 // never passes.
 //
-// It compares wall clocks, and for a network file system those of two machines. When only
+// A file that is too old is [Definite], as with a Heartbeat: the limit is the threshold. It compares
+// wall clocks (a step forward by the limit fails it until the next touch), and for a network file
+// system those of two machines. When only
 // the leader touches the file it is a work probe; give the work a start grace to touch it.
 func FileAge(path string, limit time.Duration) Probe {
 	return Func(func(context.Context) error {
@@ -100,7 +102,7 @@ func FileAge(path string, limit time.Duration) Probe {
 		age := time.Since(info.ModTime())
 		switch {
 		case age >= limit:
-			return fmt.Errorf("%s has not changed for %s (bound %s)", path, short(age), limit)
+			return Definite(fmt.Errorf("%s has not changed for %s (bound %s)", path, short(age), limit))
 		case age <= -limit:
 			return fmt.Errorf("%s is dated %s in the future: check the clocks", path, short(-age))
 		}

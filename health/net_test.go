@@ -127,6 +127,9 @@ func TestFileAge(t *testing.T) {
 		if c.want != "" {
 			wantMessage(t, err, c.want)
 		}
+		if isDefinite(err) != (c.age >= time.Minute) {
+			t.Errorf("age %s: definite %v", c.age, isDefinite(err))
+		}
 	}
 	wantMessage(t, FileAge(path, 0).Check(t.Context()), "above zero")
 }
