@@ -161,15 +161,16 @@ func (v *Voter) giveBackOn(node int, attempt uint64) {
 }
 
 // lateClaims takes the answers to a claim that its round did not wait for. The term that was won gets them
-// with those to its renewals. What is granted to an attempt that is over by then is given back only
+// with those to its renewals, as far as there is room: nobody takes them while no term runs. What is granted to an attempt that is over by then is given back only
 // now: a release that came before its claim would leave the lock behind, for a lease.
 func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 	n := r.outstanding()
 	if n == 0 {
 		return
 	}
-	if won {
-		for node, k := range r.sent {
+	taken := make([]bool, len(r.sent)) // by node: the term gets its answer
+	for node, k := range r.sent {
+		if taken[node] = won && v.renewal.underWay[node]+k <= maxUnderWay; taken[node] {
 			v.renewal.underWay[node] += k
 		}
 	}
@@ -179,7 +180,7 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 			if mayHold(a.answer) && v.alive.Load() != a.Seq {
 				v.giveBackOn(a.node, a.Seq)
 			}
-			if won {
+			if taken[a.node] {
 				v.renewal.answers <- a
 			} else {
 				v.noteLate(a)
