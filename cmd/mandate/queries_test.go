@@ -54,8 +54,10 @@ func scraped(t *testing.T) map[string]*metric {
 		get(electorprom.New(runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})).Handler())
 		runMember(t, r.Quorum("m"), shard.Config{Group: "invoices", Shards: 4, ID: "m"}, nil)
 		electortest.Advance(10 * time.Second)
-		takeTick(t, r, e, fence.Tick{Job: "mail", At: time.Now(), Every: time.Minute, Prev: time.Now().Add(-time.Minute)})
-		takeTick(t, r, e, fence.Tick{Job: "mail", At: time.Now().Add(time.Minute), Every: time.Minute, Prev: time.Now().Add(time.Second)})
+		for _, ago := range []time.Duration{3 * time.Minute, 0} { // and two in between are skipped
+			at := time.Now().Add(-ago)
+			takeTick(t, r, e, fence.Tick{Job: "mail", At: at, Every: time.Minute, Prev: at.Add(-time.Minute)})
+		}
 		get(newExporter(r.Quorum("exporter")))
 	})
 	all := map[string]*metric{}
