@@ -111,7 +111,7 @@ func TestLeaderBootstrapsAfterALoss(t *testing.T) {
 		b.Quiet(shortLease + shortLease/20)
 		defer never2(t, a, b)()
 		forget(c)
-		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		wantReason(t, one, shortLease/4, elector.ReasonDataLost)
 		two := a.Elected(shortLease / 100)
 		if two.Token() <= one.Token() {
 			t.Errorf("token %d after %d", two.Token(), one.Token())
@@ -160,7 +160,7 @@ func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 		one := a.Elected(3 * shortLease)
 		time.Sleep(shortLease + shortLease/20)
 		forget(c)
-		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		wantReason(t, one, shortLease/4, elector.ReasonDataLost)
 		forget(c)
 		b := c.Start("b") // a first start: it claims at once
 		two := b.Elected(shortLease / 100)

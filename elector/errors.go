@@ -70,6 +70,7 @@ const (
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the leader's lock
+	ReasonDataLost  Reason = "data-lost" // as lost, since they had lost all data of the election
 	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is why
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -96,16 +95,13 @@ func (el *Election) terms(ctx context.Context, n int, st Status, lookErr error) 
 	return terms, lookErr
 }
 
-// noteLoss adds to the detail of the oldest term of all that the nodes lost their data during it, if none of
-// them has kept its begin. (Nor anything older: else that could just have failed to arrive.)
+// noteLoss gives the oldest term of all, if its leader did not end it, the reason that the nodes lost their data
+// during it, if none of them has kept its begin. (Nor anything older: else that could just have failed to arrive.)
 func (r *TermRecord) noteLoss() {
-	if !r.From.IsZero() || r.held <= 0 || r.held >= protocol.KeptFor {
-		return
+	unkept := r.From.IsZero() && r.held > 0 && r.held < protocol.KeptFor
+	if unkept && (r.Reason == ReasonLost || r.Reason == ReasonExpired) {
+		r.Reason = ReasonDataLost
 	}
-	if strings.HasSuffix(r.Detail, protocol.LostData) {
-		r.Detail = ""
-	}
-	r.Detail = strings.TrimPrefix(r.Detail+"; all nodes "+protocol.LostData, "; ")
 }
 
 // cover reports whether enough was read: the last n terms with their begins. It may not be enough,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -218,7 +219,7 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	heir := m.heir(t)
 	ev := m.event(EventReleased, t, ended)
 	ev.Next, ev.Held = heir.Incarnation, t.held()
-	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
+	lost := slices.Contains([]Reason{ReasonExpired, ReasonLost, ReasonDataLost}, ended.Reason)
 	t.unreleased = m.giveBack(m.voter.Releasing(t.token, heir, ev.encode()), lost && t.stopped == nil && ctx.Err() == nil)
 	if t.unreleased == nil {
 		m.supervisor.Released(m.supervised(t))

@@ -94,11 +94,12 @@ func (m *machine) count(tally quorum.Tally) {
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.count(func(n *renewalCounts) { n.outcomes.Refused++ })
 		t.lost.Store(true)
-		lost, why := lostData(tally), errGone
+		lost := lostData(tally)
 		if m.dataLost = lost >= m.nodes.Majority(); m.dataLost {
-			why = fmt.Errorf("at least %d of %d nodes %s", lost, len(tally.Answers), protocol.LostData)
+			t.end(ReasonDataLost, fmt.Errorf("at least %d of %d nodes lost all their data", lost, len(tally.Answers)))
+		} else {
+			t.end(ReasonLost, errGone)
 		}
-		t.end(ReasonLost, why)
 	default: // not decided: try again until the deadline
 		m.undecided(tally)
 		r.timer.Reset(m.retryIn(tally))

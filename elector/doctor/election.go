@@ -460,7 +460,8 @@ const (
 var unwanted = map[elector.Reason]string{
 	elector.ReasonUnhealthy: "fix the work or its probe",
 	elector.ReasonExpired:   "see which nodes did not confirm the renewals, or whether processes were suspended",
-	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
+	elector.ReasonLost:      "find out what deletes or evicts the lock",
+	elector.ReasonDataLost:  "find out what empties the nodes: FLUSHALL, or a restart without persistence",
 	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonCrashed:   "look for processes that are killed, and at their machines",
@@ -474,9 +475,9 @@ const lossIn = time.Hour
 // they had of other elections is lost, too.
 func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
 	for _, t := range terms {
-		if strings.HasSuffix(t.Detail, protocol.LostData) && now.Sub(t.Until) < lossIn {
+		if t.Reason == elector.ReasonDataLost && now.Sub(t.Until) < lossIn {
 			e.add("", "data", LevelWarn, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
-				"%s, at %s: pauses and histories are gone", t.Detail[strings.LastIndex(t.Detail, "; ")+1:], t.Until.Local().Format("15:04:05 MST"))
+				"the nodes lost all their data, at %s: pauses and histories are gone", t.Until.Local().Format("15:04:05 MST"))
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 	silent := led
 	silent.Nodes = []elector.VotingNode{{Name: "n", Identity: "x", SilentFor: 12 * time.Second}}
 	lost := elector.TermRecord{Reason: elector.ReasonLost, Until: time.Now()}
-	emptied := elector.TermRecord{Reason: elector.ReasonExpired, Until: time.Now(), Detail: "no answer; all nodes " + protocol.LostData}
+	emptied := elector.TermRecord{Reason: elector.ReasonDataLost, Until: time.Now(), Detail: "no answer"}
 	flapping := []elector.TermRecord{lost, lost, lost}
 	leader := elector.Status{Leader: &elector.Leader{Candidate: "a", Incarnation: "a", Token: 7}, Nodes: []elector.NodeStatus{known}}
 	vacant := func(nodes ...elector.NodeStatus) elector.Status { return elector.Status{Nodes: nodes} }
@@ -142,7 +142,7 @@ func findingsInWords(t *testing.T) {
 		"unresponsive":   {Report{Status: renews, Unresponsive: true, At: now}, "leader", LevelWarn},
 		"abstains":       {Report{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}, "vote", LevelWarn},
 		"a foreign lock": {Report{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}, "lock", LevelFail},
-		"lost all data":  {Report{Terms: []elector.TermRecord{{Reason: elector.ReasonLost, Until: at, Detail: "all nodes lost all their data"}}}, "data", LevelWarn},
+		"lost all data":  {Report{Terms: []elector.TermRecord{{Reason: elector.ReasonDataLost, Until: at}}}, "data", LevelWarn},
 		"fails in a row": {
 			Report{Terms: []elector.TermRecord{failed, failed, failed}}, "flapping", LevelWarn,
 		},

@@ -58,7 +58,7 @@ type Collector struct {
 // reasons are the reasons of step-downs: each has a series from the start.
 var reasons = []elector.Reason{
 	elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonUnhealthy,
-	elector.ReasonLost, elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
+	elector.ReasonLost, elector.ReasonDataLost, elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
 }
 
 // version is the version of the mandate module in this program.

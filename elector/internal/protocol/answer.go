@@ -42,9 +42,6 @@ const GoesFirst = "next"
 // all its data, and granted nothing since.
 const Forgot = "forgot"
 
-// LostData ends the reason for the end of a term that was lost because of that.
-const LostData = "lost all their data"
-
 // Answer is what one node answered in a round.
 type Answer struct {
 	Status      Status

@@ -115,7 +115,7 @@ func TestRealFlushAll(t *testing.T) {
 		}
 		_, _, _ = testcluster.Await(term.Done(), lease/2)
 	}
-	el.ends(term, slack, elector.ReasonLost)
+	el.ends(term, slack, elector.ReasonDataLost)
 	_, two := el.next(term.Token(), 2*lease+slack)
 	el.survives(two, lease)
 }
