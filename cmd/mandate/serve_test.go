@@ -88,4 +88,13 @@ func TestWaitForURL(t *testing.T) {
 	if code := execute(t.Context(), []string{"wait", "--url", s.URL + "/live"}, io.Discard, &logs); code != 0 || asked.Load() != 3 {
 		t.Errorf("exit code %d after %d requests: %s", code, asked.Load(), logs.String())
 	}
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 4 { // the last one is cut off, which explains nothing
+			<-r.Context().Done()
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	if code := execute(t.Context(), []string{"wait", "--url", s.URL + "/live", "--timeout", "500ms"}, io.Discard, &logs); code != 1 || !strings.Contains(logs.String(), "503") {
+		t.Errorf("exit code %d: %s", code, logs.String())
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -43,7 +44,11 @@ mandate status 'GROUP#7'.`,
 
 func (a *app) shards(ctx context.Context, group string, f format) error {
 	st, err := shard.Read(ctx, a.quorum, group)
+	var wrong *elector.ConfigError
 	switch {
+	case errors.As(err, &wrong):
+		a.addProblems(err, func(string) string { return "NAME" })
+		return a.usage()
 	case errors.Is(err, shard.ErrNoGroup):
 		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: none is running, or Redis refuses them (see the log of one), or the name or the prefix is wrong. "+
 			"Members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("status", group))}

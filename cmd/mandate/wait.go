@@ -44,6 +44,9 @@ check of a container without a shell, in which mandate runs with --http.`,
 			if len(args) > 0 {
 				a.problem("%q and --url are given: give one of them", args[0])
 			}
+			if o.leader != "" || o.led > 0 || o.asJSON {
+				a.problem("--leader, --for and --json are about an election: leave them out with --url")
+			}
 			o.answers = a.all("", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0, nil)
 			return a.usage()
 		},
@@ -74,13 +77,17 @@ check of a container without a shell, in which mandate runs with --http.`,
 func (o waitFlags) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	var last error
 	for {
 		err := o.answers.Check(ctx)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // that it was cut off explains nothing
+			last = err
+		}
 		if sleep(ctx, lookForLeader); ctx.Err() != nil {
-			return fmt.Errorf("waited for %v: %w", o.timeout, err)
+			return fmt.Errorf("waited for %v: %w", o.timeout, last)
 		}
 	}
 }

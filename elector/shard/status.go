@@ -67,14 +67,14 @@ const readTimeout = 1500 * time.Millisecond
 // assigner's election as long again, or until ctx ends. The error is ErrNoGroup, or an
 // elector.ErrUnreachable, with each node's elector.NodeError, when no majority answered. Read-only rights suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
+	if err := protocol.CheckGroup(name); err != nil {
+		return Status{}, elector.NewConfigError("shard: ", err)
+	}
 	el, err := q.Election(ElectionOfAssigner(name))
 	if err != nil {
 		return Status{}, err
 	}
 	nodes, _ := q.Parts(module.Only{})
-	if err := protocol.CheckGroup(name); err != nil {
-		return Status{}, fmt.Errorf("shard: %w", err)
-	}
 	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)
 	st, majority := Status{Group: name}, nodes.Majority()
 	var lists, gone [][]group.Member
