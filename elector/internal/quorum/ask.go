@@ -207,7 +207,12 @@ func (c *commands) carry(all []*asked) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	_, _ = p.Exec(ctx) // each command has its own error
+	cmds, err := p.Exec(ctx)
+	if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil }) { // go-redis leaves them without one where the login failed
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+	}
 	for _, a := range all {
 		close(a.done)
 	}

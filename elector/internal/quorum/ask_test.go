@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,23 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		}
 		if took := time.Since(began); took != 3*commandsOverdue/2 || len(calls) != 3 || slices.Max(calls) > maxBatch || sum != 1+maxBatch+44 {
 			t.Errorf("%v: calls for %v requests", took, calls)
+		}
+	})
+}
+
+// A node that refuses the login has answered none of the commands: what they would return without an error would
+// pass for the values of keys.
+func TestCommandsFailWithTheLogin(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, p *cluster) {
+		p.redis[0].RequireAuth("right")
+		a := p.voter("a", func(o *redis.Options) { o.Password = "wrong" })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		lock, left := redis.NewStringCmd(ctx, "get", p.keys.Lock), redis.NewDurationCmd(ctx, time.Millisecond, "pttl", p.keys.Lock)
+		for _, err := range []error{a.nodes.list[0].Do(ctx, lock, left), lock.Err(), left.Err()} {
+			if err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+				t.Errorf("%v", err)
+			}
 		}
 	})
 }
