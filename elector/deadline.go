@@ -16,14 +16,14 @@ import (
 // host is suspended: the work of a host that slept is stopped within that interval.
 func (t *Term) guard(every time.Duration) {
 	t.every = every
-	t.timer = time.AfterFunc(time.Hour, t.look)
+	t.timer = time.AfterFunc(time.Hour, t.checkDeadline)
 	left, _ := t.grant.Left()
 	t.timer.Reset(min(left, every))
 }
 
-// look ends the term if its deadline has passed. Otherwise it records, for an expiry, that this
+// checkDeadline ends the term if its deadline has passed. Otherwise it records, for an expiry, that this
 // process is running, and sets the timer again.
-func (t *Term) look() {
+func (t *Term) checkDeadline() {
 	if t.ended.Load() {
 		return
 	}

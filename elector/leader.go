@@ -28,10 +28,10 @@ type outcome struct {
 // start begins a term that was won: it arms the deadline, becomes leader, and starts the work.
 func (m *machine) start(t *Term, work Work) {
 	m.serving, m.outcome, m.dataLost = t, nil, false
-	m.owed = nil                          // the term has taken over the locks that were not released yet
+	m.lateRelease = nil                   // the term has taken over the locks that were not released yet
 	m.supervisor.Elected(m.supervised(t)) // first: the process may be killed as soon as the work runs
 	age, _ := t.grant.Age()               // counted from when the claim was sent, which may be long ago
-	m.renewal = renewal{timer: time.NewTimer(m.dueIn(age)), sent: m.clock.Now()}
+	m.renewal = renewal{timer: time.NewTimer(m.nextRenewalIn(age)), sent: m.clock.Now()}
 	t.guard(m.timing.RenewEvery())
 	m.term.Store(t)
 	elected := m.event(EventElected, t, nil)
@@ -116,7 +116,7 @@ func (m *machine) hold(ctx context.Context) {
 		case <-candidate: // its health has changed
 		case <-work:
 		case <-m.renewal.timer.C:
-			m.due()
+			m.renewalTimer()
 		case a := <-m.voter.Answers():
 			m.answered(m.voter.Count(a))
 		}
@@ -157,7 +157,7 @@ func (m *machine) drain(keep bool) {
 		case out := <-t.returned:
 			m.returned(out)
 		case <-m.renewal.timer.C:
-			m.due() // checks health first
+			m.renewalTimer() // checks health first
 		case a := <-m.voter.Answers():
 			m.answered(m.voter.Count(a))
 		case <-lapse.C:
@@ -261,7 +261,7 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 		}
 	})
 	if campaigns {
-		m.owed = released
+		m.lateRelease = released
 		return nil
 	}
 	return <-released

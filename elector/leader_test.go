@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -296,12 +297,13 @@ func TestPanicReleasesAndEndsTheProcess(t *testing.T) {
 func wantPanicRecorded(t *testing.T, m *miniredis.Miniredis) {
 	t.Helper()
 	entries, err := m.Stream("mandate:{orders}:history")
-	if err != nil || len(entries) != 2 {
+	// Of so short a term the election may be announced after the end, or not at all.
+	panicked := slices.ContainsFunc(entries, func(e miniredis.StreamEntry) bool {
+		ev, err := eventIn(e.Values[len(e.Values)-1])
+		return err == nil && ev.Kind == elector.EventReleased && ev.Reason == elector.ReasonPanicked
+	})
+	if err != nil || !panicked {
 		t.Fatalf("history: %v, %v: its reader takes the panic for a kill", entries, err)
-	}
-	last := entries[1].Values
-	if ev, err := eventIn(last[len(last)-1]); err != nil || ev.Kind != elector.EventReleased || ev.Reason != elector.ReasonPanicked {
-		t.Errorf("the history ends with %+v, %v", ev, err)
 	}
 }
 

@@ -113,13 +113,13 @@ type machine struct {
 	probing  sync.WaitGroup // the goroutine of the candidate's probe
 	badEnds  int            // of its newest terms: those in a row that ended by the work or its probe, without a good one between them
 
-	memory   memory       // of the election
-	troubled lasting      // what was logged of why this candidate cannot campaign or renew
-	serving  *Term        // the term that it serves, or served last
-	renewal  renewal      // of that term
-	outcome  *outcome     // of its work, set when that has returned
-	dataLost bool         // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
-	owed     <-chan error // gets the outcome of a release that is retried in the background; nil: there is none
+	memory      memory       // of the election
+	troubled    lasting      // what was logged of why this candidate cannot campaign or renew
+	serving     *Term        // the term that it serves, or served last
+	renewal     renewal      // of that term
+	outcome     *outcome     // of its work, set when that has returned
+	dataLost    bool         // it ended because a majority of the nodes had lost all their data of the election, and no node has shown another
+	lateRelease <-chan error // gets the outcome of a release that is retried in the background; nil: there is none
 }
 
 // enter begins a Run or Campaign, and starts the goroutines that accompany it: the candidate's probe and
@@ -215,10 +215,10 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 // retried in the background. One that failed earlier is ignored: its lock has lapsed, which was logged,
 // and others may have led since.
 func (m *machine) runError(ctx context.Context, err error) error {
-	owed := m.owed
-	m.owed = nil
-	if err == nil && owed != nil && len(owed) == 0 {
-		err = <-owed
+	lateRelease := m.lateRelease
+	m.lateRelease = nil
+	if err == nil && lateRelease != nil && len(lateRelease) == 0 {
+		err = <-lateRelease
 	}
 	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
 		return errors.Join(ErrClosed, err)

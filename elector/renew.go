@@ -22,17 +22,17 @@ type renewal struct {
 	retries  bool        // no renewal was confirmed since one whose connection was lost
 }
 
-// due handles the timer. A renewal that is overdue at half of its time-out is sent again, on another
+// renewalTimer handles the timer. A renewal that is overdue at half of its time-out is sent again, on another
 // connection: otherwise a connection that was lost in silence would cost the whole time-out. It is not given
 // up before the deadline, but reported after two time-outs.
-func (m *machine) due() {
+func (m *machine) renewalTimer() {
 	r := &m.renewal
 	switch {
 	case !r.underWay:
 		m.renew()
 		return
 	case !m.voter.RenewAgain(): // a majority has answered, but not the same: the others have had their time
-		m.count(m.voter.EndRenewal())
+		m.renewalDone(m.voter.EndRenewal())
 		return
 	}
 	limit := m.timing.CallTimeout()
@@ -66,15 +66,15 @@ func (m *machine) renew() {
 // answered evaluates an answer of a node, and the renewal if that is over.
 func (m *machine) answered(tally quorum.Tally, over bool) {
 	if over {
-		m.count(tally)
+		m.renewalDone(tally)
 	}
 	if err := m.rival(); err != nil {
 		m.serving.end(ReasonLost, err)
 	}
 }
 
-// count evaluates the outcome of a renewal, and schedules the next one.
-func (m *machine) count(tally quorum.Tally) {
+// renewalDone evaluates the outcome of a renewal, and schedules the next one.
+func (m *machine) renewalDone(tally quorum.Tally) {
 	r, t := &m.renewal, m.serving
 	r.underWay = false
 	took, _ := m.clock.Since(r.sent)
@@ -126,12 +126,12 @@ func (m *machine) next(elapsed time.Duration) time.Duration {
 	if m.renewal.repeats = !m.renewal.repeats && m.voter.Regainable(); m.renewal.repeats {
 		return 0
 	}
-	return m.dueIn(elapsed)
+	return m.nextRenewalIn(elapsed)
 }
 
-// dueIn returns the time to the next renewal, counted from when the last one was sent. Renewals of elections
+// nextRenewalIn returns the time to the next renewal, counted from when the last one was sent. Renewals of elections
 // with the same lease are due at common moments, 16 in each interval, so that they share calls.
-func (m *machine) dueIn(elapsed time.Duration) time.Duration {
+func (m *machine) nextRenewalIn(elapsed time.Duration) time.Duration {
 	every := m.timing.RenewEvery()
 	return shared(every-elapsed, every/16)
 }

@@ -258,7 +258,7 @@ func restrictedLoss(t *testing.T, c *cluster, _ restricted) {
 		nd.RestartEmpty()
 	}
 	const notices = shortLease/4 + shortLease/16 + atOnce
-	wantReason(t, term, notices, elector.ReasonLost)
+	wantReason(t, term, notices, elector.ReasonDataLost)
 	if _, next := first(t, shortLease+atOnce, a, b); next.Token() <= term.Token() {
 		t.Errorf("token %d after %d", next.Token(), term.Token())
 	}

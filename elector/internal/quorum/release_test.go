@@ -200,11 +200,11 @@ func TestNodesNameTheSameFirst(t *testing.T) {
 		p.voter("a").wins(1)
 		_ = p.redis[0].Set(p.keys.Heir, "incd") // d came first here
 		p.voter("c").loses()
-		if tally := p.voter("b").loses(); tally.Named() != 3 {
-			t.Errorf("%d name it", tally.Named())
+		if tally := p.voter("b").loses(); tally.NamesUsNext() != 3 {
+			t.Errorf("%d name it", tally.NamesUsNext())
 		}
-		if tally := p.voter("c").loses(); tally.Named() != 0 || p.get(0, p.keys.Heir) != "incb" {
-			t.Errorf("%d name the second; node 0 names %q", tally.Named(), p.get(0, p.keys.Heir))
+		if tally := p.voter("c").loses(); tally.NamesUsNext() != 0 || p.get(0, p.keys.Heir) != "incb" {
+			t.Errorf("%d name the second; node 0 names %q", tally.NamesUsNext(), p.get(0, p.keys.Heir))
 		}
 	})
 }

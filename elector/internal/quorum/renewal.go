@@ -11,8 +11,8 @@ import (
 // room for the outcomes of as many.
 const maxUnderWay = 8
 
-// renewal is the renewal of a term that was sent last, and what all renewals of the term share.
-type renewal struct {
+// termRenewal is the renewal of a term that was sent last, and what all renewals of the term share.
+type termRenewal struct {
 	*round
 
 	answers  chan *request // the outcomes, also of earlier renewals

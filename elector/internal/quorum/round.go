@@ -141,8 +141,8 @@ func (t Tally) Answered() bool {
 	return len(t.Answers)-t.Count(protocol.Unknown) >= t.nodes.Majority()
 }
 
-// Named returns how many nodes name the sender as the candidate that goes first.
-func (t Tally) Named() (n int) {
+// NamesUsNext returns how many nodes name the sender as the candidate that goes first.
+func (t Tally) NamesUsNext() (n int) {
 	for _, a := range t.Answers {
 		if a.Status == protocol.Held && a.Note == protocol.GoesFirst {
 			n++

@@ -47,7 +47,7 @@ type Voter struct {
 	over    atomic.Uint64      // the newest renewal that is over
 	lock    protocol.LockValue // of the newest attempt; includes its token once that is agreed on
 	claimed Tally              // how the nodes answered its claim
-	renewal renewal            // the newest one
+	renewal termRenewal        // the newest one
 	kept    time.Time          // when Keep last announced
 	met     time.Time          // when Meet last queried the nodes for their identities
 	ids     atomic.Pointer[protocol.Identities]
@@ -64,7 +64,7 @@ type Voter struct {
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), servers: make([]servers, n)}
-	v.renewal = renewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
+	v.renewal = termRenewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
 	return v
 }
 

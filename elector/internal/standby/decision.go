@@ -67,7 +67,7 @@ func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not make this candidate claim all the time
 	}
 	d.holder, d.token, d.woken = in.Attempt, in.Token, false
-	d.first = t.Named() >= d.Majority
+	d.first = t.NamesUsNext() >= d.Majority
 	left, ok := opensAt(t, d.Majority)
 	switch {
 	case !ok: // too few nodes answered: try again soon, then less and less often
