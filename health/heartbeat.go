@@ -21,7 +21,8 @@ import (
 // A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
 // elector it belongs in Config.WorkProbe; as a candidate probe it would shut out every
 // candidate permanently, so an unarmed Check fails with that reason. Its failures are
-// [Definite]: the bound is the threshold, so a Runner notices a stall within bound and [Settings.Interval].
+// [Definite]: the bound is the threshold, so a Runner notices a stall within bound and [Settings.Interval],
+// and in an [All] once the other probes of that run have answered too.
 //
 // All methods are safe for concurrent use. Use one heartbeat for one runner: a heartbeat that
 // several electors share stays armed until the last of their terms has ended, but the work of
