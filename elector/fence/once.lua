@@ -8,9 +8,9 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local mode, job, attempt = ARGV[1], ARGV[2], ARGV[6]
 local mark, gaps = redis.call('GET', KEYS[1]), ''
-local tick, token, before, state, by, known, due
+local tick, token, at, before, state, by, known, due
 if mark then
-  local every, at
+  local every
   tick, every, token, at, before, state, by, gaps = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ([^\n]*)\n?(.*)$')
   if state ~= 'taken' and state ~= 'failed' and state ~= 'first' then return {'foreign', mark} end
   if math.max(#tick, #every + 2, #token - 2, #at) > 14 then return {'foreign', mark} end -- numbers that neither Lua nor Go keeps
@@ -24,9 +24,18 @@ if mode == 'back' then
   end
   return {'taken', ''}
 end
-if before == attempt and state == 'taken' then return {'taken', ''} end -- sent twice: its first answer was lost
 if mode == 'meet' and mark then return {'known', mark} end
 local wanted, keep = tonumber(ARGV[3]), tonumber(ARGV[8])
+if before == attempt and state == 'taken' then
+  -- The answer was lost, with the gap that was found then.
+  local gap, after, found = string.match(gaps, '^((%d+) %d+ (%d+) [^\n]*\n)')
+  if wanted == tick then return {'taken', found == at and gap or ''} end
+  -- It was taken too late for its sender, who ran nothing: it belongs to the gap.
+  if known == tick then
+    known, due = tick - 1, tick
+    if found == at and tonumber(ARGV[10]) >= tick then known, gaps = tonumber(after), string.sub(gaps, #gap + 1) end
+  end
+end
 if wanted > now + math.max(tonumber(ARGV[4]), 60000) then return {'early', ''} end
 local line = table.concat({ARGV[3], ARGV[4], ARGV[5], string.format('%d', now), attempt, mode == 'meet' and 'first' or 'taken', ARGV[7]}, ' ')
 local found = ''

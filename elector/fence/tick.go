@@ -44,7 +44,9 @@ type Tick struct {
 	// Retry lets a tick whose function returned an error run again. A tick whose process died never runs
 	// again.
 	Retry bool
-	// Attempt makes Take idempotent: whoever repeats it after a time-out sets the same one, from NewAttempt. Empty: each call is another.
+	// Attempt makes Take idempotent: whoever repeats it after a time-out sets the same one, from NewAttempt, also for a later tick: a tick
+	// that was taken only when its sender had given up was not run, and is recorded as skipped. After any answer another one is due.
+	// Empty: each call is another.
 	Attempt string
 }
 

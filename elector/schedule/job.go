@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,14 @@ type Job struct {
 	jobs *Jobs
 	next func(time.Time) time.Time
 
-	paused atomic.Bool
-	mu     sync.Mutex
-	fired  time.Time // the newest tick for which the scheduler of this process fired
-	owed   bool      // a missed tick is to be run, whether it has fired for that before or not
-	why    string    // the newest tick of this term was not taken
+	paused  atomic.Bool
+	taking  chan struct{} // holds a value while a tick is taken
+	attempt string        // of all ticks since the last answer: a request that hangs may be executed after those of later ticks
+
+	mu    sync.Mutex
+	fired time.Time // the newest tick for which the scheduler of this process fired
+	owed  bool      // a missed tick is to be run, whether it has fired for that before or not
+	why   string    // the newest tick of this term was not taken
 }
 
 // Next returns the first tick after t: it is the schedule.
@@ -47,14 +51,10 @@ func (j *Job) RunContext(ctx context.Context) error {
 	if !j.await(ctx) {
 		return nil
 	}
-	var tick fence.Tick
 	for {
-		newest, err := fence.Latest(j.next, j.now())
+		tick, err := fence.Latest(j.next, j.now())
 		if err != nil {
 			return err
-		}
-		if !newest.At.Equal(tick.At) {
-			tick, tick.Attempt = newest, fence.NewAttempt()
 		}
 		again, err := j.run(ctx, tick)
 		if !again || !j.pause(ctx) {
@@ -82,8 +82,7 @@ func (j *Job) run(ctx context.Context, tick fence.Tick) (again bool, err error) 
 		return false, nil
 	}
 	defer leave()
-	tick = j.fill(tick, term)
-	if err := j.take(ctx, term, tick); err != nil {
+	if tick, err = j.take(ctx, term, j.fill(tick, term)); err != nil {
 		return !final(err), nil
 	}
 	err = j.jobs.gate.Do(ctx, func(ctx context.Context, _ *elector.Term) error {
@@ -98,18 +97,25 @@ func (j *Job) run(ctx context.Context, tick fence.Tick) (again bool, err error) 
 	return again, err
 }
 
-// take takes a tick for a term.
-func (j *Job) take(ctx context.Context, term *elector.Term, tick fence.Tick) error {
+// take takes a tick for a term. It returns the tick with its attempt.
+func (j *Job) take(ctx context.Context, term *elector.Term, tick fence.Tick) (fence.Tick, error) {
+	j.taking <- struct{}{} // two calls with one attempt would both run the tick; a request that hangs ends with the term
+	defer func() { <-j.taking }()
 	request, cancel := within(ctx, term)
 	defer cancel()
+	j.attempt = cmp.Or(j.attempt, fence.NewAttempt())
+	tick.Attempt = j.attempt
 	err := j.jobs.ticks.Take(request, tick)
+	if err == nil || final(err) {
+		j.attempt = ""
+	}
 	switch {
 	case err == nil || final(err) || ctx.Err() == nil && term.Valid():
 		j.note(err)
 	case !term.Valid():
 		j.jobs.log.Warn("tick may not run: no answer before the term ended", "job", j.Name, "tick", tick.At, "error", err)
 	}
-	return err
+	return tick, err
 }
 
 // await waits for the tick for which the scheduler fires: the newest one that is due; but if it has fired for that before, its

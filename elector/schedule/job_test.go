@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -300,4 +301,93 @@ func TestBadJobs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// hanging is a Redis that is stopped: it executes the requests when it goes on, in any order, and nobody waits for their answers.
+type hanging struct {
+	mu   sync.Mutex
+	hung bool
+	held []func()
+}
+
+func (h *hanging) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *hanging) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *hanging) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.mu.Lock()
+		if !h.hung {
+			h.mu.Unlock()
+			return next(ctx, cmd)
+		}
+		h.held = append(h.held, func() { _ = next(context.Background(), redis.NewCmd(context.Background(), cmd.Args()...)) })
+		h.mu.Unlock()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+// goesOn executes what has been sent, by order.
+func (h *hanging) goesOn(order func(n int) []int) {
+	h.mu.Lock()
+	held := h.held
+	h.mu.Unlock()
+	for _, i := range order(len(held)) {
+		held[i]()
+	}
+	h.mu.Lock()
+	h.held, h.hung = nil, false
+	h.mu.Unlock()
+}
+
+// A Redis that hangs takes ticks when their sender has given them up: each is named as not run.
+func TestTicksTakenTooLateAreNamed(t *testing.T) {
+	inOrder := func(n int) (all []int) {
+		for i := range n {
+			all = append(all, i)
+		}
+		return all
+	}
+	for name, order := range map[string]func(int) []int{
+		"in order":  inOrder,
+		"reverse":   func(n int) []int { all := inOrder(n); slices.Reverse(all); return all },
+		"random":    rand.New(rand.NewPCG(1, 1)).Perm,
+		"another":   rand.New(rand.NewPCG(2, 1)).Perm,
+		"the first": func(int) []int { return []int{0} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(t *testing.T, s *stage) {
+				client, redisOfTicks := s.r.Client("ticks"), &hanging{}
+				client.AddHook(redisOfTicks)
+				begin := time.Now().Truncate(time.Minute)
+				s.start("a", schedule.Config{Next: minutely}, client)
+				time.Sleep(2*time.Minute + 58*time.Second)
+				redisOfTicks.mu.Lock()
+				redisOfTicks.hung = true
+				redisOfTicks.mu.Unlock()
+				time.Sleep(3*time.Minute + 14*time.Second)
+				redisOfTicks.goesOn(order)
+				time.Sleep(2 * time.Minute)
+				last, ran := s.last("mail"), s.ticks()
+				for at := begin.Add(time.Minute); time.Since(at) > time.Minute; at = at.Add(time.Minute) {
+					named := slices.ContainsFunc(last.Skipped, func(g fence.Skip) bool { return g.After.Before(at) && !at.After(g.Until) })
+					n := 0
+					for _, tick := range ran {
+						if tick.Equal(at) {
+							n++
+						}
+					}
+					if n > 1 || named == (n == 1) {
+						t.Errorf("%v ran %d times, named %v", at, n, named)
+					}
+				}
+				if n := s.lines("ticks were not run"); n == 0 || n != len(last.Skipped) {
+					t.Errorf("%d lines for %+v\n%s", n, last.Skipped, s.log.String())
+				}
+			})
+		})
+	}
 }

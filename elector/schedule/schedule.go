@@ -91,7 +91,7 @@ func (j *Jobs) Add(c Config) (*Job, error) {
 	if c.Next == nil || c.Do == nil {
 		return nil, fmt.Errorf("schedule: job %.40q has no Next or no Do", c.Name)
 	}
-	job := &Job{Config: c, jobs: j, next: inZone(c.Next, c.Location)}
+	job := &Job{Config: c, jobs: j, taking: make(chan struct{}, 1), next: inZone(c.Next, c.Location)}
 	tick, err := fence.Latest(job.next, job.now())
 	tick.Job, tick.Within, tick.By, tick.Token = c.Name, c.Within, j.by, 1
 	if err == nil {
