@@ -82,7 +82,8 @@ func (j *Job) run(ctx context.Context, tick fence.Tick) (again bool, err error) 
 		return false, nil
 	}
 	defer leave()
-	if tick, err = j.take(ctx, term, j.fill(tick, term)); err != nil {
+	tick = j.fill(tick, term)
+	if tick, err = j.take(ctx, term, tick); err != nil {
 		return !final(err), nil
 	}
 	err = j.jobs.gate.Do(ctx, func(ctx context.Context, _ *elector.Term) error {
