@@ -66,7 +66,7 @@
 //     that is cut off a leader continues until the partition heals; if that master has
 //     min-replicas-to-write 1, for min-replicas-max-lag, 2 s and a lease at most.
 //
-// A node that lost its data abstains: it grants nothing for one lease. So even then
+// A node that lost its data abstains: it grants nothing for one lease. So
 // no candidate leads beside the old leader, except when all nodes are new to a candidate
 // that has just started: it assumes the very first start and leads at once, until the
 // old leader's next renewal beside it.
@@ -78,7 +78,7 @@
 // that leads to several servers (round robin by DNS, a Service, a balancer) mostly is,
 // within a lease. docs/safety.md has the bounds.
 //
-// Tokens are unique and grow in the order of elections, without any assumption about
+// Tokens are unique and grow in the order of elections, without assumptions about
 // clocks, while no node of the granting majority loses its data before the first
 // renewal has copied the token to the other nodes. Otherwise the wall clock keeps them
 // growing, as long as the new candidate's clock is not behind the fastest clock shown
@@ -97,5 +97,5 @@
 //   - The work is cancelled, not killed: stopping is up to the work
 //     (mandate run does kill its command).
 //
-// docs/safety.md has the argument and its tests, docs/redis.md the keys and rights.
+// docs/safety.md has the argument and its tests, docs/redis.md the keys.
 package elector
