@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -154,30 +151,4 @@ func exitCode(ws syscall.WaitStatus) int {
 		return 128 + int(ws.Signal())
 	}
 	return ws.ExitStatus()
-}
-
-// notStarted returns what a shell would report about a command that can't be run, with its exit
-// code.
-func notStarted(name string, err error) error {
-	code, why := exitNotRunnable, err.Error()
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		why = of.Path + ": " + of.Err.Error()
-	}
-	switch {
-	case errors.Is(err, supervise.ErrStart):
-		return err
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		code, why = exitNotFound, "not found"
-		if strings.Contains(name, "/") {
-			why = "no such file (or the program that its first line names is missing)"
-		}
-	case errors.Is(err, exec.ErrDot):
-		code, why = exitNotFound, "found in the current directory only: write ./"+name
-	case errors.Is(err, syscall.ENOEXEC):
-		why = "neither a program of this machine nor a script with a #! line"
-	case errors.Is(err, fs.ErrPermission):
-		why = "not executable (chmod +x?)"
-	}
-	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -148,6 +150,32 @@ func (j *job) again(err error) error {
 		return err
 	}
 	return &elector.RestartError{Err: err}
+}
+
+// notStarted returns what a shell would report about a command that can't be run, with its exit
+// code.
+func notStarted(name string, err error) error {
+	code, why := exitNotRunnable, err.Error()
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		why = of.Path + ": " + of.Err.Error()
+	}
+	switch {
+	case errors.Is(err, supervise.ErrStart):
+		return err
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		code, why = exitNotFound, "not found"
+		if strings.Contains(name, "/") {
+			why = "no such file (or the program that its first line names is missing)"
+		}
+	case errors.Is(err, exec.ErrDot):
+		code, why = exitNotFound, "found in the current directory only: write ./"+name
+	case errors.Is(err, syscall.ENOEXEC):
+		why = "neither a program of this machine nor a script with a #! line"
+	case errors.Is(err, fs.ErrPermission):
+		why = "not executable (chmod +x?)"
+	}
+	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
 }
 
 // notStarted returns the error of a term whose command was not executed.
