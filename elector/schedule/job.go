@@ -24,10 +24,10 @@ type Job struct {
 	taking  chan struct{} // holds a value while a tick is taken
 	attempt string        // of all ticks since the last answer: a request that hangs may be executed after those of later ticks
 
-	mu    sync.Mutex
-	fired time.Time // the newest tick for which the scheduler of this process fired
-	owed  bool      // a missed tick is to be run, whether it has fired for that before or not
-	why   string    // the newest tick of this term was not taken
+	mu     sync.Mutex
+	fired  time.Time // the newest tick for which the scheduler of this process fired
+	missed bool      // a missed tick is to be run, whether it has fired for that before or not
+	why    string    // the newest tick of this term was not taken
 }
 
 // Next returns the first tick after t: it is the schedule.
@@ -128,8 +128,8 @@ func (j *Job) await(ctx context.Context) bool {
 	tick, err := fence.Latest(j.next, now)
 	next := tick.At.Add(tick.Every)
 	early := next.Sub(now)
-	if err != nil || j.owed || tick.At.After(j.fired) || early > tick.Every/2 {
-		j.owed, j.fired = false, tick.At
+	if err != nil || j.missed || tick.At.After(j.fired) || early > tick.Every/2 {
+		j.missed, j.fired = false, tick.At
 		return true
 	}
 	j.fired = next
@@ -219,7 +219,7 @@ func (j *Job) catchUp(ctx context.Context, term *elector.Term) {
 // late runs a missed tick.
 func (j *Job) late(ctx context.Context) {
 	j.mu.Lock()
-	j.owed = true
+	j.missed = true
 	j.mu.Unlock()
 	if j.Late != nil {
 		go j.Late(ctx)

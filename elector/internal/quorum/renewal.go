@@ -52,11 +52,11 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 		return
 	}
 	n.underWay[node]++
-	if s.offer == "" {
-		s.offer = protocol.NewIdentity()
+	if s.newIdentity == "" {
+		s.newIdentity = protocol.NewIdentity()
 	}
 	what := n.what
-	what.Shown, what.Identity = s.counter, s.offer
+	what.Shown, what.Identity = s.counter, s.newIdentity
 	r := v.ask(n.round, node, protocol.RenewScript, what, wanted, n.answers)
 	r.until = n.until
 	v.nodes.list[node].send(r)

@@ -253,8 +253,8 @@ func (v *Voter) note(r *request) {
 		v.identify(r.node, a.ID)
 		v.meet(r.node, a.ID, r.sent, r.sent.Add(r.took))
 	}
-	if a.ID == "" || n.offer == a.ID {
-		n.offer = "" // taken, perhaps: once the node forgets it, it must not get it again
+	if a.ID == "" || n.newIdentity == a.ID {
+		n.newIdentity = "" // taken, perhaps: once the node forgets it, it must not get it again
 	}
 	if !n.unresponsive {
 		n.counter = max(n.counter, a.Fence)
@@ -289,7 +289,7 @@ func (v *Voter) late(r *round, ended <-chan *request) {
 type nodeState struct {
 	unresponsive bool   // the last request got no answer
 	id           string // its identity; empty: not known
-	offer        string // an identity that the node may take; empty: the next request needs a new one
+	newIdentity  string // an identity that the node may take; empty: the next request needs a new one
 
 	rival *Rival // the other candidate that held the lock at the last answer, whatever its configuration; nil: none
 
