@@ -217,12 +217,17 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.R
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(in.Context(), func() { cancel(context.Cause(in.Context())) })()
+	var end sync.Once // by the app's return, or by a cut: the connection is not cut under a request that comes next on it
 	served := make(chan struct{})
-	defer close(served)
+	defer end.Do(func() { close(served) })
 	defer context.AfterFunc(term.Context(), func() {
 		f.finish(ctx, term)
 		cancel(term.Err())
-		f.cut(in, term, served)
+		select {
+		case <-served:
+		case <-time.After(min(f.h.elector.Lease()/64, term.Kept()/4)):
+			end.Do(func() { cut(in) })
+		}
 	})()
 	token := strconv.FormatUint(term.Token(), 10)
 	r := in.Clone(ctx)
@@ -255,14 +260,9 @@ func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
 	}
 }
 
-// cut closes the connection of a request whose context has ended, unless the app answers soon: nothing else
+// cut closes the connection of a request whose app has not answered although its context has ended: nothing else
 // ends its reads of a body that never comes, and its writes to a client that does not read.
-func (f *forwarder) cut(in *http.Request, term *elector.Term, served <-chan struct{}) {
-	select {
-	case <-served:
-		return
-	case <-time.After(min(f.h.elector.Lease()/64, term.Kept()/4)):
-	}
+func cut(in *http.Request) {
 	c, _ := in.Context().Value(connKey{}).(net.Conn)
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn() // the Close of crypto/tls would first write to the client

@@ -134,6 +134,32 @@ func TestForwardDuringHandovers(t *testing.T) {
 	})
 }
 
+// Regression: an app answered, the lock was released at once, and the connection was cut as if the app had not
+// answered: under the request that came next on it.
+func TestForwardCutsNoNextRequest(t *testing.T) {
+	for range 5 { // each shows it in three of four tries
+		bubble(t, func(t *testing.T, s *stage) {
+			f := newFleet(t, s)
+			a, _ := f.pair()
+			a.app = func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }
+			var clients sync.WaitGroup
+			for range 200 {
+				clients.Go(func() {
+					for range 2 { // the second is forwarded on a connection of the first
+						resp, body, err := f.do("b", http.MethodPost, "/", "x")
+						if err != nil || resp.StatusCode == http.StatusBadGateway {
+							t.Errorf("%v %+v %s", err, resp, body)
+						}
+					}
+				})
+			}
+			time.Sleep(50 * time.Millisecond)
+			a.Term().Resign()
+			clients.Wait()
+		})
+	}
+}
+
 // What a leader has not answered when it dies is not sent to another one, whatever its method.
 func TestForwardWhenTheLeaderDies(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
@@ -443,7 +469,7 @@ func (f *fleet) leads(advertise string) {
 
 func (f *fleet) transport() *http.Transport {
 	return &http.Transport{
-		DialContext: f.dial, MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
+		DialContext: f.dial, MaxIdleConnsPerHost: 300, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 	}
 }
