@@ -42,11 +42,11 @@ type Event struct {
 	// on events that are about none.
 	Incarnation string    `json:"incarnation,omitempty"`
 	Advertise   string    `json:"advertise,omitempty"` // where that candidate can be reached
-	Token       uint64    `json:"token,omitempty"`
-	Reason      Reason    `json:"reason,omitempty"` // on Stopping and Released
-	Detail      string    `json:"detail,omitempty"` // the reason in words
-	Next        string    `json:"next,omitempty"`   // on Released: the incarnation of the heir
-	Time        time.Time `json:"time"`             // by the clock of its reporter
+	Token       uint64    `json:"token,omitempty"`     // of its term
+	Reason      Reason    `json:"reason,omitempty"`    // on Stopping and Released
+	Detail      string    `json:"detail,omitempty"`    // the reason in words
+	Next        string    `json:"next,omitempty"`      // on Released: the incarnation of the heir
+	Time        time.Time `json:"time"`                // by the clock of its reporter
 
 	// Held, on Released: for how long the lease covered the work, until the
 	// work had returned or the lease ended, by the clock that Term.Valid reads; zero: not known.

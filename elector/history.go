@@ -13,14 +13,14 @@ import (
 // leader's clock. Like everything in the history it is a hint.
 type TermRecord struct {
 	Election  string    `json:"election"`
-	Token     uint64    `json:"token"`
-	Candidate string    `json:"candidate"`
-	Advertise string    `json:"advertise,omitempty"`
-	From      time.Time `json:"from,omitzero"`  // zero: trimmed from the history
-	Until     time.Time `json:"until,omitzero"` // zero: the candidate still leads or vanished, or that is not known
-	Current   bool      `json:"current"`        // the candidate still leads
-	Reason    Reason    `json:"reason,omitempty"`
-	Detail    string    `json:"detail,omitempty"` // the reason in words
+	Token     uint64    `json:"token"`               // of the term
+	Candidate string    `json:"candidate"`           // who led
+	Advertise string    `json:"advertise,omitempty"` // where it could be reached
+	From      time.Time `json:"from,omitzero"`       // zero: trimmed from the history
+	Until     time.Time `json:"until,omitzero"`      // zero: the candidate still leads or vanished, or that is not known
+	Current   bool      `json:"current"`             // the candidate still leads
+	Reason    Reason    `json:"reason,omitempty"`    // why it ended, see docs/runbook.md
+	Detail    string    `json:"detail,omitempty"`    // the reason in words
 
 	// Lasted is how long the term lasted, or has lasted so far. The term of a leader that was
 	// suspended and reported its end later lasted until its lease ended. Gap is the time from the
@@ -228,9 +228,9 @@ func (r TermRecord) end() time.Time {
 // PauseRecord is a pause as operators reported it, by their hosts' clocks.
 type PauseRecord struct {
 	Election string        `json:"election"`
-	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named no one
-	Reason   string        `json:"reason,omitempty"`
-	From     time.Time     `json:"from"`
+	By       string        `json:"by,omitempty"`            // who paused it; empty: a program that named no one
+	Reason   string        `json:"reason,omitempty"`        // as the operator gave it
+	From     time.Time     `json:"from"`                    // when it began
 	Until    time.Time     `json:"until,omitzero"`          // zero: it is still in force
 	EndedBy  string        `json:"ended_by,omitempty"`      // who resumed it, or paused it anew
 	For      time.Duration `json:"-" ms:"for_ms,omitempty"` // after which it ends automatically; 0: never

@@ -15,16 +15,16 @@ import (
 // CandidateStatus is a candidate's answer to a roll call.
 type CandidateStatus struct {
 	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"` // distinguishes two candidates, or two lives, with one id
-	Advertise   string `json:"advertise,omitempty"`
-	Version     string `json:"version,omitempty"`
-	Host        string `json:"host,omitempty"`
-	PID         int    `json:"pid,omitempty"`   // of the candidate's process on Host; in a container, the PID inside it
-	Role        string `json:"role"`            // idle, following, leading, stopping, resting or observing
-	Token       uint64 `json:"token,omitempty"` // of the term that the candidate serves
-	Healthy     bool   `json:"healthy"`
-	Detail      string `json:"detail,omitempty"` // the probe's message, or why the candidate can't campaign
-	Priority    int    `json:"priority,omitempty"`
+	Incarnation string `json:"incarnation"`         // distinguishes two candidates, or two lives, with one id
+	Advertise   string `json:"advertise,omitempty"` // where it can be reached, as configured
+	Version     string `json:"version,omitempty"`   // of its program
+	Host        string `json:"host,omitempty"`      // of its process
+	PID         int    `json:"pid,omitempty"`       // of the candidate's process on Host; in a container, the PID inside it
+	Role        string `json:"role"`                // idle, following, leading, stopping, resting or observing
+	Token       uint64 `json:"token,omitempty"`     // of the term that the candidate serves
+	Healthy     bool   `json:"healthy"`             // it leads or could be elected, as far as its probes and Redis go
+	Detail      string `json:"detail,omitempty"`    // the probe's message, or why the candidate can't campaign
+	Priority    int    `json:"priority,omitempty"`  // as configured, for the succession by priority
 	// Unable is set when the candidate is not healthy for a reason other than its probes: Redis
 	// refuses its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
@@ -32,9 +32,9 @@ type CandidateStatus struct {
 	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
 	// compared.
-	RunningFor time.Duration `json:"-" ms:"running_ms"`
-	HealthyFor time.Duration `json:"-" ms:"healthy_for_ms,omitempty"`
-	RestFor    time.Duration `json:"-" ms:"rest_for_ms,omitempty"` // while it rests: until the candidate campaigns again
+	RunningFor time.Duration `json:"-" ms:"running_ms"`               // since its start
+	HealthyFor time.Duration `json:"-" ms:"healthy_for_ms,omitempty"` // since it became healthy
+	RestFor    time.Duration `json:"-" ms:"rest_for_ms,omitempty"`    // while it rests: until the candidate campaigns again
 	// RestReason is why the candidate rests: the reason for the end of its last term, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-" ms:"lease_ms,omitempty"` // as configured; zero: not known

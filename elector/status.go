@@ -10,18 +10,18 @@ import (
 
 // Status is what the nodes know of an election at one moment.
 type Status struct {
-	Election string  `json:"election"`
-	Leader   *Leader `json:"leader"` // nil: no candidate leads, unless MayLead is set
-	Paused   bool    `json:"paused"` // no new leader is elected
+	Election string  `json:"election"` // its name
+	Leader   *Leader `json:"leader"`   // nil: no candidate leads, unless MayLead is set
+	Paused   bool    `json:"paused"`   // no new leader is elected
 	// Pause describes in words who paused the election and why. PauseBy, PauseReason and PauseSince
 	// are its parts; empty where the operator did not give them. PauseLeft is how long the pause
 	// still lasts (zero: until Resume).
 	Pause       string        `json:"pause,omitempty"`
-	PauseBy     string        `json:"pause_by,omitempty"`
+	PauseBy     string        `json:"pause_by,omitempty"` // the operator
 	PauseReason string        `json:"pause_reason,omitempty"`
-	PauseSince  time.Time     `json:"pause_since,omitzero"`
+	PauseSince  time.Time     `json:"pause_since,omitzero"` // by the clock of the operator's host
 	PauseLeft   time.Duration `json:"-" ms:"pause_left_ms,omitempty"`
-	Nodes       []NodeStatus  `json:"nodes"`
+	Nodes       []NodeStatus  `json:"nodes"` // in the order of the list
 	// Blocked is set when the lock key holds a value that no candidate wrote, on so many nodes
 	// that no majority is left. No leader can be elected until an operator removes these values.
 	Blocked string `json:"blocked,omitempty"`
@@ -46,10 +46,10 @@ func (st Status) Traced() bool {
 
 // Leader describes the leader of an election.
 type Leader struct {
-	Candidate   string        `json:"candidate"`
-	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: distinguishes two processes of one id
-	Advertise   string        `json:"advertise,omitempty"`
-	Token       uint64        `json:"token"`
+	Candidate   string        `json:"candidate"`                // its id
+	Incarnation string        `json:"incarnation,omitempty"`    // random per Elector: distinguishes two processes of one id
+	Advertise   string        `json:"advertise,omitempty"`      // where it can be reached, as configured
+	Token       uint64        `json:"token"`                    // the fencing token of its term
 	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
 
@@ -58,20 +58,20 @@ type Leader struct {
 
 // NodeStatus is what one node knows of an election.
 type NodeStatus struct {
-	Node      string        `json:"node"`
-	Reachable bool          `json:"reachable"`          // the node answered with what it knows
-	Denied    bool          `json:"denied,omitempty"`   // it refused, because the Redis user lacks a right
-	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is its answer
-	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
-	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"`  // the lock key and what it holds, where no candidate of this protocol wrote it; the node can't vote
-	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"`
-	Fence     uint64        `json:"fence"`                        // the highest token that this node knows
-	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"` // the node is new or lost its data: it grants nothing for so long
-	Identity  string        `json:"identity,omitempty"`           // the word that distinguishes the node's data from others; empty: no candidate has claimed there
-	RTT       time.Duration `json:"-" ms:"rtt_ms"`
-	Lock      string        `json:"-"` // the value of the lock that Holder wrote
-	Err       error         `json:"-"` // why it is not Reachable
+	Node      string        `json:"node"`                           // its address
+	Reachable bool          `json:"reachable"`                      // the node answered with what it knows
+	Denied    bool          `json:"denied,omitempty"`               // it refused, because the Redis user lacks a right
+	Answered  bool          `json:"answered,omitempty"`             // it is up, and Error is its answer
+	Error     string        `json:"error,omitempty"`                // a NodeError's Problem
+	Holder    string        `json:"holder,omitempty"`               // the candidate that holds this node's lock
+	Foreign   string        `json:"foreign,omitempty"`              // the lock key and what it holds, where no candidate of this protocol wrote it; the node can't vote
+	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"` // until Holder's lock expires there
+	Fence     uint64        `json:"fence"`                          // the highest token that this node knows
+	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"`   // the node is new or lost its data: it grants nothing for so long
+	Identity  string        `json:"identity,omitempty"`             // the word that distinguishes the node's data from others; empty: no candidate has claimed there
+	RTT       time.Duration `json:"-" ms:"rtt_ms"`                  // how long the answer took
+	Lock      string        `json:"-"`                              // the value of the lock that Holder wrote
+	Err       error         `json:"-"`                              // why it is not Reachable
 
 	pause     string        // the note of a pause; empty: not paused
 	pauseLeft time.Duration // 0: the pause has no end

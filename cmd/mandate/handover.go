@@ -111,9 +111,9 @@ func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Con
 
 // handoverJSON is what resign and transfer print with --json.
 type handoverJSON struct {
-	From  *elector.Leader `json:"from"` // null: there was none
-	To    *elector.Leader `json:"to"`
-	Error string          `json:"error,omitempty"`
+	From  *elector.Leader `json:"from"`            // null: there was none
+	To    *elector.Leader `json:"to"`              // who leads now; null: nobody, or not known
+	Error string          `json:"error,omitempty"` // why nothing, or not all, was done
 }
 
 func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {

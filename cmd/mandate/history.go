@@ -21,8 +21,8 @@ const maxTerms = 500
 
 // history is what mandate history prints; newest first.
 type history struct {
-	Terms  []elector.TermRecord  `json:"terms"`
-	Pauses []elector.PauseRecord `json:"pauses"`
+	Terms  []elector.TermRecord  `json:"terms"`  // the newest first
+	Pauses []elector.PauseRecord `json:"pauses"` // the newest first
 }
 
 func (a *app) historyCommand() *cobra.Command {

@@ -61,9 +61,9 @@ func pausedBy(st elector.Status) string {
 // pauseJSON is what pause and resume print with --json.
 type pauseJSON struct {
 	Election string  `json:"election"`
-	Paused   bool    `json:"paused"`
-	ForMS    float64 `json:"for_ms,omitempty"` // 0: until it is resumed
-	Reason   string  `json:"reason,omitempty"`
+	Paused   bool    `json:"paused"`             // now
+	ForMS    float64 `json:"for_ms,omitempty"`   // 0: until it is resumed
+	Reason   string  `json:"reason,omitempty"`   // as the operator gave it
 	By       string  `json:"by,omitempty"`       // the operator who paused or resumed it
 	Replaced string  `json:"replaced,omitempty"` // the previous pause: since when, by whom and why
 	Error    string  `json:"error,omitempty"`    // of the nodes that did not store it

@@ -124,15 +124,15 @@ func (r *report) problem() (why, next string) {
 
 // reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
-	State         string              `json:"state"`
-	Candidates    *int                `json:"candidates"` // null: not known
-	Able          *int                `json:"able"`
-	NodesWritable *int                `json:"nodes_writable,omitempty"` // left out: not tried
-	LastEnd       *elector.TermRecord `json:"last_end"`
-	Problem       string              `json:"problem,omitempty"`
-	Next          string              `json:"next,omitempty"`
+	State         string              `json:"state"`                    // led, vacant, paused (and no leader), abandoned (no candidates, and no leader for a day, or never), none (no leader, candidates not known) or unknown
+	Candidates    *int                `json:"candidates"`               // how many answered; null: not known
+	Able          *int                `json:"able"`                     // how many of them lead or could be elected; null: not known
+	NodesWritable *int                `json:"nodes_writable,omitempty"` // how many accept writes; in status and ls only, if this Redis user may write
+	LastEnd       *elector.TermRecord `json:"last_end"`                 // the newest ended term; null: none, or not known
+	Problem       string              `json:"problem,omitempty"`        // the most serious finding
+	Next          string              `json:"next,omitempty"`           // what to type next
 
-	Roll []elector.CandidateStatus `json:"roll,omitempty"`
+	Roll []elector.CandidateStatus `json:"roll,omitempty"` // the candidates that answered, the leader first
 }
 
 // MarshalJSON returns the JSON object of the status with the keys of reportMore added.

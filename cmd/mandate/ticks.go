@@ -108,27 +108,27 @@ func skippedTicks(all []doctor.Job) (lines []string) {
 
 // tickJSON is a job in JSON.
 type tickJSON struct {
-	Job     string    `json:"job"`
-	Tick    time.Time `json:"tick"`
-	Taken   time.Time `json:"taken"`
-	By      string    `json:"by,omitempty"`
-	Token   uint64    `json:"token"`
-	Every   float64   `json:"every_ms"`
-	Overdue float64   `json:"overdue_ms"`
-	Blocked float64   `json:"blocked_ms"`
-	Failed  bool      `json:"failed,omitempty"`
-	Never   bool      `json:"never,omitempty"`
-	Skipped []gapJSON `json:"skipped,omitempty"`
-	Problem string    `json:"problem,omitempty"`
-	Next    string    `json:"next,omitempty"`
+	Job     string    `json:"job"`               // its name
+	Tick    time.Time `json:"tick"`              // the ideal time of the last tick
+	Taken   time.Time `json:"taken"`             // when, by the clock of Redis
+	By      string    `json:"by,omitempty"`      // the candidate that took it
+	Token   uint64    `json:"token"`             // of its term
+	Every   float64   `json:"every_ms"`          // the time from the tick to the next one
+	Overdue float64   `json:"overdue_ms"`        // 0: it is not
+	Blocked float64   `json:"blocked_ms"`        // for how long a mark in the future lets no tick run
+	Failed  bool      `json:"failed,omitempty"`  // the last tick may run again
+	Never   bool      `json:"never,omitempty"`   // no tick has run yet
+	Skipped []gapJSON `json:"skipped,omitempty"` // the newest gaps first
+	Problem string    `json:"problem,omitempty"` // what is wrong
+	Next    string    `json:"next,omitempty"`    // what to type next
 }
 
 // gapJSON is a gap between ticks in JSON.
 type gapJSON struct {
-	After  time.Time `json:"after"`
-	Until  time.Time `json:"until"`
-	Found  time.Time `json:"found"`
-	Reason string    `json:"reason"`
+	After  time.Time `json:"after"`  // the last tick before the gap
+	Until  time.Time `json:"until"`  // no tick has run until this one
+	Found  time.Time `json:"found"`  // when the gap was noticed
+	Reason string    `json:"reason"` // why no tick was run
 }
 
 func (a *app) ticksJSON(election string, all []doctor.Job) []tickJSON {

@@ -43,9 +43,9 @@ func (l Level) Worse(than Level) bool { return slices.Index(levels, l) > slices.
 
 // Finding is the outcome of one check.
 type Finding struct {
-	Node   string `json:"node,omitempty"` // empty: the finding is about all nodes
-	Check  string `json:"check"`          // what was checked, one word
-	Level  Level  `json:"level"`
+	Node   string `json:"node,omitempty"`   // empty: the finding is about all nodes
+	Check  string `json:"check"`            // what was checked, one word
+	Level  Level  `json:"level"`            // ok, unknown, warn or fail
 	Found  string `json:"found"`            // in words
 	Advice string `json:"advice,omitempty"` // what to do
 }

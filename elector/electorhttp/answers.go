@@ -14,11 +14,11 @@ import (
 // Leadership is the body of GET /leader.
 type Leadership struct {
 	Election  string `json:"election"`
-	Candidate string `json:"candidate"` // this one
-	Leading   bool   `json:"leading"`   // this one leads
-	Leader    string `json:"leader"`    // its id; empty: none, or not known. If Leading is false and it is this candidate's id, an earlier incarnation or another process with the same id leads
-	Address   string `json:"address,omitempty"`
-	Token     uint64 `json:"token,omitempty"`
+	Candidate string `json:"candidate"`         // this one
+	Leading   bool   `json:"leading"`           // this one leads
+	Leader    string `json:"leader"`            // its id; empty: none, or not known. If Leading is false and it is this candidate's id, an earlier incarnation or another process with the same id leads
+	Address   string `json:"address,omitempty"` // where the leader can be reached, as configured
+	Token     uint64 `json:"token,omitempty"`   // of the leader's term
 	// ValidFor is how long a worker may work, in ms counted from before it sent the
 	// request. The lock is not released before. 0: not at all (see Handler.Work).
 	ValidFor int64 `json:"valid_for_ms"`

@@ -21,16 +21,16 @@ var ErrNoGroup = errors.New("shard: there is no such group")
 
 // Status is the state of a group as its members report it.
 type Status struct {
-	Group    string         `json:"group"`
-	Shards   int            `json:"shards"`
-	Lease    time.Duration  `json:"-"`
+	Group    string         `json:"group"`              // its name
+	Shards   int            `json:"shards"`             // how many it has
+	Lease    time.Duration  `json:"-"`                  // of each shard
 	Assigner string         `json:"assigner,omitempty"` // its id, also if it only may lead (elector.Status.MayLead); empty: none leads, or that could not be read
-	Members  []MemberStatus `json:"members"`
+	Members  []MemberStatus `json:"members"`            // that are alive
 	// Missing are the members that died or were cut off within the last ten minutes, without those whose id
 	// another living member has.
 	Missing []MissingMember `json:"missing"`
-	Unowned []Vacancy       `json:"unowned"`
-	Moving  []int           `json:"moving"` // shards that one member owns and that are planned for another one
+	Unowned []Vacancy       `json:"unowned"` // shards that no member reports as its own
+	Moving  []int           `json:"moving"`  // shards that one member owns and that are planned for another one
 	// Problems are the errors of single nodes. All other fields come from the remaining nodes.
 	Problems []error `json:"-"`
 }
@@ -38,25 +38,25 @@ type Status struct {
 // MemberStatus is one living member.
 type MemberStatus struct {
 	ID          string  `json:"id"`
-	Incarnation string  `json:"incarnation"`
-	Advertise   string  `json:"advertise,omitempty"`
-	Version     string  `json:"version,omitempty"`
-	Host        string  `json:"host,omitempty"`
-	PID         int     `json:"pid,omitempty"`
-	Weight      float64 `json:"weight"`
-	Closed      string  `json:"closed,omitempty"` // why it wants no shards: stopping, unhealthy or cut off; empty: it wants some
-	Owned       []int   `json:"owned"`
-	Planned     []int   `json:"planned"`          // shards that it should own
-	Unable      []int   `json:"unable,omitempty"` // shards that it has failed at lately
-	Due         float64 `json:"due"`              // the shards that it should own, by weight
+	Incarnation string  `json:"incarnation"`         // distinguishes two members, or two lives, with one id
+	Advertise   string  `json:"advertise,omitempty"` // where it can be reached, as configured
+	Version     string  `json:"version,omitempty"`   // of its program
+	Host        string  `json:"host,omitempty"`      // of its process
+	PID         int     `json:"pid,omitempty"`       // of its process on Host
+	Weight      float64 `json:"weight"`              // how much it should own relative to the others
+	Closed      string  `json:"closed,omitempty"`    // why it wants no shards: stopping, unhealthy or cut off; empty: it wants some
+	Owned       []int   `json:"owned"`               // shards that it owns
+	Planned     []int   `json:"planned"`             // shards that it should own
+	Unable      []int   `json:"unable,omitempty"`    // shards that it has failed at lately
+	Due         float64 `json:"due"`                 // the shards that it should own, by weight
 }
 
 // MissingMember is a member that reports no more, and has not left the group.
 type MissingMember struct {
 	ID    string    `json:"id"`
-	Host  string    `json:"host,omitempty"`
-	PID   int       `json:"pid,omitempty"`
-	Since time.Time `json:"since"` // when it counted as dead, by the clock of a node
+	Host  string    `json:"host,omitempty"` // of its process
+	PID   int       `json:"pid,omitempty"`  // of its process on Host
+	Since time.Time `json:"since"`          // when it counted as dead, by the clock of a node
 }
 
 // readTimeout is the longest time that Read waits for one node.
@@ -163,7 +163,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 type Vacancy struct {
 	Shard int    `json:"shard"`
 	Next  string `json:"next,omitempty"` // the member that should own it; empty: none
-	Why   string `json:"why"`
+	Why   string `json:"why"`            // no member owns it
 }
 
 // vacancy returns why no member may report a shard as its own. next is the member for which it is planned.
