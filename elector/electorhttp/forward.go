@@ -38,11 +38,19 @@ type ForwardConfig struct {
 	// context ends at once. An app that has not answered 1/64 of the lease later loses the connection
 	// to its client, which ends its reads and writes. Default a quarter of the lease; negative: none.
 	Finish time.Duration
+	// Local chooses, of the GET, HEAD and OPTIONS requests, those that each replica's own app answers,
+	// also where no leader is known: without a token and a term (elector.TermOf returns nil), on the
+	// leader too, and so perhaps with older data than the leader's. It is called by many goroutines at
+	// once. All other methods are executed by the leader. Default: none.
+	Local func(*http.Request) bool
 	// Transport carries requests to the other replicas. Default: a transport without a proxy that
 	// dials for at most a second and waits for an answer for as long as the client does. If it does
 	// not report to net/http/httptrace, each failed request counts as sent.
 	Transport http.RoundTripper
 }
+
+// readMethods are those of which ForwardConfig.Local is asked.
+var readMethods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
 // After the end of its last term a replica serves for lingerTime, so that the others learn who leads now, and
 // then for at most lastRequests until all requests are answered.
@@ -52,7 +60,8 @@ const (
 )
 
 // Forward is a replica of a service: it runs e, and serves HTTP on l, until ctx ends. Every replica
-// takes requests, and only the leader's app executes them: a follower passes them on to the leader.
+// takes requests, and only the leader's app executes them: a follower passes them on to the leader,
+// but for those that ForwardConfig.Local chooses.
 // The Advertise of each replica must be a URL that reaches its listener (http://10.0.0.7:8080). So
 // all replicas can stand behind one load balancer and be ready at all times; serve the metrics and the
 // health of each replica on another listener. For TLS give it a listener of crypto/tls.
@@ -185,6 +194,11 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Header.Del("Upgrade") // to h2c: some clients offer it with each request, and a server may ignore it
+	if f.cfg.Local != nil && slices.Contains(readMethods, r.Method) && f.cfg.Local(r) {
+		removeOurs(r.Header)
+		f.app.ServeHTTP(w, r)
+		return
+	}
 	err := f.gate.Do(r.Context(), func(ctx context.Context, term *elector.Term) error {
 		f.local(ctx, w, r, term)
 		return nil

@@ -65,6 +65,52 @@ func TestForward(t *testing.T) {
 	})
 }
 
+// What Local chooses is answered by each replica's own app, without a term, and also without a leader. That is
+// never a request of a method that may change something, whatever Local returns.
+func TestForwardLocal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		f.cfg.Local = func(r *http.Request) bool { return r.URL.Path != "/newest" }
+		a, b := f.pair()
+		for _, r := range []*replica{a, b} {
+			r.app = func(w http.ResponseWriter, req *http.Request) {
+				names := 0
+				for name := range req.Header {
+					if strings.HasPrefix(name, "Mandate") {
+						names++
+					}
+				}
+				fmt.Fprintf(w, "%s %p %d", r.id, elector.TermOf(req.Context()), names)
+			}
+		}
+		unled := func(id string) string { return fmt.Sprintf("%s %p 0", id, (*elector.Term)(nil)) }
+		led := fmt.Sprintf("a %p 1", a.Term())
+		wants := func(want, to, path string, methods ...string) {
+			t.Helper()
+			for _, method := range methods {
+				resp, body, err := f.do(to, method, path, "x", "Mandate-Token", "99", "mandate_token", "99")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if method != http.MethodHead && !strings.Contains(body, want) || (resp.Header.Get("Mandate-Leader") != "") != (want == led) {
+					t.Errorf("%s %s to %s: %q %v, want %q", method, path, to, body, resp.Header, want)
+				}
+			}
+		}
+		reads := []string{http.MethodGet, http.MethodHead, http.MethodOptions}
+		writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "PURGE", "get", "QUERY"}
+		for _, id := range []string{"a", "b"} {
+			wants(unled(id), id, "/", reads...)
+			wants(led, id, "/newest", reads...)
+			wants(led, id, "/", writes...)
+		}
+		f.kill(a)
+		wants(unled("b"), "b", "/", reads...)
+		wants("the request was not executed", "b", "/newest", http.MethodGet)
+		wants("the request was not executed", "b", "/", writes...)
+	})
+}
+
 // During planned hand-overs and restarts a request is executed, or answered 503, or refused before it was sent,
 // whatever its method. So a client that repeats it then has each executed once.
 func TestForwardDuringHandovers(t *testing.T) {
