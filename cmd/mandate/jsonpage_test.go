@@ -24,7 +24,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-var update = flag.Bool("update", false, "write docs/generated/json.md")
+var update = flag.Bool("update", false, "write docs/generated")
 
 const jsonIntro = `# The objects of JSON
 
