@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -290,6 +292,58 @@ func BenchmarkMany(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkHundred: what 100 elections with three candidates each cost a Redis, with the default lease: the candidates share three
+// processes, or have each its own.
+func BenchmarkHundred(b *testing.B) {
+	for _, processes := range []int{3, 300} {
+		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
+			const elections, candidates, lease = 100, 300, 10 * time.Second
+			servers := benchServers(b, 1)
+			start := statsOf(b, servers[0])
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			b.Cleanup(func() { cancel(); wg.Wait() })
+			quorums := make([]*elector.Quorum, processes)
+			for i := range candidates {
+				at := i / (candidates / processes)
+				if quorums[at] == nil {
+					quorums[at] = realQuorum(b, servers...)
+				}
+				e, err := elector.New(quorums[at], elector.Config{Election: fmt.Sprint("election-", i%elections), Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				wg.Go(func() { _ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }) })
+			}
+			time.Sleep(2 * lease) // all have claimed and wait
+			for b.Loop() {
+				before, began := statsOf(b, servers[0]), time.Now()
+				time.Sleep(2 * lease)
+				now, took := statsOf(b, servers[0]), time.Since(began).Seconds()
+				b.ReportMetric((now["cmdstat_evalsha"]-before["cmdstat_evalsha"])/took, "calls/s")
+				b.ReportMetric((now["used_cpu_user"]+now["used_cpu_sys"]-before["used_cpu_user"]-before["used_cpu_sys"])/took*100, "redis-cpu-%")
+				b.ReportMetric(now["connected_clients"]-start["connected_clients"], "connections")
+				b.ReportMetric((now["used_memory_dataset"]-start["used_memory_dataset"])/1024/elections, "data-KiB/election")
+				b.ReportMetric((now["used_memory"]-start["used_memory"])/1024/1024, "memory-MiB")
+			}
+		})
+	}
+}
+
+// statsOf are the numbers in INFO, and of a command how often it was called.
+func statsOf(b *testing.B, s *servertest.Server) map[string]float64 {
+	b.Helper()
+	stats := map[string]float64{}
+	for line := range strings.Lines(fmt.Sprint(s.Do(b, "INFO", "everything"))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		if f, err := strconv.ParseFloat(value, 64); err == nil {
+			stats[key] = f
+		}
+	}
+	return stats
 }
 
 // use is what this process holds, and the processor time that it has taken.

@@ -6,8 +6,7 @@ package modules
 import (
 	"encoding/json"
 	"fmt"
-	"go/parser"
-	"go/token"
+	"go/format"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -148,30 +147,27 @@ func TestAPIBreaksAreNamedIntegration(t *testing.T) {
 	}
 }
 
-// What the code in documents takes for given: packages, variables, and functions of the reader.
+// What the code in the README takes for given: packages, variables, and functions of the reader.
 var (
 	packagesOfBlocks = map[string]string{
-		"asynq": "github.com/hibiken/asynq", "cron": "github.com/robfig/cron/v3", "gocron": "github.com/go-co-op/gocron/v2", "redis": "github.com/redis/go-redis/v9",
-		"context": "context", "errors": "errors", "slog": "log/slog", "sql": "database/sql", "time": "time",
-		"health": "github.com/mandate-dev/mandate/health", "elector": "github.com/mandate-dev/mandate/elector",
+		"context": "context", "time": "time",
+		"health": "github.com/mandate-dev/mandate/health", "elector": "github.com/mandate-dev/mandate/elector", "shard": "github.com/mandate-dev/mandate/elector/shard",
 	}
 	variablesOfBlocks = map[string]string{
-		"ctx": "context.Context", "q": "*elector.Quorum", "e": "*elector.Elector", "client": "redis.UniversalClient", "scheduler": "gocron.Scheduler",
-		"queue": "*asynq.Client", "berlin": "*time.Location", "db": "*sql.DB",
-		"sendMail": "func(ctx context.Context, run schedule.Run) error",
-		"poll":     "func(context.Context, *health.Heartbeat, uint64) error",
-		"serve":    "func(context.Context, int, uint64) error",
+		"ctx": "context.Context", "q": "*elector.Quorum",
+		"poll":  "func(context.Context, *health.Heartbeat, uint64) error",
+		"serve": "func(context.Context, int, uint64) error",
 	}
 )
 
-// Every Go block of README and docs compiles, but for two whose modules none of ours requires.
+// Every Go block of README and docs compiles, but for those whose modules none of ours requires.
 func TestBlocksOfGoCompile(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	dir, overlay, compiled := t.TempDir(), map[string]string{}, 0
+	dir, overlay, args := t.TempDir(), map[string]string{}, []string{"build", "-overlay", ""}
 	for _, doc := range append(docs, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(doc)
 		if err != nil {
@@ -182,101 +178,68 @@ func TestBlocksOfGoCompile(t *testing.T) {
 			name := fmt.Sprintf("%s%d", strings.TrimSuffix(filepath.Base(doc), ".md"), i)
 			module := "elector/internal/modules"
 			switch {
+			case strings.Contains(block, "resolver."), strings.Contains(block, "otel."), strings.Contains(block, "leaderelection."):
+				continue
 			case strings.Contains(block, "gocron."):
 				module = "elector/electorgocron"
 			case strings.Contains(block, "asynq."), strings.Contains(block, "cron."):
 				module = "elector/electorasynq"
+			case strings.Contains(block, "errgroup."):
+				module = "examples"
 			}
 			source := program(block)
-			if _, err := parser.ParseFile(token.NewFileSet(), name, source, 0); err != nil {
-				t.Errorf("%s: %v\n%s", name, err, source)
-			}
-			if strings.Contains(block, "resolver.") || strings.Contains(block, "otel.") {
-				continue
+			if formatted, err := format.Source([]byte(source)); err != nil || strings.Contains(block, "import (") && string(formatted) != source {
+				t.Errorf("%s: gofmt has it otherwise: %v\n%s", name, err, formatted)
 			}
 			file := filepath.Join(dir, name+".go")
 			if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			overlay[filepath.Join(root, module, "blocks", name+".go")] = file
-			compiled++
+			overlay[filepath.Join(root, module, "blocks", name, "file.go")] = file
+			args = append(args, "./"+module+"/blocks/"+name)
 		}
 	}
-	if compiled < 7 {
-		t.Errorf("%d blocks", compiled)
+	if len(args) < 3+10 {
+		t.Errorf("too few blocks: %v", args)
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), list, 0o600); err != nil {
+	args[2] = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(args[2], list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"),
-		"./elector/internal/modules/blocks", "./elector/electorgocron/blocks", "./elector/electorasynq/blocks")
+	build := exec.CommandContext(t.Context(), "go", args...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// program makes a file of a block: its functions, or a function with what it does.
+// program makes a file of a block: one that has its imports, or the body of a function.
 func program(block string) string {
-	uses := func(name string) bool { return regexp.MustCompile(`\b` + name + `\b`).MatchString(block) }
-	declared := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^([\w, ]+) := `).FindAllStringSubmatch(block, -1) {
-		for name := range strings.SplitSeq(m[1], ", ") {
-			declared[name] = name != "_"
-		}
+	if strings.HasPrefix(block, "package ") {
+		return block + "\n"
 	}
-	var parameters []string
+	if strings.HasPrefix(block, "import ") {
+		return "package blocks\n\n" + block + "\n"
+	}
+	var parameters, imports []string
 	for name, kind := range variablesOfBlocks {
-		if uses(name) && !declared[name] {
+		if uses(block, name+`\b`) && !uses(block, name+`, err :=`) {
 			parameters = append(parameters, name+" "+kind)
 		}
 	}
 	slices.Sort(parameters)
-	body := strings.TrimSpace(block)
-	if !strings.HasPrefix(body, "func ") && !strings.HasPrefix(body, "//") {
-		for _, name := range slices.Sorted(func(yield func(string) bool) {
-			for name := range declared {
-				if declared[name] && !yield(name) {
-					return
-				}
-			}
-		}) {
-			body = strings.Replace(body, "\nreturn ", "\n_ = "+name+"\nreturn ", 1)
-			if !strings.Contains(body, "_ = "+name+"\n") {
-				body += "\n_ = " + name
-			}
+	body := "func _(" + strings.Join(parameters, ", ") + ") error {\n" + block + "\n}"
+	for name, path := range packagesOfBlocks {
+		if uses(body, name+`\.[A-Z]`) {
+			imports = append(imports, fmt.Sprintf("import %q", path))
 		}
-		if declared["err"] {
-			body = strings.TrimPrefix(body, "_ = err\n")
-		} else {
-			body = "var err error\n" + body
-		}
-		body = "func _(" + strings.Join(parameters, ", ") + ") error {\n" + body + "\nreturn err\n}"
 	}
-	var imports []string
-	for name := range packagesIn(body) {
-		path, ok := packagesOfBlocks[name]
-		if !ok {
-			path = "github.com/mandate-dev/mandate/elector/" + name
-		}
-		imports = append(imports, fmt.Sprintf("import %s %q", name, path))
-	}
-	slices.Sort(imports)
 	return "package blocks\n\n" + strings.Join(imports, "\n") + "\n\n" + body + "\n"
 }
 
-// packagesIn returns the packages that a source uses.
-func packagesIn(source string) map[string]bool {
-	names := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?:^|[^.\w"])([a-z]+)\.[A-Z]`).FindAllStringSubmatch(source, -1) {
-		_, known := packagesOfBlocks[m[1]]
-		if known || slices.Contains([]string{"fence", "schedule", "shard", "electorgocron", "electorasynq"}, m[1]) {
-			names[m[1]] = true
-		}
-	}
-	return names
-}
+// uses reports whether a word of a source begins so.
+func uses(source, pattern string) bool { return regexp.MustCompile(`\b` + pattern).MatchString(source) }
