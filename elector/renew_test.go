@@ -155,6 +155,30 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 	})
 }
 
+// A leader whose requests pass while no answer reaches it in time prolongs its lock by each renewal that it repeats,
+// until its deadline: the next one leads within 1.75 leases. Regression: as a follower it took the lock again and
+// again, without knowing it, and nobody led.
+func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
+	for name, deaf := range map[string]testredis.Fault{"lost": {Down: testredis.Hold}, "late": {Late: shortLease / 2}} {
+		for _, nodes := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, nodes), func(t *testing.T) {
+				bubble(t, nodes, func(t *testing.T, c *cluster) {
+					a := c.Start("a")
+					a.Elected(3 * shortLease)
+					b := c.Start("b")
+					time.Sleep(2*shortLease + rand.N(shortLease/4))
+					c.Each(deaf, "a")
+					term := b.Elected(shortLease*7/4 + shortLease/100)
+					time.Sleep(5 * shortLease)
+					if !term.Valid() {
+						t.Errorf("the next term has ended: %v", term.Err())
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestKeyDeletedOnAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")

@@ -17,6 +17,7 @@ type Status string
 const (
 	Unknown    Status = "unknown" // no answer (yet), or an error
 	Won        Status = "won"
+	Free       Status = "free" // a claim that requests no token would have won
 	SameServer Status = "same" // the node already holds this very claim: one server, two addresses
 	Held       Status = "held"
 	Paused     Status = "paused"

@@ -11,14 +11,19 @@ import (
 )
 
 // Claim makes one attempt to win, with a fresh lock value. It blocks for one round
-// trip to a majority (two if the nodes granted different tokens), each of at most
-// the call time-out. hint is the lowest token that the caller wants. markers are the
+// trip to a majority (two if the nodes granted different tokens, and one more if too
+// few of them have answered the last request), each of at most the call time-out. hint is the lowest token that the caller wants. markers are the
 // notes of nodes that abstained, by node, if the caller has decided to start a new
 // election on them; else nil. A node that refuses the claim publishes to the channel
 // echo, if it is not empty. won is the token, or 0 if the claim was lost. What a
 // lost attempt was granted is given back in the background. After the end of ctx
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo string) (won uint64, t Tally) {
+	if v.unheard() {
+		if t = v.askFirst(ctx, echo); !t.Majority(protocol.Free) {
+			return 0, t
+		}
+	}
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
 	for i := range r.ignored {
@@ -57,6 +62,31 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo s
 	}
 	v.lock.Token, v.claimed = won, t
 	return won, t
+}
+
+// unheard reports whether too few nodes have answered the last request for a majority.
+func (v *Voter) unheard() bool {
+	heard := 0
+	for _, n := range v.state {
+		if !n.unresponsive {
+			heard++
+		}
+	}
+	return heard < v.nodes.Majority()
+}
+
+// askFirst claims in vain, since it requests no token. A candidate whose requests pass while its answers are lost, or come
+// too late, would else take the lock again and again without knowing it, and nobody would lead.
+func (v *Voter) askFirst(ctx context.Context, echo string) Tally {
+	v.newAttempt()
+	r, ended := newRound(v.nodes, protocol.Free, false), make(chan *request, v.nodes.Len())
+	for node, to := range v.nodes.list {
+		what := protocol.Request{Value: v.lock.String(), Identity: protocol.NewIdentity(), Echo: echo}
+		to.send(v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended))
+	}
+	r.await(ended, v.note)
+	v.late(r, ended)
+	return r.Tally
 }
 
 // decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by

@@ -2,6 +2,7 @@
 -- everything that a follower needs to know to wait. One round trip.
 -- KEYS lock fence new pause heir id
 -- ARGV value incarnation seq lease hint marker identity ask echo
+-- With the hint 0 it grants nothing, and reports that it could.
 -- -> status; fence: the token or the counter; holder; left: in ms; subscribers; note; id
 local stored, counter = number(fence_key, fence)
 id = identify(id_key, id, identity)
@@ -52,6 +53,7 @@ elseif kept then
   status, left = 'kept', redis.call('PTTL', heir_key)
 end
 
+if status == 'won' and hint == '0' then return answer{status = 'free', fence = stored, id = id} end
 if status == 'won' then
   local token, p, now = hint, tonumber(hint), redis.call('TIME')
   local clock = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
