@@ -22,8 +22,9 @@
 //	it is renewed           every quarter of it         (L/4)
 //
 // So by default the work of a leader that is cut off is cancelled after at most
-// 7.4 s and has 2.5 s to stop. A dead leader is replaced after about L, one that
-// resigns within a round trip or two, an unhealthy one as soon as its work has stopped.
+// 7.4 s and has 2.5 s to stop. A dead leader is replaced after about L (under
+// mandate supervise within milliseconds), one that resigns within a round trip or
+// two, an unhealthy one as soon as its work has stopped.
 //
 // Term.Valid and IsLeader read the clock at every call, and notice suspends and
 // steps of the wall clock. The context of the work of a host that slept beyond
@@ -32,7 +33,7 @@
 // # Health
 //
 // The function that sends renewals checks the probes first. Config.Probe is
-// also checked before campaigning: an unhealthy candidate does not campaign.
+// checked before campaigning, too.
 // Config.WorkProbe checks the work during a term, as a health.Heartbeat does. When a
 // probe has failed beyond its threshold the term ends at once, and the candidate cools down.
 //
