@@ -150,8 +150,10 @@ func TestRunbookNamesEachAlert(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| (Mandate\\w+) \\| (`mandate [^`]+`) \\| \\[[^\\]]+\\]\\((#[a-z0-9-]+)\\) \\|$").FindAllStringSubmatch(string(text), -1) {
-		rows[m[1]] = m[2] + " " + m[3]
+	for _, m := range regexp.MustCompile("(?m)^\\| (Mandate[\\w, ]+) \\| (`mandate [^`]+`) \\| \\[[^\\]]+\\]\\((#[a-z0-9-]+)\\) \\|$").FindAllStringSubmatch(string(text), -1) {
+		for alert := range strings.SplitSeq(m[1], ", ") {
+			rows[alert] = m[2] + " " + m[3]
+		}
 	}
 	for _, q := range queries(t, "docs/alerts.yml") {
 		want, is := q.row(), rows[q.title]
