@@ -2,13 +2,10 @@ package health
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,45 +88,4 @@ func TestTCPProbe(t *testing.T) {
 	wantMessage(t, p.Check(t.Context()), "refused")
 	_, err = TCP(":5432")
 	wantMessage(t, err, "has no host: write localhost:5432")
-}
-
-func TestFileAge(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "alive")
-	p := FileAge(path, time.Minute)
-	err := p.Check(t.Context())
-	if err == nil || err.Error() != path+": file does not exist" {
-		t.Error(err)
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		t.Error("not os.ErrNotExist")
-	}
-	for _, c := range []struct {
-		age  time.Duration
-		want string
-	}{
-		{0, ""},
-		{50 * time.Second, ""},
-		{-50 * time.Second, ""},
-		{time.Minute, "has not changed for 1m0s (bound 1m0s)"},
-		{-2 * time.Minute, "in the future"},
-	} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		at := time.Now().Add(-c.age)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-		err := p.Check(t.Context())
-		if c.want == "" && err != nil {
-			t.Errorf("age %s: %v", c.age, err)
-		}
-		if c.want != "" {
-			wantMessage(t, err, c.want)
-		}
-		if isDefinite(err) != (c.age >= time.Minute) {
-			t.Errorf("age %s: definite %v", c.age, isDefinite(err))
-		}
-	}
-	wantMessage(t, FileAge(path, 0).Check(t.Context()), "above zero")
 }

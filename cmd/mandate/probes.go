@@ -2,9 +2,15 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,12 +28,13 @@ type probeFlags struct {
 	failures                      int
 
 	shell func(script string) health.Probe // runs a shell command
+	disks sync.Map                         // the probe of each directory: what hangs there hangs once, whatever looks at it
 }
 
 // probeTargets are what the probes of the candidate, or of its work, look at.
 type probeTargets []probeTarget
 
-// probeTarget was given with a flag. Its kind is exec, http, tcp or file.
+// probeTarget was given with a flag. Its kind is exec, http, disk, tcp or file.
 type probeTarget struct{ flag, kind, target string }
 
 // targetFlag adds targets of one kind.
@@ -50,6 +57,7 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
 		f.Var(targetFlag{"probe-exec", "exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
 		f.Var(targetFlag{"probe-http", "http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
+		f.Var(targetFlag{"probe-disk", "disk", p.to}, p.prefix+"probe-disk", p.whom+": a file can be written, synced and deleted in `DIR`")
 		if p.to == &o.work {
 			f.Var(targetFlag{"probe-tcp", "tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
 			f.Var(targetFlag{"probe-file", "file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")
@@ -93,7 +101,7 @@ func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Pro
 		return nil
 	}
 	return func(shard int) health.Probe {
-		probe, _ := o.work.of(shard).all(cmp.Or(o.fileAge, lease), o.shell) // the targets of shard 0 were checked by probes
+		probe, _ := o.all(o.work.of(shard), cmp.Or(o.fileAge, lease)) // the targets of shard 0 were checked by probes
 		return probe
 	}
 }
@@ -121,8 +129,8 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, group
 		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all("candidate-", o.candidate, 0, o.shell)
-	cfg.WorkProbe = a.all("", work, cmp.Or(o.fileAge, cfg.Lease), o.shell)
+	cfg.Probe = a.all(o, "candidate-", o.candidate, 0)
+	cfg.WorkProbe = a.all(o, "", work, cmp.Or(o.fileAge, cfg.Lease))
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
@@ -150,17 +158,40 @@ func (a *app) probeSettings(o *probeFlags) health.Settings {
 }
 
 // all combines the probes into one, and records what is wrong with them.
-func (a *app) all(prefix string, p probeTargets, fileAge time.Duration, shell func(string) health.Probe) health.Probe {
-	probe, problems := p.all(fileAge, shell)
+func (a *app) all(o *probeFlags, prefix string, p probeTargets, fileAge time.Duration) health.Probe {
+	probe, problems := o.all(p, fileAge)
+	for _, t := range p {
+		if t.kind == "disk" && t.target != "" {
+			problems = append(problems, neverWritable(t.flag, o.disk(t.target))...)
+		}
+	}
 	for _, problem := range problems {
 		a.problem("--%s%s", prefix, problem)
 	}
 	return probe
 }
 
+// disk returns the probe of a directory.
+func (o *probeFlags) disk(dir string) health.Probe {
+	probe, _ := o.disks.LoadOrStore(dir, health.Disk(dir))
+	return probe.(health.Probe)
+}
+
+// neverWritable returns the problem with a directory in which no file can ever be made. One that is full, read-only or
+// hangs may pass one day: until then the candidate is unhealthy.
+func neverWritable(flag string, disk health.Probe) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := disk.Check(ctx)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return []string{fmt.Sprintf("%s: %v: name a directory that this user may write to", flag, err)}
+	}
+	return nil
+}
+
 // all combines the probes into one, or returns nil if there are none. Each probe is named
 // after its flag, which then appears in the reason of a step-down.
-func (p probeTargets) all(fileAge time.Duration, shell func(string) health.Probe) (probe health.Probe, problems []string) {
+func (o *probeFlags) all(p probeTargets, fileAge time.Duration) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	for _, t := range p {
 		var one health.Probe
@@ -171,10 +202,12 @@ func (p probeTargets) all(fileAge time.Duration, shell func(string) health.Probe
 		case t.kind == "tcp":
 			one, err = health.TCP(t.target)
 		case t.target == "":
-			problems = append(problems, t.flag+" is empty: give the shell command, or the file")
+			problems = append(problems, t.flag+" is empty: give the shell command, the file or the directory")
 			continue
 		case t.kind == "exec":
-			one = shell(t.target)
+			one = o.shell(t.target)
+		case t.kind == "disk":
+			one = o.disk(t.target)
 		default:
 			one = health.FileAge(t.target, fileAge)
 		}

@@ -107,7 +107,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
 	if len(o.candidate) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
-	cfg.Probe = a.all("", o.candidate, 0, nil)
+	cfg.Probe = a.all(&o.probeFlags, "", o.candidate, 0)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg); err != nil {
 		return nil, err

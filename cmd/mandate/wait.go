@@ -47,7 +47,7 @@ check of a container without a shell, in which mandate runs with --http.`,
 			if o.leader != "" || o.led > 0 || o.asJSON {
 				a.problem("--leader, --for and --json are about an election: leave them out with --url")
 			}
-			o.answers = a.all("", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0, nil)
+			o.answers = a.all(new(probeFlags), "", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0)
 			return a.usage()
 		},
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
