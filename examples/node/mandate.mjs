@@ -6,6 +6,13 @@
 //     }
 //   });
 //
+//   process.once("SIGTERM", () => { stopping = true; });           // a deploy
+//   await leader("orders", work, { stop: () => stopping });        // allows nothing, and returns, once stop() is true
+//   await resign("/run/mandate/token");           // the next replica leads within --grace, not after three failed health checks
+//
+//   const term = new Term("orders");              // a script of cron: it does not wait
+//   while (rows.length && (await term.allows(200))) await step(rows.pop(), term.token);
+//
 //   for await (const event of events()) {           // information only: none permits to work
 //     console.log(event.kind, event.candidate);
 //   }
@@ -13,11 +20,12 @@
 // A promise is to the machine, not to the process: all workers of a cluster would lead. Let one process of the machine
 // call leader: start it with `flock /run/lock/orders node worker.mjs`, or by `mandate run`.
 //
-// As a program: node mandate.mjs ELECTION [URL [PORT]], whose health is served on PORT; or node mandate.mjs --events [URL].
+// As a program: node mandate.mjs ELECTION [URL [PORT [TOKENFILE]]], whose health is served on PORT, and which resigns at
+// SIGTERM; or node mandate.mjs --events [URL].
 
 import http from "node:http";
 import https from "node:https";
-import { existsSync, openSync, readSync } from "node:fs";
+import { existsSync, openSync, readFileSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
@@ -26,9 +34,10 @@ const defaultURL = "http://127.0.0.1:7480";
 // get resolves to an answer. fetch, and the agents of all others, may ask a proxy, and follow redirects: another server's
 // answer is no promise.
 const direct = { "http:": [http, new http.Agent()], "https:": [https, new https.Agent()] };
-function get(url, signal) {
+function get(url, signal, options = {}) {
   const [by, agent] = direct[new URL(url).protocol];
-  return new Promise((resolve, reject) => by.get(url, { agent, signal }, (answer) => resolve(answer.setEncoding("utf8"))).on("error", reject));
+  return new Promise((resolve, reject) =>
+    by.request(url, { agent, signal, ...options }, (answer) => resolve(answer.setEncoding("utf8"))).on("error", reject).end());
 }
 
 // whole returns whether a value is a number that mandate sends: an integer that is exact in every language.
@@ -51,10 +60,10 @@ function report(url, error) {
   unusable.add(url);
 }
 
-// Term is the leadership of this replica, under one token.
-class Term {
-  constructor(election, url) {
-    Object.assign(this, { election, url, token: undefined, until: 0, length: 0 });
+// Term is the leadership of this replica, under one token. It permits nothing once stop() is true.
+export class Term {
+  constructor(election, url = defaultURL, stop = () => false) {
+    Object.assign(this, { election, url, stop, token: undefined, until: 0, length: 0 });
   }
 
   // ask requests a promise. Without an answer the last one still holds; a refusal ends it.
@@ -89,21 +98,36 @@ class Term {
 
   // allows resolves to whether a step that takes at most so long may begin now. Once false, this term is over.
   async allows(ms) {
-    if (now() + Math.max(ms, this.length / 2) > this.until) await this.ask();
-    if (now() + ms <= this.until) return true;
+    if (!this.stop() && now() + Math.max(ms, this.length / 2) > this.until) await this.ask();
+    if (!this.stop() && now() + ms <= this.until) return true;
     this.until = 0;
     return false;
   }
 }
 
-// leader calls work(term) whenever this replica leads, one term after the other, and waiting() meanwhile. work must
-// return when allows is false.
-export async function leader(election, work, { url = defaultURL, pause = 200, waiting = () => {} } = {}) {
-  for (;;) {
-    const term = new Term(election, url);
+// leader calls work(term) whenever this replica leads, one term after the other, and waiting() meanwhile, until stop() is
+// true. work must return when allows is false.
+export async function leader(election, work, { url = defaultURL, pause = 200, waiting = () => {}, stop = () => false } = {}) {
+  while (!stop()) {
+    const term = new Term(election, url, stop);
     if (await term.allows(0)) await work(term);
     waiting();
-    await sleep(pause);
+    if (!stop()) await sleep(pause);
+  }
+}
+
+// resign ends this replica's leadership, once its work has ended. It resolves to false if it did not lead, no other could, or
+// it was refused.
+export async function resign(tokenFile, url = defaultURL) {
+  const authorization = "Bearer " + readFileSync(tokenFile, "utf8").trim(); // of mandate serve --http-token-file
+  try {
+    const answer = await get(url + "/resign", AbortSignal.timeout(10000), { method: "POST", headers: { authorization } });
+    answer.resume();
+    if (answer.statusCode !== 200 && answer.statusCode !== 409) throw new Error(`status ${answer.statusCode}`);
+    return answer.statusCode === 200;
+  } catch (error) {
+    report(url + "/resign", error);
+    return false;
   }
 }
 
@@ -133,10 +157,12 @@ export async function* events(url = defaultURL) {
 }
 
 // main is an example of a worker: its progress is its health.
-async function main(election, url, port) {
+async function main(election, url, port, tokenFile) {
+  let stopping = false;
+  process.once("SIGTERM", () => (stopping = true));
   let progress = performance.now();
   const beat = () => (progress = performance.now());
-  http.createServer((_, res) => res.writeHead(performance.now() - progress < 3000 ? 200 : 503).end()).listen(Number(port ?? 0), "127.0.0.1");
+  http.createServer((_, res) => res.writeHead(performance.now() - progress < 3000 ? 200 : 503).end()).listen(Number(port ?? 0), "127.0.0.1").unref();
   const work = async (term) => {
     console.log("leads with token", term.token);
     while (await term.allows(100)) {
@@ -145,11 +171,13 @@ async function main(election, url, port) {
     }
     console.log("lost token", term.token);
   };
-  await leader(election, work, { url, waiting: beat });
+  console.log("waits to lead");
+  await leader(election, work, { url, waiting: beat, stop: () => stopping });
+  if (tokenFile) console.log("resigned:", await resign(tokenFile, url));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [first, url, port] = process.argv.slice(2);
-  if (first !== "--events") await main(first, url, port);
-  for await (const e of events(url)) console.log(e.kind, e.candidate ?? "", e.token ?? "", e.reason ?? "");
+  const [first, url, ...rest] = process.argv.slice(2);
+  if (first !== "--events") await main(first, url, ...rest);
+  else for await (const e of events(url)) console.log(e.kind, e.candidate ?? "", e.token ?? "", e.reason ?? "");
 }

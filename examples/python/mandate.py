@@ -4,6 +4,16 @@
         while term.allows(0.2):              # a step of at most 0.2 s may begin
             step(term.token)                 # send the token along with every write
 
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())  # stop = threading.Event(): a deploy
+    while not stop.is_set():
+        with leader("orders", stop=stop.is_set) as term:  # allows nothing once stop() is true
+            ...                              # as above
+    resign("/run/mandate/token")             # the next replica leads within --grace, not after three failed health checks
+
+    term = Term("orders")                    # a script of cron: it does not wait
+    while rows and term.allows(0.2):
+        step(rows.pop(), term.token)
+
     for event in events():                   # information only: none permits to work
         print(event["kind"], event.get("candidate"))
 
@@ -14,13 +24,15 @@ after the fork, lead under a lock (or let `mandate run` start the one that works
         fcntl.flock(lock, fcntl.LOCK_EX)     # until the file is closed
         with leader("orders") as term:
 
-As a program: python3 mandate.py ELECTION [URL [PORT]], whose health is served on PORT; or python3 mandate.py --events [URL].
+As a program: python3 mandate.py ELECTION [URL [PORT [TOKENFILE]]], whose health is served on PORT, and which resigns at
+SIGTERM; or python3 mandate.py --events [URL].
 """
 
 import contextlib
 import http.client
 import http.server
 import json
+import signal
 import sys
 import threading
 import time
@@ -61,10 +73,10 @@ def report(url, error):
 
 
 class Term:
-    """The leadership of this replica, under one token."""
+    """The leadership of this replica, under one token. It permits nothing once stop() is true."""
 
-    def __init__(self, election, url):
-        self.election, self.url, self.token, self.until, self.length = election, url, None, 0, 0
+    def __init__(self, election, url=URL, stop=lambda: False):
+        self.election, self.url, self.stop, self.token, self.until, self.length = election, url, stop, None, 0, 0
 
     def ask(self):
         """Requests a promise. Without an answer the last one still holds; a refusal ends it."""
@@ -96,23 +108,36 @@ class Term:
 
     def allows(self, seconds):
         """Whether a step that takes at most so long may begin now. Once False, this term is over."""
-        if now() + max(seconds, self.length / 2) > self.until:
+        if not self.stop() and now() + max(seconds, self.length / 2) > self.until:
             self.ask()
-        if now() + seconds <= self.until:
+        if not self.stop() and now() + seconds <= self.until:
             return True
         self.until = 0
         return False
 
 
 @contextlib.contextmanager
-def leader(election, url=URL, pause=0.2, waiting=lambda: None):
-    """Blocks until this replica leads, and calls waiting meanwhile. The work must end when allows is False."""
-    term = Term(election, url)
-    while not term.allows(0):
+def leader(election, url=URL, pause=0.2, waiting=lambda: None, stop=lambda: False):
+    """Blocks until this replica leads or stop() is true, and calls waiting meanwhile. The work must end when allows is False."""
+    term = Term(election, url, stop)
+    while not term.allows(0) and not stop():
         waiting()
         time.sleep(pause)
-        term = Term(election, url)
+        term = Term(election, url, stop)
     yield term
+
+
+def resign(token_file, url=URL):
+    """Ends this replica's leadership, once its work has ended. False: it did not lead, no other could, or it was refused."""
+    with open(token_file) as file:
+        allowed = {"Authorization": "Bearer " + file.read().strip()}  # of mandate serve --http-token-file
+    try:
+        with direct.open(urllib.request.Request(url + "/resign", method="POST", headers=allowed), timeout=10):
+            return True
+    except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "code", 0) != 409:
+            report(url + "/resign", error)
+        return False
 
 
 def events(url=URL):
@@ -146,21 +171,28 @@ def serve_health(port, healthy):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def main(election, url=URL, port="0"):
+def main(election, url=URL, port="0", token_file=None):
     """An example of a worker: its progress is its health."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     progress = [time.monotonic()]
 
     def beat():
         progress[0] = time.monotonic()
 
     serve_health(int(port), lambda: time.monotonic() - progress[0] < 3)
-    while True:
-        with leader(election, url, waiting=beat) as term:
+    print("waits to lead", flush=True)
+    while not stop.is_set():
+        with leader(election, url, waiting=beat, stop=stop.is_set) as term:
+            if stop.is_set():
+                break
             print("leads with token", term.token, flush=True)
             while term.allows(0.1):
                 time.sleep(0.05)  # a step of the work
                 beat()
             print("lost token", term.token, flush=True)
+    if token_file:
+        print("resigned:", resign(token_file, url), flush=True)
 
 
 if __name__ == "__main__":
