@@ -21,6 +21,8 @@ SIMALSO    ?=
 SIMSEED    ?= 1
 COUNT     ?= 1
 BENCH     ?= .
+ROUNDS    ?= 3
+COMPARE   ?= -out $(CURDIR)/docs/generated/compare.md
 TIMEOUT   ?= 20m
 TESTFLAGS ?=
 
@@ -148,6 +150,13 @@ bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server wher
 	$(which-redis)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$(.ci/modules tests ^Benchmark | cut -d ' ' -f 1 | uniq)
 
+# The cells mostly wait: twelve at once are a modest load for two cores.
+.PHONY: compare
+compare: ## measure what faults cost with mandate and its peers, into docs/generated/compare.md: 20 minutes (ROUNDS=3)
+	$(BUILD)
+	cd elector/proof/compare && GOWORK=off GOFLAGS=-mod=mod $(GO) test -count=1 -timeout 2h -parallel 12 -args \
+		-mandate $(CURDIR)/bin/mandate -revision $(VERSION) -rounds $(ROUNDS) $(COMPARE)
+
 .PHONY: calendar
 calendar: ## count the ticks of a simulated week, with our schedulers and with the ways of others: 5 minutes
 	CALENDAR_PEERS=1 CALENDAR_FROM=2026-10-20 CALENDAR_DAYS=7 CALENDAR_CHANGES=100 $(GO) test -count=1 -v -run Calendar ./elector/electorgocron ./elector/electorasynq
@@ -171,6 +180,7 @@ nightly: ## everything that is long or random: hours
 	$(MAKE) model
 	$(MAKE) systems
 	$(MAKE) redsync
+	$(MAKE) compare ROUNDS=1 COMPARE=
 
 # The voting store must work with the newest redsync too, not just with the one in go.mod: users get the newest that any
 # of their modules asks for. A version that can't be had is passed over.

@@ -71,6 +71,8 @@ func TestMakeTestRunsEveryModule(t *testing.T) {
 			return fs.SkipDir
 		case d.Name() != "go.mod":
 			return nil
+		case path == filepath.Join(root, "elector/proof/compare/go.mod"):
+			return nil // for make compare
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(path))
 		if pattern := "./" + filepath.Join(dir, "..."); !slices.Contains(words, pattern) {
