@@ -28,10 +28,23 @@ make release VERSION="$version"
 read -ra tags <<<"$(git tag | paste -sd ' ')"
 [[ ${tags[*]} == 'cmd/mandate/v0.1.0 elector/electorasynq/v0.1.0 elector/electorgocron/v0.1.0 v0.1.0' ]] || fail "tags: ${tags[*]}"
 
-# The bill of materials names what is linked.
+# The bill of materials names what is linked, and its licenses.
 for name in stdlib github.com/redis/go-redis/v9 github.com/spf13/cobra golang.org/x/crypto/x509roots/fallback; do
 	has dist/mandate_0.1.0.cdx.json "\"name\": \"$name\""
 done
+[[ $(grep -c '"name": .*"licenses": \[{' dist/mandate_0.1.0.cdx.json) == $(grep -c '"name": ' dist/mandate_0.1.0.cdx.json) ]] || fail 'a component without a license'
+
+# with FOLDER: it has what an operator reads at night, and the licenses of all that is linked.
+with() {
+	local file
+	for file in copyright README.md docs/{runbook.md,redis.md,redis.acl,alerts.yml} examples/python/mandate.py; do
+		[[ -s $1/$file ]] || fail "there is no $file in $1"
+	done
+	has "$1/copyright" 'stdlib go' 'Apache License' 'Neither the name' 'prometheus/procfs' 'spf13/cobra' 'NOTICE'
+}
+tar -xzf "dist/mandate_0.1.0_linux_$arch.tar.gz" -C "$work"
+with "$work/mandate_0.1.0_linux_$arch"
+"$work/mandate_0.1.0_linux_$arch/mandate" --version >/dev/null
 
 # The Debian package, installed in a folder of its own.
 mkdir -p "$work/deb/var/lib/dpkg/updates"
@@ -45,12 +58,14 @@ fi
 cd "$work/deb"
 usr/bin/mandate --version >"$work/out"
 has "$work/out" "mandate $version "
+with usr/share/doc/mandate
 [[ $(stat -c %a etc/default/mandate) == 600 ]] || fail 'all may read the URLs in /etc/default/mandate'
 gzip -dc usr/share/man/man1/mandate.1.gz >"$work/out"
 has "$work/out" '.SH "mandate run"'
 # go.work must select what `go install` does: else the binary that people get is not the tested one.
 go version -m usr/bin/mandate | awk -v library="$library" '$1 == "dep" && $2 != library { print $2, $3 }' >"$work/linked"
 (($(wc -l <"$work/linked") >= 10)) || fail "few modules are linked: $(<"$work/linked")"
+while read -r linked; do has usr/share/doc/mandate/copyright "$linked: "; done <"$work/linked"
 (cd "$root" && cut -d ' ' -f 1 "$work/linked" | GOWORK='' xargs go list -m -f '{{.Path}} {{.Version}}') >"$work/tested"
 diff "$work/linked" "$work/tested" || fail 'go install takes other versions than the tests: require these in cmd/mandate/go.mod'
 # systemd reports a command that is not there.
@@ -74,6 +89,7 @@ read -r config layer <<<"$(digests "$image" | paste -sd ' ')"
 has "$config" '"User": "65532:65532"' '["/usr/bin/mandate"]'
 if ((EUID == 0)); then
 	tar -xf "$layer" -C "$work/root"
+	has "$work/root/usr/share/doc/mandate/copyright" 'spf13/cobra'
 	[[ $(chroot --userspec=65532:65532 "$work/root" /usr/bin/mandate ls --json --redis "$2") == '[]' ]] || fail 'mandate ls finds an election'
 fi
 
