@@ -56,7 +56,7 @@ func (c *cell) meet(f fault) (r result) {
 	c.began = time.Now()
 	dir := c.t.TempDir()
 	for id := range 3 {
-		c.start(Candidate{System: c.system.Name, ID: strconv.Itoa(id), Shared: dir, Dir: c.t.TempDir(), Lease: *lease})
+		c.start(Candidate{System: c.system.Name, ID: strconv.Itoa(id), Shared: dir, Dir: c.t.TempDir(), Lease: lease})
 	}
 	leader := c.steady()
 	if leader == nil {
@@ -64,22 +64,22 @@ func (c *cell) meet(f fault) (r result) {
 	}
 	fault := time.Since(c.began)
 	f.do(c, leader)
-	time.Sleep(time.Until(c.began.Add(fault + 4**lease)))
+	time.Sleep(time.Until(c.began.Add(fault + 4*lease)))
 	writes := c.soFar()
 	for i := range writes {
 		writes[i].at -= fault
 	}
 	slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(a.at, b.at) })
 	all, disturbed := spans(writes)
-	r.none, r.two = 4**lease-covered(all, 0, 4**lease), covered(overlaps(all), -time.Hour, time.Hour)
-	r.vacant, r.worthless = covered(all, 3**lease, 4**lease) == 0, disturbed
+	r.none, r.two = 4*lease-covered(all, 0, 4*lease), covered(overlaps(all), -time.Hour, time.Hour)
+	r.vacant, r.worthless = covered(all, 3*lease, 4*lease) == 0, disturbed
 	r.accepted, r.refused = fenced(writes)
 	return r
 }
 
 // steady waits for a leader, and then for one to two leases, so that the fault hits any moment between renewals.
 func (c *cell) steady() *member {
-	for deadline := time.Now().Add(10 * *lease); len(c.soFar()) == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * lease); len(c.soFar()) == 0 && time.Now().Before(deadline); {
 		time.Sleep(writeEvery)
 	}
 	sleep(1 + rand.Float64())

@@ -22,11 +22,13 @@ var (
 	mandate  = flag.String("mandate", "", "path of the command; without it nothing is measured")
 	revision = flag.String("revision", "", "of this repository, for the page")
 	rounds   = flag.Int("rounds", 3, "how often each cell is measured")
-	lease    = flag.Duration("lease", 3*time.Second, "lease of every system")
 	some     = flag.String("systems", ".", "regexp of the systems; the controls always take part")
 	rows     = flag.String("faults", ".", "regexp of the faults")
 	out      = flag.String("out", os.DevNull, "file for the table, which is printed, too")
 )
+
+// lease is that of every system.
+const lease = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(envCandidate); spec != "" {
@@ -88,7 +90,7 @@ func (tab *table) fill(t *testing.T, s System, f fault) {
 		t.Run("", func(t *testing.T) { r = (&cell{t: t, system: s}).meet(f) })
 		log.Printf("%s, %s: %+v", s.Name, f.name, r)
 	}
-	if s.Name == always && r.two < 3**lease || s.Name == kernel && r.two > 0 {
+	if s.Name == always && r.two < 3*lease || s.Name == kernel && r.two > 0 {
 		t.Errorf("control %s, fault %s: two leaders for %v", s.Name, f.name, r.two)
 	}
 	tab.mu.Lock()
@@ -114,7 +116,7 @@ What is below 50 ms is the machine's. How to read it: [compare.md](../compare.md
 func (tab *table) page(t *testing.T) string {
 	b := &strings.Builder{}
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Fprintf(b, head, time.Now().UTC().Format(time.DateOnly), *revision, *lease, tab.cells, *rounds, tab.repeated, late,
+	fmt.Fprintf(b, head, time.Now().UTC().Format(time.DateOnly), *revision, lease, tab.cells, *rounds, tab.repeated, late,
 		runtime.NumCPU(), strings.Fields(string(load))[0], runtime.Version(), servertest.Version(t))
 	fmt.Fprint(b, "| fault |")
 	for _, s := range systems {

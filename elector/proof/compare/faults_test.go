@@ -62,7 +62,7 @@ func every(System) bool       { return true }
 func three(s System) bool     { return s.Nodes == 3 }
 func redisOnly(s System) bool { return s.Name != "etcd" }
 
-func sleep(leases float64) { time.Sleep(time.Duration(leases * float64(*lease))) }
+func sleep(leases float64) { time.Sleep(time.Duration(leases * float64(lease))) }
 
 func (c *cell) freeze(leases float64, servers []server) {
 	for _, s := range servers {
@@ -89,14 +89,14 @@ func (c *cell) restart(empty bool, servers []server) {
 func (m *member) hold(up, down bool) {
 	for _, l := range m.links {
 		l.hold(up, down)
-		time.AfterFunc(3**lease, func() { l.hold(false, false) })
+		time.AfterFunc(3*lease, func() { l.hold(false, false) })
 	}
 }
 
 func (m *member) delay(lag func() time.Duration) {
 	for _, l := range m.links {
 		l.lag.Store(&lag)
-		time.AfterFunc(3**lease, func() { l.lag.Store(nil) })
+		time.AfterFunc(3*lease, func() { l.lag.Store(nil) })
 	}
 }
 
