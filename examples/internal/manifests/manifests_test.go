@@ -1,0 +1,71 @@
+// Package manifests tests docs/kubernetes: as a test of this module, since nobody imports it, who would then have
+// Kubernetes' types in his module graph.
+package manifests
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kinds are the types of what our manifests may create.
+var kinds = map[string]func() any{
+	"apps/v1 Deployment":                  func() any { return new(appsv1.Deployment) },
+	"policy/v1 PodDisruptionBudget":       func() any { return new(policyv1.PodDisruptionBudget) },
+	"monitoring.coreos.com/v1 PodMonitor": func() any { return new(monitoringv1.PodMonitor) },
+}
+
+// decode decodes the documents of a file strictly, each by the API's type, and returns their kinds.
+func decode(file []byte) (decoded []string, err error) {
+	for doc := range bytes.SplitSeq(file, []byte("\n---\n")) {
+		var of struct{ APIVersion, Kind string }
+		if err := yaml.Unmarshal(doc, &of); err != nil {
+			return decoded, err
+		}
+		kind := of.APIVersion + " " + of.Kind
+		object, known := kinds[kind]
+		if !known {
+			return append(decoded, "unknown: "+kind), nil
+		}
+		if err := yaml.UnmarshalStrict(doc, object()); err != nil {
+			return decoded, err
+		}
+		decoded = append(decoded, of.Kind)
+	}
+	return decoded, nil
+}
+
+// The manifests have no field that Kubernetes would refuse, or ignore, and no value of another type.
+func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
+	for name, want := range map[string][]string{
+		"reports.yaml":               {"Deployment", "PodDisruptionBudget"},
+		"podmonitor/podmonitor.yaml": {"PodMonitor"},
+	} {
+		file, err := os.ReadFile(filepath.Join("../../../docs/kubernetes", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(file); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		// So would a misspelt field, one in the wrong place, a wrong quantity, and a value of another type be found.
+		for was, is := range map[string]string{
+			"selector:": "selectors:", "spec:": "spec:\n  ports: []", "cpu: 100m": "cpu: 100 m", "replicas: 3": `replicas: "3"`,
+			"interval: 15s": "interval: [15s]", "maxUnavailable: 1": "maxUnavailable: [1]",
+		} {
+			if bad := strings.Replace(string(file), was, is, 1); bad != string(file) {
+				if _, err := decode([]byte(bad)); err == nil {
+					t.Errorf("%s: %q is accepted", name, is)
+				}
+			}
+		}
+	}
+}
