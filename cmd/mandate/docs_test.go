@@ -64,10 +64,10 @@ func TestDocumentsNameExistingTargets(t *testing.T) {
 		if filepath.Base(file) != "README.md" || filepath.Dir(file) != root {
 			continue
 		}
-		screen := strings.Join(strings.SplitAfter(string(text), "\n")[:30], "")
+		screen := strings.Join(strings.SplitAfter(string(text), "\n")[:40], "")
 		for _, target := range []string{"demo", "test"} {
 			if !strings.Contains(screen, "\n$ make "+target+" ") {
-				t.Errorf("the first 30 lines of %s do not show make %s", file, target)
+				t.Errorf("the first 40 lines of %s do not show make %s", file, target)
 			}
 		}
 	}

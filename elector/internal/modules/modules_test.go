@@ -152,11 +152,11 @@ func TestAPIBreaksAreNamedIntegration(t *testing.T) {
 // What the code in the README takes for given: packages, variables, and functions of the reader.
 var (
 	packagesOfBlocks = map[string]string{
-		"context": "context", "time": "time",
-		"health": "github.com/mandate-dev/mandate/health", "elector": "github.com/mandate-dev/mandate/elector", "shard": "github.com/mandate-dev/mandate/elector/shard",
+		"context": "context", "time": "time", "prometheus": "github.com/prometheus/client_golang/prometheus", "electorprom": library + "/elector/electorprom",
+		"health": library + "/health", "healthhttp": library + "/health/healthhttp", "elector": library + "/elector", "shard": library + "/elector/shard",
 	}
 	variablesOfBlocks = map[string]string{
-		"ctx": "context.Context", "q": "*elector.Quorum",
+		"ctx": "context.Context", "q": "*elector.Quorum", "e": "*elector.Elector", "ready": "*healthhttp.Handler",
 		"poll":  "func(context.Context, *health.Heartbeat, uint64) error",
 		"serve": "func(context.Context, int, uint64) error",
 	}
@@ -219,6 +219,32 @@ func TestBlocksOfGoCompile(t *testing.T) {
 	}
 }
 
+// The packages and symbols that README and docs link on pkg.go.dev exist.
+func TestLinkedSymbolsExist(t *testing.T) {
+	link, seen := regexp.MustCompile(`https://pkg\.go\.dev/(`+library+`/[\w/]+)(?:#([\w.]+))?\)`), map[string]bool{}
+	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	for _, doc := range append(docs, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if seen[m[0]] {
+				continue
+			}
+			seen[m[0]] = true
+			cmd := exec.CommandContext(t.Context(), "go", append([]string{"doc"}, strings.Fields(m[1]+" "+m[2])...)...)
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s links %s: %s", doc, m[0], out)
+			}
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d links", len(seen))
+	}
+}
+
 // program makes a file of a block: one that has its imports, or the body of a function.
 func program(block string) string {
 	if strings.HasPrefix(block, "package ") {
@@ -234,6 +260,9 @@ func program(block string) string {
 		}
 	}
 	slices.Sort(parameters)
+	if !strings.Contains(block, "return e.Run") && !strings.Contains(block, "return m.Run") {
+		block += "\nreturn nil"
+	}
 	body := "func _(" + strings.Join(parameters, ", ") + ") error {\n" + block + "\n}"
 	for name, path := range packagesOfBlocks {
 		if uses(body, name+`\.[A-Z]`) {
