@@ -67,7 +67,7 @@ func TestDisk(t *testing.T) {
 	for path, want := range map[string]error{missing: os.ErrNotExist, file: syscall.ENOTDIR} {
 		p := Disk(path)
 		err := p.Check(t.Context())
-		if !errors.Is(err, want) || err.Error() != path+": open: "+want.Error() && want == syscall.ENOTDIR {
+		if !errors.Is(err, want) || err.Error() != path+": open: "+want.Error() && path == file {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 		if again := p.Check(t.Context()); again.Error() != err.Error() {
