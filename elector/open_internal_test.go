@@ -34,21 +34,24 @@ func TestPasswordFileOfURLs(t *testing.T) {
 		"redis+sentinel://own:secret@127.0.0.1:1?master_name=m&username=u&" + named:               "u",
 		"rediss+sentinel://own:secret@127.0.0.1:1?master_name=m&" + named + "&dial_timeout=200ms": "",
 	} {
+		if err := os.WriteFile(file, []byte("one\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewClient(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
 		for _, password := range []string{"one", "two"} {
 			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 				t.Fatal(err)
-			}
-			c, err := NewClient(url)
-			if err != nil {
-				t.Errorf("%s: %v", url, err)
-				continue
 			}
 			gotUser, gotPassword, err := credentials(c)(t.Context())
 			if gotUser != user || gotPassword != password || err != nil {
 				t.Errorf("%s: %q, %q, %v", url, gotUser, gotPassword, err)
 			}
-			_ = c.Close()
 		}
+		_ = c.Close()
 	}
 	for url, says := range map[string]string{
 		"redis://u:tops3cret@127.0.0.1:1?" + named:                               "two passwords",

@@ -3,11 +3,19 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -49,6 +57,112 @@ func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 			t.Errorf("token %d after %d", next.Token(), term.Token())
 		}
 	})
+}
+
+// tokens are passwords that live for a second, as those of AWS IAM and Azure Entra do for minutes.
+type tokens struct {
+	file string
+
+	mu        sync.Mutex // guards the following
+	now       string
+	listeners map[auth.CredentialsListener]bool
+}
+
+func (k *tokens) login(context.Context) (user, password string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return "mandate", k.now, nil
+}
+
+// Subscribe makes it a StreamingCredentialsProvider.
+func (k *tokens) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listeners[l] = true
+	return auth.NewBasicCredentials("mandate", k.now), func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.listeners, l)
+		return nil
+	}, nil
+}
+
+// issue makes another token the only valid one: the nodes close the connections that logged in with the last one.
+func (k *tokens) issue(t *testing.T, token string, nodes []*node) {
+	for _, nd := range nodes {
+		nd.Server().RequireUserAuth("mandate", token)
+	}
+	if err := os.WriteFile(k.file, []byte(token+"\n"), 0o600); err != nil {
+		t.Error(err)
+	}
+	k.mu.Lock()
+	k.now = token
+	listeners := slices.Collect(maps.Keys(k.listeners))
+	k.mu.Unlock()
+	for _, l := range listeners {
+		l.OnNext(auth.NewBasicCredentials("mandate", token))
+	}
+	for _, nd := range nodes {
+		nd.Reset("")
+	}
+}
+
+// A login whose password is another one each second, in each way to give it: the term lasts for many leases, and
+// messages arrive at the leader and the follower.
+func TestTokensThatLiveForASecond(t *testing.T) {
+	for way, set := range map[string]func(*testing.T, *tokens, *redis.Options){
+		"file": func(t *testing.T, k *tokens, o *redis.Options) {
+			client, err := elector.NewClient("redis://mandate@" + o.Addr + "?password_file=" + url.QueryEscape(k.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			o.CredentialsProviderContext = client.(*redis.Client).Options().CredentialsProviderContext
+		},
+		"function": func(_ *testing.T, k *tokens, o *redis.Options) { o.CredentialsProviderContext = k.login },
+		"stream":   func(_ *testing.T, k *tokens, o *redis.Options) { o.StreamingCredentialsProvider = k },
+	} {
+		t.Run(way, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				k := &tokens{file: filepath.Join(t.TempDir(), "password"), listeners: map[auth.CredentialsListener]bool{}}
+				k.issue(t, "token", c.Nodes)
+				start := func(id string) *candidate {
+					var clients []redis.UniversalClient
+					for i := range c.Nodes {
+						clients = append(clients, c.Client(id, i, func(o *redis.Options) { set(t, k, o) }))
+						defer clients[i].Close()
+					}
+					q, err := elector.NewQuorum(clients...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { q.Close() })
+					return makeCandidate(t, q, id).Begin(nil)
+				}
+				a := start("a")
+				term := a.Elected(3 * shortLease)
+				b := start("b")
+				for i := range 100 {
+					time.Sleep(time.Second)
+					k.issue(t, fmt.Sprint("token-", i), c.Nodes)
+				}
+				if !term.Valid() {
+					t.Fatal(term.Err())
+				}
+				time.Sleep(2 * shortLease) // a pipe's end is noticed at its next use
+				began := time.Now()
+				h, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
+				if next := b.Elected(time.Second); err != nil || next.Since().Sub(began) > 50*time.Millisecond {
+					t.Errorf("after %v: %+v, %v", next.Since().Sub(began), h, err)
+				}
+				for _, x := range []*candidate{a, b} {
+					if logged := x.Log.Lines("token-"); len(logged) > 0 {
+						t.Errorf("a password was logged: %q", logged)
+					}
+				}
+			})
+		})
+	}
 }
 
 // Run on a goroutine that nobody waits for: the log has the error that ends it, with what to do, and once. The end of
