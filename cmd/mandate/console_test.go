@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ await see("live, with all nodes", () => document.querySelector("#line").innerTex
 await see("the leader, its address and age", () => /orders[^]*\ba\b[^]*a\.example:80[^]*\d+s[^]*2\/2/.test(text("orders")));
 await see("the group", () => text("tenants#*").includes("4/4 owned"));
 await see("vacant first, with what is wrong and what to type", () => document.querySelector("#elections > tbody").id === "e-vacant" && text("vacant").includes("0 of 1 candidates could lead") && text("vacant").includes("fix the work or its probe"));
-await see("the number in the title", () => document.title === "(1) mandate" && document.querySelector("#summary").innerText === "3 elections, 1 without a leader");
+await see("the number in the title", () => document.title === "(1) mandate" && document.querySelector("#summary").innerText === "3 elections, 1 urgent");
 await see("open, as the address says", () => button("vacant").ariaExpanded === "true" && button("orders").ariaExpanded === "false");
 await see("hostile text as text", () => text("vacant").includes("<b>bold</b>") && !document.querySelector("main img, main b, main script"));
 button("orders").click();
@@ -68,12 +69,25 @@ const filter = document.querySelector("#filter");
 filter.value = "tenants";
 filter.dispatchEvent(new Event("input"));
 await see("filtered", () => row("orders").hidden && !row("tenants#*").hidden);
+filter.value = "Vacant";
+filter.dispatchEvent(new Event("input"));
+await see("filtered by state", () => row("orders").hidden && row("tenants#*").hidden && !row("vacant").hidden);
 filter.value = "";
 filter.dispatchEvent(new Event("input"));
+const header = (title) => [...document.querySelectorAll("#elections > thead button")].find((b) => b.textContent === title);
+const sorted = () => [...document.querySelectorAll("#elections > tbody")].map((e) => e.id).join(" ");
+header("election").click();
+await see("sorted by name", () => sorted() === "e-orders e-tenants#* e-vacant" && header("election").parentNode.ariaSort === "ascending");
+header("last end").click();
+await see("the newest end first", () => sorted().startsWith("e-orders") && header("last end").parentNode.ariaSort === "descending");
+header("what is wrong").click();
+await see("problems first again", () => sorted().startsWith("e-vacant"));
+await post("/rival");
+await see("two leaders are urgent", () => row("orders").className === "rank0" && row("orders").querySelector(".why .bad").innerText.includes("both may lead") && document.title === "(2) mandate");
 await post("/minority");
-await see("a node that is down, and all still known", () => document.querySelector("#nodes").innerText.includes("Redis 2/3") && document.querySelector("#line").innerText === "live" && !document.body.classList.contains("stale"));
+await see("a node that is down, and all still known", () => document.title === "(1) mandate" && document.querySelector("#nodes").innerText.includes("Redis 2/3") && document.querySelector("#line").innerText === "live" && !document.body.classList.contains("stale"));
 await post("/majority");
-await see("grey, as of when", () => document.body.classList.contains("stale") && /no majority of the Redis nodes answers; as of \d/.test(document.querySelector("#line").innerText) && text("orders").includes("b.example:80"));
+await see("grey, as of when", () => document.title === "(?) mandate" && document.body.classList.contains("stale") && /no majority of the Redis nodes answers; as of \d/.test(document.querySelector("#line").innerText) && text("orders").includes("b.example:80"));
 await see("nothing beside the screen at the end", fits);
 await post("/seen", JSON.stringify(missing));
 `
@@ -105,7 +119,17 @@ func TestConsoleInABrowser(t *testing.T) {
 			runMember(t, openQuorum(t, urls...), shard.Config{Group: "tenants", Shards: 4, ID: "m"}, nil)
 			missing := make(chan []byte, 1)
 			page := browsedPage(t, urls, map[string]func(body []byte){
-				"/resign":   func([]byte) { go func() { _ = a.Resign(context.Background()) }() },
+				"/resign": func([]byte) { go func() { _ = a.Resign(context.Background()) }() },
+				"/rival": func([]byte) {
+					lock, err := nodes[2].Get("mandate:{orders}:lock")
+					if err == nil {
+						lock = regexp.MustCompile("^b/[^/]+/(.*) n=3 ").ReplaceAllString(lock, "z/ANOTHERPROCESS00/$1 n=1 ")
+						err = nodes[2].Set("mandate:{orders}:lock", lock)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				},
 				"/minority": func([]byte) { nodes[2].Close() },
 				"/majority": func([]byte) { nodes[1].Close() },
 				"/seen":     func(body []byte) { missing <- body },

@@ -220,15 +220,18 @@ func (r *report) rank(problem string) int {
 		return console.RankAbandoned
 	case state == statePaused:
 		return console.RankPaused
-	case state == stateUnknown:
-		return console.RankProblem
-	case state != stateLed:
-		return console.RankVacant
-	case problem != "":
+	case state != stateLed && state != stateUnknown || r.severalLead():
+		return console.RankUrgent
+	case state == stateUnknown || problem != "":
 		return console.RankProblem
 	default:
 		return console.RankWell
 	}
+}
+
+// severalLead reports whether two candidates lead at the same time, or hold locks on different nodes.
+func (r *report) severalLead() bool {
+	return slices.ContainsFunc(r.problems(), func(f doctor.Finding) bool { return f.Check == "leaders" || f.Check == "locks" })
 }
 
 // millis returns an instant in milliseconds since 1970; 0 for the zero time.

@@ -226,7 +226,7 @@ func TestConsoleShowsGroups(t *testing.T) {
 		if len(rows) != 2 || g.State != "led" || g.Leader != "4/4 owned" || g.Able != "1/1" || len(g.Candidates) != 1 || g.Candidates[0].Role != "owns 0-3; assigns" {
 			t.Errorf("%+v", rows)
 		}
-		if never := rows["never"]; never.Rank != console.RankVacant && never.Rank != console.RankAbandoned || never.Problem == "" {
+		if never := rows["never"]; never.Rank != console.RankUrgent && never.Rank != console.RankAbandoned || never.Problem == "" {
 			t.Errorf("%+v", never)
 		}
 		r.CutOff("a")

@@ -127,6 +127,24 @@ func TestWhoMayLead(t *testing.T) {
 	}
 }
 
+// Two leaders are as urgent as none, whether both answer or only their locks show them.
+func TestTwoLeadersAreUrgent(t *testing.T) {
+	two := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
+	one := two
+	two.Candidates = []elector.CandidateStatus{{ID: "a", Role: "leading"}, {ID: "b", Role: "leading"}}
+	one.Candidates = two.Candidates[:1]
+	if row := one.row(); row.Rank == console.RankUrgent {
+		t.Errorf("one leader: %+v", row)
+	}
+	if row := two.row(); row.Rank != console.RankUrgent || !strings.HasPrefix(row.Problem, "2 candidates lead at the same time") {
+		t.Errorf("both answer: %+v", row)
+	}
+	one.Conflict = "a and b hold locks here"
+	if row := one.row(); row.Rank != console.RankUrgent || row.Problem != one.Conflict {
+		t.Errorf("by their locks: %+v", row)
+	}
+}
+
 func TestLsCountsNoObservers(t *testing.T) {
 	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
 		elector.CandidateStatus{ID: "a", Healthy: true, Role: "leading"}, elector.CandidateStatus{ID: "watcher", Healthy: true, Role: "observing"})

@@ -26,7 +26,7 @@ type (
 	// Row is an election, or a group of shards with its members as the candidates.
 	Row struct {
 		Election   string      `json:"election"`
-		Rank       int         `json:"rank"` // rows are sorted by it; up to RankUrgent they need an operator
+		Rank       int         `json:"rank"` // rows are sorted by it; those of RankUrgent need an operator
 		State      string      `json:"state"`
 		Leader     string      `json:"leader,omitempty"`
 		Address    string      `json:"address,omitempty"`
@@ -65,12 +65,11 @@ type (
 
 // These are ranks of rows.
 const (
-	RankVacant    = iota // there should be a leader, or owners
-	RankProblem          // there is one, and something is wrong
-	RankUrgent    = RankProblem
-	RankPaused    = 2
-	RankWell      = 3
-	RankAbandoned = 4
+	RankUrgent  = iota // there should be a leader, or owners; or there are two leaders
+	RankProblem        // there is one, and something is wrong
+	RankPaused
+	RankWell
+	RankAbandoned
 )
 
 // These bound what viewers are sent: more is of no use on a page, and anyone who may write to Redis

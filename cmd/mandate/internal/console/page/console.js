@@ -8,8 +8,8 @@ let site = {};
 let skew = 0; // of this browser's clock, in ms
 let lost = 0; // since when the console does not answer
 
-const columns = ["", "leader", "for", "token", "able", "last end", ""];
-const needs = 0; // the rank of rows that need a leader
+let by = "rank"; // the field that rows are sorted by; with a - the largest first
+let urgent = 0; // how many rows have the rank of those without a leader, or with two
 
 // make makes an element that has children: elements, or texts.
 function make(tag, className, ...children) {
@@ -21,6 +21,7 @@ function make(tag, className, ...children) {
 
 const name = (text) => make("bdi", "", text);
 const now = () => Date.now() + skew;
+const natural = new Intl.Collator("en", { numeric: true }); // 9 before 10
 
 function duration(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
@@ -52,20 +53,8 @@ function showAge(e) {
   e.textContent = duration(now() - e.dataset.since) + e.dataset.suffix;
 }
 
-function tick() {
-  for (const e of document.querySelectorAll("time[data-since]")) showAge(e);
-  showLine();
-}
-
-const opened = () => new Set(location.hash.slice(1).split(",").filter(Boolean).map(decode));
-
-function decode(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text; // typed by hand
-  }
-}
+// opened are the elections in the page's address. What is typed by hand may be no valid encoding.
+const opened = () => new Set(new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B").replaceAll(",", "&")).keys());
 
 function toggle(election) {
   const open = opened();
@@ -74,9 +63,7 @@ function toggle(election) {
   draw(election);
 }
 
-function ending(term) {
-  return make("span", term.current ? "ok" : term.wanted ? "" : "bad", term.current ? "leads" : term.reason || "end not reported");
-}
+const ending = (term) => make("span", term.current ? "ok" : term.wanted ? "" : "bad", term.current ? "leads" : term.reason || "end not reported");
 
 // draw makes the <tbody> of an election anew, or removes it.
 function draw(election) {
@@ -102,15 +89,15 @@ function line(row, open) {
   button.type = "button";
   button.ariaExpanded = String(open);
   button.addEventListener("click", () => toggle(row.election));
-  const leader = row.leader ? [name(row.leader)] : [make("span", row.rank === needs ? "bad" : "note", row.state === "unknown" ? "not known" : row.state)];
+  const leader = row.leader ? [name(row.leader)] : [make("span", row.rank === 0 ? "bad" : "note", row.state === "unknown" ? "not known" : row.state)];
   if (row.address) leader.push(make("span", "note num", " ", name(row.address)));
   const last = row.terms.find((t) => !t.current);
-  const why = row.problem ? [make("span", row.rank === needs ? "bad" : "warn", name(row.problem)), row.next ? make("code", "", name(row.next)) : ""] : [];
+  const why = row.problem ? [make("span", row.rank === 0 ? "bad" : "warn", name(row.problem)), row.next ? make("code", "", name(row.next)) : ""] : [];
   const cells = [[button], leader, [age(row.since)], [row.token || ""], [row.able || "?"], last ? [ending(last), " ", age(last.until, " ago")] : [], why];
   const tr = make("tr");
   cells.forEach((children, i) => {
     const td = make("td", i === 6 ? "why" : i === 3 || i === 4 ? "num cut" : "", ...children);
-    if (columns[i] && td.hasChildNodes()) td.dataset.label = columns[i];
+    if (i % 6 && td.hasChildNodes()) td.dataset.label = $("elections").tHead.rows[0].cells[i].textContent;
     tr.append(td);
   });
   return tr;
@@ -139,27 +126,30 @@ function detail(row) {
   const lists = make("div", "lists", list("Candidates", ["id", "role", "health"], candidates));
   if (terms.length > 0) lists.append(list("Terms", ["leader, token", "from", "lasted", "end"], terms));
   const cell = make("td", "", lists);
-  cell.colSpan = columns.length;
+  cell.colSpan = 7;
   return make("tr", "detail", cell);
 }
 
-// arrange puts the rows in order, and shows those that the filter lets through.
+// arrange puts the rows in order, and shows those whose name, state, leader or problem has what the filter has.
 function arrange() {
-  const text = $("filter").value.trim();
-  const order = [...rows.values()].sort((a, b) => a.rank - b.rank || (a.election < b.election ? -1 : 1));
+  const text = $("filter").value.trim().toLowerCase();
+  const field = by.replace("-", "");
+  const compare = (a, b) => natural.compare(a[field] ?? "", b[field] ?? "") * (by === field ? 1 : -1) || a.rank - b.rank || natural.compare(a.election, b.election);
+  const order = [...rows.values()].sort(compare);
   const table = $("elections");
+  for (const b of table.tHead.querySelectorAll("button")) b.parentNode.ariaSort = b.dataset.by !== by ? "none" : by === field ? "ascending" : "descending";
   const active = document.activeElement;
   let before = table.tHead;
   for (const row of order) {
     const body = bodies.get(row.election);
     if (before.nextElementSibling !== body) before.after(body);
-    body.hidden = !row.election.includes(text);
+    body.hidden = ![row.election, row.state, row.leader, row.problem].join("\n").toLowerCase().includes(text);
     before = body;
   }
   if (active !== document.activeElement) active.focus(); // a row that is moved loses it
-  const need = order.filter((r) => r.rank === needs).length;
-  $("summary").textContent = `${order.length} elections` + (need ? `, ${need} without a leader` : "") + (site.hidden ? `, ${site.hidden} more left out` : "");
-  document.title = need ? `(${need}) mandate` : "mandate";
+  urgent = order.filter((r) => r.rank === 0).length;
+  $("summary").textContent = `${order.length} elections` + (urgent ? `, ${urgent} urgent` : "") + (site.hidden ? `, ${site.hidden} more left out` : "");
+  showLine();
   $("none").hidden = order.length > 0 || !site.known;
   table.hidden = order.length === 0;
 }
@@ -181,22 +171,22 @@ function showLine() {
   $("line").dataset.state = state;
   if ($("line").textContent !== text) $("line").textContent = text;
   document.body.classList.toggle("stale", state === "lost");
+  document.title = state === "lost" ? "(?) mandate" : urgent ? `(${urgent}) mandate` : "mandate";
 }
 
 // Changes that arrive together are drawn together.
 const changed = new Set();
-let drawing = false;
 
 function drawSoon(election) {
+  if (changed.size === 0) setTimeout(drawChanged, 20);
   changed.add(election);
-  if (drawing) return;
-  drawing = true;
-  setTimeout(() => {
-    drawing = false;
-    for (const one of changed) draw(one);
-    changed.clear();
-    arrange();
-  }, 20);
+}
+
+function drawChanged() {
+  const all = [...changed];
+  changed.clear();
+  all.forEach(draw);
+  arrange();
 }
 
 // connect reads the events. The console sends one each second: without any the connection is dead,
@@ -211,7 +201,7 @@ function connect() {
     showLine();
   });
   events.addEventListener("open", () => {
-    for (const election of rows.keys()) changed.add(election); // what is not sent again is gone
+    for (const election of rows.keys()) drawSoon(election); // what is not sent again is gone
     rows.clear();
     drawSoon("");
   });
@@ -222,6 +212,7 @@ function connect() {
     drawSoon("");
   });
   on("row", (row) => {
+    row.ended = row.terms.find((t) => !t.current)?.until;
     rows.set(row.election, row);
     drawSoon(row.election);
   });
@@ -242,9 +233,13 @@ function connect() {
 }
 
 $("filter").addEventListener("input", arrange);
-addEventListener("hashchange", () => {
-  for (const election of rows.keys()) draw(election);
+$("elections").tHead.addEventListener("click", (e) => {
+  by = e.target.dataset.by ?? by;
   arrange();
 });
-setInterval(tick, 1000);
+addEventListener("hashchange", () => [...rows.keys()].forEach(drawSoon));
+setInterval(() => {
+  document.querySelectorAll("time[data-since]").forEach(showAge);
+  showLine();
+}, 1000);
 connect();
