@@ -184,7 +184,7 @@ func (j *Job) note(err error) {
 	}
 	j.mu.Lock()
 	if j.why = ""; err != nil {
-		j.why = fmt.Sprintf("it could not be taken: %.200s", err)
+		j.why = fmt.Sprintf("it could not be taken: %.200s", cmp.Or(errors.Unwrap(err), err)) // err names a tick that may run yet
 	}
 	j.mu.Unlock()
 	j.jobs.report(j.Name, err)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ func SplitZone(crontab string, without *time.Location) (string, *time.Location, 
 		return crontab, without, nil
 	}
 	location, err := time.LoadLocation(name)
+	if location == time.Local { // each host has its own
+		err = errors.New("name the zone")
+	}
 	if err != nil {
 		return "", nil, fmt.Errorf("%q: %w", crontab, err)
 	}
