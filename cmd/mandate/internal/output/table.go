@@ -41,12 +41,17 @@ func (t *Table) Note(c Color, text string) {
 	last.notes = append(last.notes, Field{Text: text, Color: c})
 }
 
-// Table formats a table as lines, as wide as its cells: a terminal wraps what it has no room for.
+// Table formats a table as lines, as wide as its cells. The last cell of a row that is wider than the terminal stands below it.
 func (p *Printer) Table(t *Table) []string {
 	lines := t.lines()
 	all := []string{p.Paint(Dim, lines[0])}
 	for i, r := range t.rows {
-		all = append(all, p.Paint(r.color, lines[i+1]))
+		line, last := lines[i+1], r.cells[len(r.cells)-1]
+		if p.Width > 0 && cells(line) > p.Width && last != "" {
+			line = strings.TrimRight(strings.TrimSuffix(line, last), " ")
+			r.notes = slices.Insert(slices.Clone(r.notes), 0, Field{Text: last, Color: r.color})
+		}
+		all = append(all, p.Paint(r.color, line))
 		for _, n := range r.notes {
 			for j, text := range p.Wrap(n.Text, noteIndent) {
 				if j == 0 {

@@ -22,6 +22,23 @@ func TestColumnsWithoutCellsAreLeftOut(t *testing.T) {
 	}
 }
 
+// What a terminal has no room for stands below its row, whole; elsewhere a row is a line.
+func TestLastCellStandsBelowWideRows(t *testing.T) {
+	long := strings.Repeat("seven12 ", 6) + "end"
+	table := NewTable("NAME", "CONDITION")
+	table.Row(Plain, "a", long)
+	table.Row(Plain, "b", "short")
+	want := []string{"NAME  CONDITION", "a", "    seven12 seven12 seven12 seven12", "    seven12 seven12 end", "b     short"}
+	if got := (&Printer{Width: 40}).Table(table); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, p := range []*Printer{{}, {Width: 200}} {
+		if got := p.Table(table); len(got) != 3 || got[1] != "a     "+long {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // What goes to a terminal as prose is broken between words, and only there.
 func TestProseIsBrokenBetweenWords(t *testing.T) {
 	words := strings.Repeat("seven12 ", 6)
