@@ -180,7 +180,9 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 	if ctx.Err() != nil {
 		return st, ctx.Err()
 	}
-	st.pastErr = rediserr.Needs(past.Err(), "+xrevrange %R~"+k.History)
+	if st.pastErr = rediserr.Needs(past.Err(), "+xrevrange %R~"+k.History); rediserr.WrongType(past.Err()) {
+		st.pastErr = rediserr.ForeignKey(k.History, "holds another type than a stream")
+	}
 	for _, e := range past.Val() {
 		if text, ok := e.Values["event"].(string); ok {
 			st.past = append(st.past, text)
@@ -209,7 +211,7 @@ func (n *NodeStatus) setLock(key string, lock *redis.StringCmd) {
 	case lock.Err() != nil: // any other error is that of the pipeline
 		n.Foreign = key + " holds a value of another type than a string, which no candidate wrote"
 	case errors.As(err, &other):
-		n.Foreign = key + " holds the lock of another version: " + other.Error()
+		n.Holder, n.Protocol, n.Foreign = b.Candidate, int(other), key+" holds the lock of another version"
 	case err != nil:
 		n.Foreign = key + " holds the value " + protocol.Quoted(lock.Val()) + ", which no candidate wrote"
 	default:

@@ -100,14 +100,22 @@ func TestOtherProtocol(t *testing.T) {
 					publish(c, "events", "2 released [later]")
 					publish(c, "ask", `{"v":2,"kind":["later"]}`)
 				}
-				for line, want := range map[string]string{"cannot campaign": "it has protocol 2", "ignoring messages": "protocol=2"} {
+				for line, want := range map[string]string{"cannot campaign": "x holds the lock with protocol 2, and this program has protocol 1", "ignoring messages": "protocol=2"} {
 					if lines := a.Log.Lines(`msg="` + line); len(lines) != 1 || !strings.Contains(lines[0], want) || !strings.Contains(lines[0], "WARN") {
 						t.Errorf("logged %q", lines)
 					}
 				}
-				st, err := electionOf(c.Quorum("operator"), "orders").Status(t.Context())
-				if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version: it has protocol 2, and this program protocol 1" {
-					t.Errorf("%+v, %v", st.Nodes[0], err)
+				el := electionOf(c.Quorum("operator"), "orders")
+				st, err := el.Status(t.Context())
+				if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version" || st.Nodes[0].Holder != "x" || st.Nodes[0].Protocol != 2 || st.Blocked != "" {
+					t.Errorf("%+v, %v", st, err)
+				}
+				led := n == 1
+				if l := st.MayLead; (l != nil) != led || led && (l.Candidate != "x" || l.Protocol != 2) {
+					t.Errorf("may lead: %+v", l)
+				}
+				if _, err := el.Leader(t.Context()); errors.Is(err, elector.ErrUnreachable) != led || led && !strings.Contains(err.Error(), "x leads with protocol 2") {
+					t.Errorf("the leader: %v", err)
 				}
 				if got, err := srv.Get(lockKey); got != lock {
 					t.Errorf("the lock is %q, %v", got, err)
@@ -117,6 +125,44 @@ func TestOtherProtocol(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A roll call counts candidates with another protocol, and those of this one answer that of another.
+func TestRollCallOfAnotherProtocol(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.Start("a").Elected(3 * shortLease)
+		other, ctx := c.Client("other", 0), within(t, time.Minute)
+		defer other.Close()
+		requests, answers := other.Subscribe(ctx, "mandate:{orders}:roll"), other.Subscribe(ctx, "mandate:{orders}:roll:N1")
+		defer requests.Close()
+		defer answers.Close()
+		for _, s := range []*redis.PubSub{requests, answers} {
+			if _, err := s.Receive(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(c, "roll", `{"v":2,"kind":"roll-call","election":"orders","nonce":"N1","later":["x"]}`)
+		if m, err := answers.ReceiveMessage(ctx); err != nil || !strings.HasPrefix(m.Payload, `{"v":1,"card":{"id":"a",`) {
+			t.Errorf("answered %v, %v", m, err)
+		}
+		if _, err := requests.ReceiveMessage(ctx); err != nil { // its own
+			t.Fatal(err)
+		}
+		go func() {
+			m, err := requests.ReceiveMessage(ctx)
+			if err != nil {
+				return
+			}
+			_, nonce, _ := strings.Cut(m.Payload, `"nonce":"`)
+			nonce, _, _ = strings.Cut(nonce, `"`)
+			other.Publish(ctx, "mandate:{orders}:roll:"+nonce, `{"v":2,"card":["later"]}`)
+		}()
+		began := time.Now()
+		r := doctor.Read(ctx, electionOf(c.Quorum("operator"), "orders"), 1)
+		if took := time.Since(began); !slices.Equal(r.Others, []int{2}) || len(r.Candidates) != 1 || took > 100*time.Millisecond {
+			t.Errorf("%v, %+v after %v", r.Others, r.Candidates, took)
+		}
+	})
 }
 
 // Candidates whose subscriptions receive nothing any more, without a sign, are reached again after two

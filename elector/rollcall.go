@@ -86,6 +86,7 @@ type Survey struct {
 	At            time.Time // of the status
 	Candidates    []CandidateStatus
 	CandidatesErr error
+	Others        []int // the protocols of candidates that have another one
 	Terms         []TermRecord
 	TermsErr      error
 }
@@ -111,8 +112,9 @@ func (el *Election) survey(ctx context.Context, n int) (s Survey) {
 		s.At = time.Now()
 		s.Terms, s.TermsErr = el.terms(ctx, n, s.Status, s.StatusErr)
 	})
-	answers, errs := el.channel().RollCall(ctx)
+	answers, others, errs := el.channel().RollCall(ctx)
 	looking.Wait()
+	s.Others = others
 	var ids []string
 	for _, n := range s.Status.Nodes {
 		ids = append(ids, n.Identity)

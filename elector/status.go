@@ -29,7 +29,7 @@ type Status struct {
 	// there may be two leaders.
 	Conflict string `json:"conflict,omitempty"`
 	// MayLead is set when it is not known who leads although a majority answered: this candidate does
-	// if the nodes that did not answer hold its lock, as others do.
+	// if the nodes that did not answer hold its lock, as others do; or it leads, with another protocol.
 	MayLead *Leader `json:"may_lead,omitempty"`
 
 	pauseNote string // the value of the pause key; empty: not paused
@@ -52,6 +52,7 @@ type Leader struct {
 	Token       uint64        `json:"token"`                    // the fencing token of its term
 	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
+	Protocol    int           `json:"protocol,omitempty"`       // of its version, where that is another one than this program's
 
 	holder protocol.Holder // what the locks show
 }
@@ -65,6 +66,7 @@ type NodeStatus struct {
 	Error     string        `json:"error,omitempty"`                // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`               // the candidate that holds this node's lock
 	Foreign   string        `json:"foreign,omitempty"`              // the lock key and what it holds, where no candidate of this protocol wrote it; the node can't vote
+	Protocol  int           `json:"protocol,omitempty"`             // of Holder's version, where that is another one than this program's
 	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"` // until Holder's lock expires there
 	Fence     uint64        `json:"fence"`                          // the highest token that this node knows
 	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"`   // the node is new or lost its data: it grants nothing for so long
@@ -86,9 +88,14 @@ const statusTimeout = 1500 * time.Millisecond
 // summarize merges what the nodes know of an election.
 func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st := Status{Election: election, Nodes: nodes}
-	locks, paused, foreign := locksOf(nodes), 0, 0
+	locks, paused, foreign, others := locksOf(nodes), 0, 0, 0
 	for _, n := range nodes {
-		if n.Foreign != "" {
+		switch {
+		case n.Protocol != 0:
+			if others++; others == majority {
+				st.MayLead = &Leader{Candidate: n.Holder, Protocol: n.Protocol, LeaseLeft: n.LeaseLeft}
+			}
+		case n.Foreign != "":
 			foreign++
 			st.Blocked = cmp.Or(st.Blocked, n.Foreign)
 		}
@@ -130,6 +137,8 @@ func (st Status) leader() (Leader, error) {
 	switch {
 	case st.Leader != nil:
 		return *st.Leader, nil
+	case st.MayLead != nil && st.MayLead.Protocol != 0:
+		return Leader{}, failed(ErrUnreachable, "%s leads with %w: use one of its version", st.MayLead.Candidate, protocol.OtherVersion(st.MayLead.Protocol))
 	case st.MayLead != nil:
 		return Leader{}, failed(onNodes(ErrUnreachable, errorsOf(st.Nodes)), "%s may lead, which depends on nodes that did not answer", st.MayLead.Candidate)
 	case st.Blocked != "":

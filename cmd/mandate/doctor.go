@@ -28,9 +28,10 @@ all vote with the same nodes and have the same settings, and whether another one
 could take over.
 
 The first lines are the worst problem and what to do about it; then it prints
-all that is wrong, the worst first. -v prints every check; "-" marks what Redis
-does not reveal (INFO, CONFIG), which is not a failure. It answers within 7 s.
-To test the rights it writes keys of its own and removes them.`,
+all that is wrong, the worst first; a note is what was wrong lately. -v prints
+every check; "-" marks what Redis does not reveal (INFO, CONFIG), which is not a
+failure. It answers within 7 s. To test the rights it writes keys of its own and
+removes them.`,
 		Example: `  mandate doctor
   mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
 		Args: cobra.MaximumNArgs(1),
@@ -100,8 +101,8 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 	if !verbose {
 		hint = " (-v lists all)"
 	}
-	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d%s",
-		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown], hint)))
+	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, notes %d, fine %d, not known %d%s",
+		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelNote], count[doctor.LevelOK], count[doctor.LevelUnknown], hint)))
 }
 
 // marks are how a level is printed.
@@ -109,7 +110,7 @@ var marks = map[doctor.Level]struct {
 	text  string
 	color output.Color
 }{
-	doctor.LevelOK: {"ok  ", output.Green}, doctor.LevelUnknown: {"-   ", output.Dim}, doctor.LevelWarn: {"warn", output.Yellow}, doctor.LevelFail: {"FAIL", output.Red},
+	doctor.LevelOK: {"ok  ", output.Green}, doctor.LevelUnknown: {"-   ", output.Dim}, doctor.LevelNote: {"note", output.Cyan}, doctor.LevelWarn: {"warn", output.Yellow}, doctor.LevelFail: {"FAIL", output.Red},
 }
 
 func findingLines(p *output.Printer, f doctor.Finding) []string {

@@ -72,6 +72,7 @@ func (f *feed) follow(ctx context.Context) {
 		}
 		n := min(rowsAtATime, len(queue))
 		_ = readAll(ctx, f.quorum, queue[:n], doctor.RecentTerms) // each row has its error
+		nodeProblem(queue[:n])                                    // the page shows the nodes
 		for i := range n {
 			f.show(&queue[i])
 		}
@@ -216,7 +217,7 @@ func (g *groupReport) fill(row *console.Row) {
 // rank returns the place of a report in a list with problems first.
 func (r *report) rank(problem string) int {
 	switch state := r.state(); {
-	case state == stateAbandoned:
+	case state == stateAbandoned, state == stateFinished:
 		return console.RankAbandoned
 	case state == statePaused:
 		return console.RankPaused

@@ -145,5 +145,5 @@ func failing(st shard.Status, flags nextFlags) (why, next string) {
 	if len(who[worst]) < 2 {
 		return "", ""
 	}
-	return fmt.Sprintf("shard %d has failed lately at %s", worst, strings.Join(who[worst], ", ")), flags.command("status", shard.ElectionOf(st.Group, worst))
+	return fmt.Sprintf("shard %d is left by %s for now, after failed work or a step-down", worst, strings.Join(who[worst], ", ")), flags.command("status", shard.ElectionOf(st.Group, worst))
 }

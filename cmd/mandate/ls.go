@@ -30,6 +30,7 @@ name matches one. Without a leader an election is
 
   vacant     it is missed: its candidates cannot lead, or all of them are gone
   paused     an operator has paused it: no new leader will be elected
+  finished   its work has ended well, and there is no candidate: run --once
   abandoned  there is no candidate, and has been no leader for a day, or never:
              it is dropped from the list 30 days after its last event
   none       whether there are candidates is not known (the Redis user needs
@@ -116,8 +117,8 @@ func nodeProblem(all []report) (fields []output.Field) {
 			continue
 		}
 		for _, f := range all[i].problems() {
-			if seen[f.Found]++; f.Check == "majority" && seen[f.Found] == 2 {
-				fields = []output.Field{{Name: "problem", Text: f.Found, Color: output.Red}, {Name: "next", Text: all[i].flags.command("doctor"), Color: output.Yellow}}
+			if seen[f.Found]++; (f.Check == "majority" || f.Check == "same-server") && seen[f.Found] == 2 && len(fields) == 0 {
+				fields = []output.Field{{Name: "problem", Text: f.Found, Color: output.Red}, {Name: "next", Text: f.Advice, Color: output.Yellow}}
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func electionTable(all []report, wide bool) *output.Table {
 		l := r.Leader
 		if l == nil {
 			state, color := r.state(), output.Red
-			if state == stateAbandoned || state == statePaused {
+			if state == stateAbandoned || state == stateFinished || state == statePaused {
 				color = output.Dim
 			}
 			t.Row(color, r.Election, state, "-", "-", able, last, "", "", "", condition)

@@ -37,15 +37,27 @@ func (a *app) names(ctx context.Context, cmd *cobra.Command) []string {
 	return slices.Sorted(slices.Values(elections))
 }
 
-// alike returns a question that names what is spelled like the election or group that was named, if that is none.
+// isGroup reports whether a name, which is that of no election, is that of a group.
+func (a *app) isGroup(ctx context.Context, name string) bool {
+	all, _ := a.quorum.Elections(ctx) // what could be read
+	_, groups := shard.Split(all)
+	_, is := groups[name]
+	return is
+}
+
+// alike returns what to type if the name is that of a group, or else a question that names what is spelled like the
+// election or group that was named, if that is none.
 func (a *app) alike(ctx context.Context, cmd *cobra.Command) string {
 	name := cmd.Flags().Arg(0)
 	if cmd.ValidArgsFunction == nil || name == "" || a.quorum == nil {
 		return ""
 	}
 	names := a.names(ctx, cmd)
-	if slices.Contains(names, name) {
+	switch {
+	case slices.Contains(names, name):
 		return ""
+	case a.isGroup(ctx, name):
+		return name + " is a group of shards, and no election: type " + a.given.command("shards", name) + ", or " + a.given.command("ls", name+allShards)
 	}
 	return didYouMean(name, names)
 }

@@ -31,6 +31,7 @@ const (
 	statePaused    = "paused"    // no leader, and none will be elected
 	stateVacant    = "vacant"    // no leader, although one is expected
 	stateAbandoned = "abandoned" // no candidate, and no leader for a day, or never
+	stateFinished  = "finished"  // its work has ended well, and there is no candidate
 	stateNone      = "none"      // no leader; whether there are candidates is not known
 	stateUnknown   = "unknown"   // no majority of the nodes answered
 )
@@ -47,6 +48,8 @@ func (r *report) state() string {
 		return statePaused
 	case r.CandidatesErr != nil:
 		return stateNone
+	case r.Finished():
+		return stateFinished
 	case len(r.Candidates) == 0 && r.longGone():
 		return stateAbandoned
 	default:
@@ -124,7 +127,7 @@ func (r *report) problem() (why, next string) {
 
 // reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
-	State         string              `json:"state"`                    // led, vacant, paused (and no leader), abandoned (no candidates, and no leader for a day, or never), none (no leader, candidates not known) or unknown
+	State         string              `json:"state"`                    // led, vacant, paused (and no leader), abandoned (no candidates, and no leader for a day, or never), finished (no candidates, and the work has ended well), none (no leader, candidates not known) or unknown
 	Candidates    *int                `json:"candidates"`               // how many answered; null: not known
 	Able          *int                `json:"able"`                     // how many of them lead or could be elected; null: not known
 	NodesWritable *int                `json:"nodes_writable,omitempty"` // how many accept writes; in status and ls only, if this Redis user may write

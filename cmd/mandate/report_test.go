@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestNodeProblemStandsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor --prefix p\n") ||
+	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor y --prefix p\n") ||
 		!regexp.MustCompile(`(?m)^y .*unwell$`).MatchString(got) {
 		t.Errorf("printed\n%s", got)
 	}
@@ -142,6 +143,65 @@ func TestTwoLeadersAreUrgent(t *testing.T) {
 	one.Conflict = "a and b hold locks here"
 	if row := one.row(); row.Rank != console.RankUrgent || row.Problem != one.Conflict {
 		t.Errorf("by their locks: %+v", row)
+	}
+}
+
+// Who leads with another protocol is not known, and neither missed nor asked for.
+func TestLedByAnotherVersion(t *testing.T) {
+	nodes := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1, Holder: "n2", Foreign: "x", Protocol: 2}}
+	r := reportOf(elector.Status{Election: "e", Nodes: nodes, MayLead: &elector.Leader{Candidate: "n2", Protocol: 2}})
+	r.Others = []int{2, 2}
+	why, next := r.problem()
+	if !strings.Contains(why, "n2 holds the lock with protocol 2, and this program has protocol 1") || strings.Contains(next, "DEL") || r.state() != stateUnknown {
+		t.Errorf("%s: %q, %q", r.state(), why, next)
+	}
+	if got := r.candidatesText(); got != "0/0 able to lead; of another version: 2" {
+		t.Errorf("candidates: %q", got)
+	}
+	e := &exporter{vacant: map[string]vacancy{}}
+	if e.leaderless(&r, time.Now()) != 0 || len(e.vacant) > 0 {
+		t.Errorf("the exporter counts it as vacant: %v", e.vacant)
+	}
+}
+
+// Between its runs the election of run --once is not missed.
+func TestFinished(t *testing.T) {
+	now := time.Now()
+	r := reportOf(elector.Status{Election: "nightly", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
+	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonFinished, From: now.Add(-time.Minute), Until: now.Add(-time.Second)}}
+	e := &exporter{vacant: map[string]vacancy{}}
+	why, _ := r.problem()
+	head := r.headline(r.problems(), now)
+	if r.state() != stateFinished || why != "" || r.rank(why) != console.RankAbandoned || !math.IsInf(e.leaderless(&r, now), 1) || len(head) != 1 || head[0].Name != "ok" {
+		t.Errorf("%s, %q, %+v", r.state(), why, head)
+	}
+	r.Candidates = []elector.CandidateStatus{{ID: "b", Role: "following", Detail: "unwell"}}
+	if why, _ := r.problem(); r.state() != stateVacant || why == "" || math.IsInf(e.leaderless(&r, now), 1) {
+		t.Errorf("one waits: %s, %q", r.state(), why)
+	}
+	r.Candidates, r.Terms[0].Reason = nil, elector.ReasonFailed
+	if why, _ := r.problem(); r.state() != stateVacant || why == "" {
+		t.Errorf("it failed: %s, %q", r.state(), why)
+	}
+}
+
+// What went wrong lately, and does no more, is a note below what is so now.
+func TestNotes(t *testing.T) {
+	now := time.Now()
+	var out strings.Builder
+	a := &app{stdout: &out}
+	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Since: now.Add(-time.Minute)}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
+	r.CandidatesErr = elector.ErrDenied
+	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonDataLost, Until: now.Add(-time.Minute)}}
+	if err := a.printStatus(&r, format{}); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
+		t.Errorf("%v: %s", err, &out)
+	}
+	if why, _ := r.problem(); why != "" {
+		t.Errorf("a problem: %q", why)
+	}
+	out.Reset()
+	if err := a.printFindings(r.Findings(nil), false, false); err != nil || !regexp.MustCompile(`(?s)^ok +nothing is wrong\n\nnote +data .* notes 1, `).MatchString(out.String()) || verdict(r.Findings(nil)) != nil {
+		t.Errorf("%v: %s", err, &out)
 	}
 }
 

@@ -22,7 +22,7 @@ func (a *app) shardsCommand() *cobra.Command {
 		Short: "Show which member of a group owns which shards",
 		Long: `Show the members of the group GROUP as they report themselves: how many shards
 each owns, how many are due to it by its weight, what it is being given (+) and
-hands over (-), and what it has failed at lately; and which shards have no
+hands over (-), and what it leaves to others for now; and which shards have no
 owner, and why. The first line shows whether all have one, and what to type next
 if not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
 
@@ -133,7 +133,7 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 			t.Note(color, "wants no shards: "+m.Closed)
 		}
 		if len(m.Unable) > 0 {
-			t.Note(color, "has failed lately at "+shard.Set(m.Unable).String())
+			t.Note(color, "leaves "+shard.Set(m.Unable).String()+" to others for now, after failed work or a step-down")
 		}
 	}
 	return t

@@ -28,8 +28,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
 Redis nodes, how the last term ended. The first line is "problem", with what is
 wrong now and the command to type next, or "ok", with the last end if it is less
-than an hour ago; "also" is what else is wrong. It answers within 2 s whatever
-Redis does.
+than an hour ago; "also" is what else is wrong, "note" what was wrong lately. It
+answers within 2 s whatever Redis does.
 
 --wide lists the candidates that answer, the leader first. One that hangs or is
 cut off from Redis is missing. UNHEALTHY: its probes fail. UNABLE: Redis or its
@@ -54,29 +54,18 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	r := report{flags: a.given}
-	var writes []doctor.Finding
 	var trying sync.WaitGroup
+	var writes []doctor.Finding
 	trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
 	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
-	if r.Leader == nil {
-		r.Writes = append(r.Writes, doctor.Servers(ctx, el, r.Status)...)
-	}
 	if err := a.printStatus(&r, f); err != nil {
 		return err
 	}
 	switch {
-	case errors.Is(r.StatusErr, elector.ErrDenied):
-		return &exitError{code: exitUnreachable, err: errors.New(
-			"the Redis user lacks the right to read, so the leader is unknown (docs/redis.md: mandate-reader)")}
-	case errors.Is(r.StatusErr, elector.ErrUnreachable): // the table has what each node answered
-		return &exitError{code: exitUnreachable, err: fmt.Errorf(
-			"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(r.Nodes)/2+1)}
-	case r.StatusErr != nil:
-		return r.StatusErr
-	case r.MayLead != nil:
-		return &exitError{code: exitUnreachable, err: errors.New("too few of the Redis nodes answered to show who leads")}
+	case !r.leaderKnown(): // the first lines show why
+		return &exitError{code: exitUnreachable, err: errors.New("the leader is unknown"), quiet: true}
 	case r.Leader == nil:
 		return &exitError{code: exitNoLeader, err: errors.New("no leader"), quiet: true}
 	}
@@ -88,7 +77,13 @@ func (a *app) printStatus(r *report, f format) error {
 		return output.JSON(a.stdout, r)
 	}
 	p, problems := output.New(a.stdout), r.problems()
-	lines := p.Fields(append(r.headline(problems, time.Now()), r.fields(problems, f.wide)...))
+	head := r.headline(problems, time.Now())
+	for _, note := range r.Findings(r.flags.command) {
+		if note.Level == doctor.LevelNote {
+			head = append(head, output.Field{Name: "note", Text: note.Found + " -> " + note.Advice})
+		}
+	}
+	lines := p.Fields(append(head, r.fields(problems, f.wide)...))
 	if f.wide && len(r.Candidates) > 0 {
 		lines = append(append(lines, ""), p.Table(candidateTable(r.Candidates))...)
 	}
@@ -109,7 +104,10 @@ func (r *report) headline(problems []doctor.Finding, now time.Time) (fields []ou
 			fields = append(fields, output.Field{Name: "also", Text: strings.TrimSuffix(f.Found+" -> "+f.Advice, " -> "), Color: output.Yellow})
 		}
 	}
-	if len(problems) > 0 || r.Leader == nil {
+	switch {
+	case len(problems) == 0 && r.Finished():
+		return append(fields, output.Field{Name: "ok", Text: "no leader: the work has finished", Color: output.Green})
+	case len(problems) > 0 || r.Leader == nil:
 		return fields
 	}
 	ok := output.Field{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}
@@ -156,7 +154,7 @@ func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
 		add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
 	case r.MayLead != nil:
 		add("leader", "unknown; "+r.MayLead.Candidate+" may lead", output.Red)
-	case !majorityAnswered(r.Status):
+	case !r.leaderKnown():
 		add("leader", "unknown", output.Red)
 	case r.unknown():
 		add("leader", "none; "+noTrace, output.Red)
@@ -187,13 +185,16 @@ func (r *report) candidatesText() string {
 		return "not known: this Redis user may not call the roll"
 	case r.CandidatesErr != nil:
 		return "not known"
-	case len(r.Candidates) == 0: // one that Redis lets not subscribe may lead
+	case len(r.Candidates)+len(r.Others) == 0: // one that Redis lets not subscribe may lead
 		return "none answers"
-	case observers == 0:
-		return text
-	default:
-		return fmt.Sprintf("%s; observers: %d", text, observers)
 	}
+	if observers > 0 {
+		text += fmt.Sprintf("; observers: %d", observers)
+	}
+	if len(r.Others) > 0 {
+		text += fmt.Sprintf("; of another version: %d", len(r.Others))
+	}
+	return text
 }
 
 // lastEndText describes the newest term that has ended.

@@ -21,10 +21,9 @@ func (a *app) ticksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ticks NAME",
 		Short: "Show the last tick of each job of a scheduler, and which is overdue",
-		Long: `Show the jobs of the election NAME whose ticks are taken with fence.Once: the
-last tick that was taken, who took it, and for how long the next one is overdue
-by the clock of its Redis. "failed": the job returned an error, and may run
-again. --redis is the Redis that holds the ticks, which may be another one than
+		Long: `Show the jobs of the election NAME whose ticks are kept in Redis: the last tick
+that was taken, who took it, and for how long the next one is overdue by the
+clock of its Redis. "failed": the job returned an error, and may run again. --redis is the Redis that holds the ticks, which may be another one than
 that of the election; of several, each is read. It writes nothing, and answers
 within 2 s. Ticks in a database are not shown: read the table mandate_tick.
 
@@ -51,7 +50,7 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	case err != nil:
 		err = &exitError{code: exitFailed, err: err}
 	case len(all) == 0:
-		err = &exitError{code: exitNoLeader, err: fmt.Errorf("no ticks of %s here: is this the Redis of fence.NewOnce, and the name right?", output.Printable(el.Name()))}
+		err = &exitError{code: exitNoLeader, err: fmt.Errorf("no ticks of %s here: is this the Redis in which the scheduler keeps its ticks, and the name right?", output.Printable(el.Name()))}
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
 		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run"), quiet: true}
 	}
@@ -99,7 +98,7 @@ func jobProblems(p *output.Printer, rows []tickJSON) (lines []string) {
 func skippedTicks(all []doctor.Job) (lines []string) {
 	for _, k := range all {
 		for _, s := range k.Skipped {
-			lines = append(lines, fmt.Sprintf("%s: not run after %s until %s: %s", output.Printable(k.Job),
+			lines = append(lines, fmt.Sprintf("%s: not run: the ticks after that of %s, up to that of %s: %s", output.Printable(k.Job),
 				s.After.Local().Format(dateTimeZone), s.Until.Local().Format(dateTimeZone), output.Printable(s.Reason)))
 		}
 	}

@@ -138,7 +138,7 @@ func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	case err != nil:
 		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %w", o.timeout, err)}
 	case st.MayLead != nil:
-		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %s may lead, which depends on nodes that did not answer", o.timeout, st.MayLead.Candidate)}
+		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %s may lead: mandate status shows why that is not known", o.timeout, st.MayLead.Candidate)}
 	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
 		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
 	case st.Leader != nil:

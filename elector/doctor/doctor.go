@@ -32,11 +32,12 @@ type Level string
 const (
 	LevelOK      Level = "ok"
 	LevelUnknown Level = "unknown" // it could not be checked, often because a right is missing
+	LevelNote    Level = "note"    // it was so lately, and is no more
 	LevelWarn    Level = "warn"    // the election works, but not as well as it could
 	LevelFail    Level = "fail"    // the election does not work, or is not safe
 )
 
-var levels = []Level{LevelOK, LevelUnknown, LevelWarn, LevelFail}
+var levels = []Level{LevelOK, LevelUnknown, LevelNote, LevelWarn, LevelFail}
 
 // Worse reports whether l is worse than another level.
 func (l Level) Worse(than Level) bool { return slices.Index(levels, l) > slices.Index(levels, than) }
@@ -56,7 +57,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "same-server", "copies", "lock", "majority", "rights", "refuses", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "able", "leader", "ticks",
+	"servers", "leaders", "locks", "nodes", "lock", "majority", "rights", "refuses", "same-server", "copies", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "protocol", "able", "leader", "ticks",
 	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
@@ -96,7 +97,7 @@ func Merge(findings []Finding) (merged []Finding) {
 // the nodes.
 func Problems(findings []Finding) (all []Finding) {
 	for _, f := range Merge(findings) {
-		if !f.Level.Worse(LevelUnknown) {
+		if !f.Level.Worse(LevelNote) {
 			continue
 		}
 		if !strings.Contains(f.Found, f.Node) {
@@ -240,26 +241,4 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		findings = append(findings, f)
 	}
 	return findings, nil
-}
-
-// Servers makes new connections, and returns a Finding of the check "servers" for each node whose address leads to
-// several servers; of the nodes, only those that were reachable. Where there is a leader, that is seldom worth the
-// connections: its candidates find out, too, and refuse to campaign. It blocks for at most 1.5 s, or until ctx ends.
-func Servers(ctx context.Context, el *elector.Election, st elector.Status) (findings []Finding) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	keys, found := protocol.KeysOf(el.Prefix(), el.Name()), make([][]string, len(st.Nodes))
-	var reading sync.WaitGroup
-	for i, n := range st.Nodes {
-		if n.Reachable {
-			reading.Go(func() { found[i] = servers(ctx, el.Nodes(module.Only{}).All()[i], &keys, false) })
-		}
-	}
-	reading.Wait()
-	for i, n := range st.Nodes {
-		if s, ok := severalServers(n.Node, found[i]); ok {
-			findings = append(findings, s)
-		}
-	}
-	return findings
 }

@@ -48,14 +48,17 @@ func (e *examination) election(r *Report) {
 	if r.CandidatesErr != nil {
 		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.CandidatesErr))
 	} else {
+		if len(r.Others) > 0 && !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Protocol == r.Others[0] }) { // see vote
+			e.add("", "protocol", LevelWarn, otherVersion, "candidates of another version: %d, with %v", len(r.Others), protocol.OtherVersion(r.Others[0]))
+		}
 		e.candidates(r)
 		e.refusals(r)
 		e.drift(r.Candidates)
-		e.ready(r.Election, r.Candidates)
+		e.ready(r)
 	}
 	e.ticks(r)
-	e.dataLoss(r.Terms, time.Now())
-	e.flapping(r.Election, r.Terms, time.Now())
+	e.dataLoss(r, time.Now())
+	e.flapping(r, time.Now())
 	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's
 		e.add("", "history", LevelUnknown, "", "it can't be read: %s", problemOf(r.TermsErr))
 	}
@@ -63,17 +66,16 @@ func (e *examination) election(r *Report) {
 
 // reachable reports nodes that could not be read, or that refuse writes.
 func (e *examination) reachable(r *Report) {
-	n, missing, cause := len(r.Nodes), 0, ""
-	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail || f.Check == "servers" })
+	n, unread := len(r.Nodes), []Finding(nil)
+	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
 	for _, node := range r.Nodes {
 		if node.Reachable {
 			continue
 		}
-		missing++
+		unread = append(unread, Finding{Node: node.Node, Found: strings.TrimPrefix(node.Error, node.Node+": ")})
 		refusing = slices.DeleteFunc(refusing, func(f Finding) bool { return f.Node == node.Node })
-		cause = cmp.Or(cause, node.Node+": "+strings.TrimPrefix(node.Error, node.Node+": "))
 	}
-	out := missing + len(refusing)
+	out := len(unread) + len(refusing)
 	level, effect := LevelWarn, ""
 	if n-out < protocol.Majority(n) {
 		level, effect = LevelFail, ": no other leader can be elected"
@@ -81,40 +83,37 @@ func (e *examination) reachable(r *Report) {
 	if r.StatusErr != nil || r.MayLead != nil {
 		effect = ": the leader is unknown"
 	}
-	switch advice := e.command("doctor", r.Election); {
+	why, advice := causes(append(refusing, unread...))
+	advice = cmp.Or(advice, e.command("doctor", r.Election))
+	switch {
 	case n == 0 && r.StatusErr != nil:
 		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %v", r.StatusErr)
 	case out == 0:
 	case len(refusing) == 0:
-		e.add("", "majority", level, advice, "%d of %d nodes can't be read (%s)%s", missing, n, cause, effect)
+		e.add("", "majority", level, advice, "%d of %d nodes can't be read (%s)%s", out, n, why, effect)
 	default:
-		e.add("", "majority", level, cmp.Or(refusing[0].Advice, advice), "%d of %d nodes can't be written (%s: %s)%s", out, n, refusing[0].Node, refusing[0].Found, effect)
+		e.add("", "majority", level, advice, "%d of %d nodes can't be written (%s)%s", out, n, why, effect)
 	}
 }
 
 // sameServer reports nodes that keep one identity. What the servers report of themselves tells whether they are one.
 func (e *examination) sameServer(r *Report) {
-	names, level := map[string]int{}, LevelFail
+	level := LevelFail
 	if r.Leader != nil { // of one server no candidate accepts two votes
 		level = LevelWarn
 	}
 	for i, n := range r.Nodes {
-		other, known := names[n.Identity]
-		names[n.Identity] = i
+		first := slices.IndexFunc(r.Nodes, func(other elector.NodeStatus) bool { return other.Identity == n.Identity })
 		switch {
-		case n.Identity == "" || !known:
+		case n.Identity == "" || first == i:
 		case e.facts == nil:
-			e.add("", "same-server", level, e.command("doctor", r.Election)+" shows which",
-				"%s and %s are one server, or hold copies of one data set", r.Nodes[other].Node, n.Node)
-		case e.facts[i].Info["run_id"] != e.facts[other].Info["run_id"] && e.facts[i].Info["role"] == "master":
+			e.add(n.Node, "same-server", level, e.command("doctor", r.Election)+" shows which", "the server of %s, or a copy of its data", r.Nodes[first].Node)
+		case e.facts[i].Info["run_id"] != e.facts[first].Info["run_id"] && e.facts[i].Info["role"] == "master" && e.facts[first].Info["role"] == "master":
 			e.add(n.Node, "copies", LevelWarn, "redis-cli DEL '"+e.keys.ID+"' there: a running term suffers no harm",
-				"its data are a copy of those of %s: lists of nodes that differ are noticed less reliably", r.Nodes[other].Node)
+				"its data are a copy of those of %s: lists of nodes that differ are noticed less reliably", r.Nodes[first].Node)
 		}
 	}
 }
-
-// separate is the advice for a server that is listed twice.
-const separate = "give every vote its own Redis: list another one"
 
 // vote reports a node that can't vote.
 func (e *examination) vote(n elector.NodeStatus) {
@@ -122,16 +121,22 @@ func (e *examination) vote(n elector.NodeStatus) {
 		e.add(n.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
 			"it is new, or lost its data: no vote for another %v", n.Abstains.Truncate(time.Second)+time.Second)
 	}
-	if n.Foreign != "" {
+	switch {
+	case n.Protocol != 0:
+		e.add(n.Node, "protocol", LevelWarn, otherVersion, "%s holds the lock with %v", n.Holder, protocol.OtherVersion(n.Protocol))
+	case n.Foreign != "":
 		key, _, _ := strings.Cut(n.Foreign, " holds ")
 		end := "it has no end"
 		if n.LeaseLeft > 0 {
-			end = fmt.Sprintf("it lasts for another %v", short(n.LeaseLeft))
+			end = fmt.Sprintf("it lasts for another %v", n.LeaseLeft.Truncate(time.Second)+time.Second)
 		}
-		e.add(n.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+key+"'; or choose another prefix",
+		e.add(n.Node, "lock", LevelFail, "find out who wrote it, and have that use another prefix; only if nothing uses it: redis-cli DEL '"+key+"'",
 			"%s: this node can't vote; %s", n.Foreign, end)
 	}
 }
+
+// otherVersion is the advice about candidates with another protocol: what they wrote is in use.
+const otherVersion = "use the command of that version, and delete nothing; a handover between the two costs up to a lease"
 
 // pause reports a pause. It warns of one that only an operator can end, because such a pause is
 // easily forgotten, and nobody notices it before the leader is gone.
@@ -153,14 +158,16 @@ func (e *examination) leader(r *Report) {
 		e.unresponsive(r)
 	case l != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed(r))
+	case r.MayLead != nil && r.MayLead.Protocol != 0, len(r.Candidates) == 0 && len(r.Others) > 0: // see protocol
 	case r.MayLead != nil:
 		e.add("", "leader", LevelUnknown, "", "%s may lead, which depends on nodes that can't be read", r.MayLead.Candidate)
-	case r.Blocked != "":
-		e.add("", "leader", LevelFail, "remove what the lock key holds", "no leader, and none can be elected: %s", r.Blocked)
+	case r.Blocked != "": // see lock
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
-		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
+		e.add("", "trace", LevelWarn, "check the name, the prefix and the nodes; "+e.command("ls")+" lists all of them", "no trace of an election %q on these nodes", name)
 	case r.Paused:
 		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", r.Pause)
+	case r.Finished():
+		e.add("", "leader", LevelOK, "", "no leader: the work has finished")
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:
@@ -215,9 +222,6 @@ const sameList = "give all candidates the same list of nodes, in any order (docs
 // sameHere is the advice when the nodes given here are not those of the candidates.
 const sameHere = "give this command the same list of nodes as the candidates"
 
-// voteAgain is the advice when nodes may either differ or have lost their data.
-const voteAgain = "repeat this when the node votes again"
-
 // candidates compares the candidates' answers with each other.
 func (e *examination) candidates(r *Report) {
 	var leaders []string
@@ -247,12 +251,10 @@ func (e *examination) candidates(r *Report) {
 	case len(lists) == 0:
 	case len(lists) == 1:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
-	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }):
-		e.add("", "candidates", LevelUnknown, voteAgain,
-			"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
-	case !slices.ContainsFunc(lists, func(list []elector.CandidateStatus) bool { return namesIn(list) != namesIn(lists[0]) }):
+	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }),
+		!slices.ContainsFunc(r.Candidates, func(c elector.CandidateStatus) bool { return namesIn(c) != namesIn(r.Candidates[0]) }):
 		e.add("", "candidates", LevelUnknown, "repeat this in four leases; if it stays, have each address lead to the same server everywhere",
-			"whether they vote with the same nodes: they name the same addresses, but have met other data there")
+			"whether they vote with the same nodes: not all have met the data that are there now")
 	default:
 		var who []string
 		for _, same := range lists {
@@ -275,7 +277,7 @@ func (e *examination) sameHere(nodes []elector.NodeStatus, all []elector.Candida
 	switch {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
 	case emptied(nodes, all[0]):
-		e.add("", "nodes", LevelUnknown, voteAgain, "whether the candidates vote with the nodes given here: one of these is new or lost its data")
+		e.add("", "nodes", LevelUnknown, "repeat this when the node votes again", "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
 		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
 	}
@@ -368,9 +370,9 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 }
 
 // ready reports how many candidates could lead now. Observers are no candidates.
-func (e *examination) ready(name string, roll []elector.CandidateStatus) {
-	all := slices.DeleteFunc(slices.Clone(roll), func(c elector.CandidateStatus) bool { return c.Observes() })
-	observers := len(roll) - len(all)
+func (e *examination) ready(r *Report) {
+	all := slices.DeleteFunc(slices.Clone(r.Candidates), func(c elector.CandidateStatus) bool { return c.Observes() })
+	observers := len(r.Candidates) - len(all)
 	able, resting := 0, 0
 	var why []string
 	ended := "" // why one of those that rest has ended its term
@@ -391,12 +393,12 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 	level, advice := LevelWarn, "fix the work or its probe"
 	switch {
 	case resting == len(why):
-		advice = cmp.Or(unwanted[elector.Reason(ended)], "wait") + ": " + e.command("history", name)
+		advice = cmp.Or(unwanted[elector.Reason(ended)], "wait") + ": " + e.command("history", r.Election)
 	case slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Unable }):
 		advice = "fix Redis, or the configuration, as the message says"
 	}
 	if len(why) > reasons {
-		advice += "; see all of them: " + e.command("status", name, "--wide")
+		advice += "; see all of them: " + e.command("status", r.Election, "--wide")
 	}
 	switch {
 	case observers > 0 && len(all) == 0:
@@ -404,7 +406,7 @@ func (e *examination) ready(name string, roll []elector.CandidateStatus) {
 		return
 	case able == len(all):
 		return
-	case able == 0:
+	case able == 0 && r.MayLead == nil:
 		level = LevelFail
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
@@ -434,11 +436,11 @@ func idsOf(all []elector.CandidateStatus) (ids []string) {
 	return ids
 }
 
-// namesIn returns the names of the nodes in a list of candidates, in any order.
-func namesIn(list []elector.CandidateStatus) string {
-	nodes := slices.Clone(list[0].Nodes)
-	slices.SortFunc(nodes, func(a, b elector.VotingNode) int { return cmp.Compare(a.Name, b.Name) })
-	return namesOf(nodes)
+// namesIn returns the names of a candidate's nodes, in any order.
+func namesIn(c elector.CandidateStatus) string {
+	names := strings.Fields(namesOf(c.Nodes))
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
 
 // namesOf lists nodes for people.
@@ -473,10 +475,11 @@ const lossIn = time.Hour
 
 // dataLoss reports that the nodes have lost their data lately, as a leader has noticed or the history shows. What
 // they had of other elections is lost, too.
-func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
-	for _, t := range terms {
+func (e *examination) dataLoss(r *Report, now time.Time) {
+	level := map[bool]Level{true: LevelNote, false: LevelWarn}[r.Leader != nil]
+	for _, t := range r.Terms {
 		if t.Reason == elector.ReasonDataLost && now.Sub(t.Until) < lossIn {
-			e.add("", "data", LevelWarn, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
+			e.add("", "data", level, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
 				"the nodes lost all their data, at %s: pauses and histories are gone", t.Until.Local().Format("15:04:05 MST"))
 			return
 		}
@@ -484,34 +487,35 @@ func (e *examination) dataLoss(terms []elector.TermRecord, now time.Time) {
 }
 
 // flapping reports an election whose leadership is lost again and again although no operator requested
-// it, with the most frequent reason.
-func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
+// it, with the most frequent reason. It is over when a term has lasted for longer than those.
+func (e *examination) flapping(r *Report, now time.Time) {
 	count := map[elector.Reason]int{}
 	var reasons []elector.Reason          // the newest first
 	detail := map[elector.Reason]string{} // of the newest term that ended so
 	all := 0
-	for _, r := range terms {
-		end := cmp.Or(r.Until, r.From)                                             // From: of a term that vanished
-		if r.Current || now.Sub(end).Abs() > flapsIn || unwanted[r.Reason] == "" { // a leader's clock may be ahead
+	for _, t := range r.Terms {
+		end := cmp.Or(t.Until, t.From)                                             // From: of a term that vanished
+		if t.Current || now.Sub(end).Abs() > flapsIn || unwanted[t.Reason] == "" { // a leader's clock may be ahead
 			continue
 		}
 		all++
-		if count[r.Reason]++; count[r.Reason] == 1 {
-			reasons = append(reasons, r.Reason)
+		if count[t.Reason]++; count[t.Reason] == 1 {
+			reasons = append(reasons, t.Reason)
 		}
-		detail[r.Reason] = cmp.Or(detail[r.Reason], r.Detail)
+		detail[t.Reason] = cmp.Or(detail[t.Reason], t.Detail)
 	}
 	if all < flaps {
 		return
 	}
+	level := map[bool]Level{true: LevelNote, false: LevelWarn}[r.Leader != nil && now.Sub(r.Leader.Since) > flapsIn/flaps]
 	slices.SortStableFunc(reasons, func(a, b elector.Reason) int { return cmp.Compare(count[b], count[a]) })
 	var parts []string
-	for _, r := range reasons {
-		parts = append(parts, fmt.Sprintf("%d %s", count[r], r))
+	for _, reason := range reasons {
+		parts = append(parts, fmt.Sprintf("%d %s", count[reason], reason))
 	}
 	most, found := reasons[0], strings.Join(parts, ", ")
 	if detail[most] != "" {
 		found += " (" + detail[most] + ")"
 	}
-	e.add("", "flapping", LevelWarn, unwanted[most]+": "+e.command("history", name), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
+	e.add("", "flapping", level, unwanted[most]+": "+e.command("history", r.Election), "%d terms of the last %d min ended unwanted: %s", all, int(flapsIn.Minutes()), found)
 }

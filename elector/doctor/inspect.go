@@ -105,7 +105,7 @@ func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
 			f.EvalErr = read // this user is neither a candidate nor an operator
 		}
 	}
-	f.Servers = servers(ctx, n, &k, true)
+	f.Servers = servers(ctx, n, &k)
 	f.checkReceiving(ctx, rdb, check) // last: it may take all the time there is
 }
 
@@ -151,14 +151,11 @@ func info(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 	return infoFields(text), nil
 }
 
-// servers returns the identities of the servers that new connections to a node lead to; where one has none, its
-// run_id. informs: this user may be refused INFO, which the server logs.
-func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys, informs bool) (all []string) {
-	seen, fields := map[string]bool{}, map[string]string{}
+// servers returns the identities of the servers that new connections to a node lead to; where one has none, its run_id.
+func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys) (all []string) {
+	seen := map[string]bool{}
 	n.Reconnect(func(c *redis.Client) {
-		if informs {
-			fields, _ = info(ctx, c)
-		}
+		fields, _ := info(ctx, c)
 		id := protocol.ParseIdentity(c.Get(ctx, k.ID).Val())
 		if same := cmp.Or(fields["run_id"], id); same != "" && !seen[same] {
 			seen[same] = true

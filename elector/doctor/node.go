@@ -22,16 +22,7 @@ func (e *examination) nodes() {
 
 // node checks one node.
 func (e *examination) node(f *facts) {
-	if f.Ping != nil {
-		level := LevelWarn // another finding reports whether the other nodes suffice
-		if len(e.facts) == 1 {
-			level = LevelFail
-		}
-		found := problemOf(f.Ping)
-		if rediserr.TimedOut(f.Ping) {
-			found = fmt.Sprintf("no answer within %v", timeout)
-		}
-		e.add(f.Node, "reach", level, cure(f), "%s", found)
+	if f.Ping != nil { // see together
 		return
 	}
 	e.reach(f)
@@ -234,13 +225,11 @@ func serverOf(info map[string]string) (name, version string) {
 // together checks the nodes against each other.
 func (e *examination) together() {
 	var unfit []Finding
-	advice := ""
 	runs := map[string]string{}
 	for i := range e.facts {
 		f := &e.facts[i]
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
-			unfit = append(unfit, Finding{Node: f.Node, Found: why})
-			advice = cmp.Or(advice, cure(f))
+			unfit = append(unfit, Finding{Node: f.Node, Found: why, Advice: cure(f)})
 		}
 		if s, ok := severalServers(f.Node, f.Servers); ok {
 			e.findings = append(e.findings, s)
@@ -249,17 +238,14 @@ func (e *examination) together() {
 		switch {
 		case id == "":
 		case runs[id] != "":
-			e.add("", "same-server", LevelFail, separate, "%s and %s are one server", runs[id], f.Node)
+			e.add("", "same-server", LevelFail, "give every vote its own Redis: list another one", "%s and %s are one server", runs[id], f.Node)
 		default:
 			runs[id] = f.Node
 		}
 	}
 	n, up := len(e.facts), len(e.facts)-len(unfit)
-	var causes []string
-	for _, f := range Merge(unfit) {
-		causes = append(causes, f.Node+": "+f.Found)
-	}
-	why := fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, strings.Join(causes, "; "))
+	why, advice := causes(unfit)
+	why = fmt.Sprintf("%d of %d nodes can't be used (%s)", len(unfit), n, why)
 	switch {
 	case up < e.majority:
 		e.add("", "majority", LevelFail, advice, "%s: no candidate that sees the same can be elected", why) // others may have another login
@@ -272,6 +258,19 @@ func (e *examination) together() {
 	default:
 		e.add("", "majority", LevelOK, "", "all %d nodes answer; %d may fail", n, n-e.majority)
 	}
+}
+
+// causes returns why nodes can't be used, and what to do about it, each once.
+func causes(unfit []Finding) (why, advice string) {
+	var whys, cures []string
+	for _, f := range Merge(unfit) {
+		whys = append(whys, f.Node+": "+f.Found)
+		first, _, _ := strings.Cut(f.Node, ", ")
+		if cure := strings.ReplaceAll(f.Advice, first, f.Node); cure != "" && !slices.Contains(cures, cure) {
+			cures = append(cures, cure)
+		}
+	}
+	return strings.Join(whys, "; "), strings.Join(cures, "; ")
 }
 
 // unfitBecause returns why a node can't vote; empty: it can.

@@ -115,7 +115,7 @@ func TestFindingsOfANode(t *testing.T) {
 		check  string
 		level  Level
 	}{
-		"down":             {func(f *facts) { f.Ping = errors.New("refused") }, "reach", LevelFail},
+		"down":             {func(f *facts) { f.Ping = errors.New("refused") }, "majority", LevelFail},
 		"far":              {func(f *facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn},
 		"just near enough": {func(f *facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK},
 		"too far":          {func(f *facts) { f.RTT = 2 * time.Second }, "reach", LevelFail},
@@ -164,15 +164,15 @@ func TestFindingsOfANode(t *testing.T) {
 		"refuses, and loads":   {refuses("LOADING Redis is loading"), "rights", LevelWarn},
 		"refuses this user":    {refuses("NOPERM this user"), "rights", LevelWarn},
 
-		"answers no dial":     {answers("dial tcp 127.0.0.1:1: connect: connection refused"), "reach", LevelFail},
-		"answers MISCONF":     {answers("MISCONF Redis is configured to save RDB snapshots, but it"), "reach", LevelFail},
-		"answers LOADING":     {answers("LOADING Redis is loading the dataset in memory"), "reach", LevelFail},
-		"answers DENIED":      {answers("DENIED Redis is running in protected mode"), "reach", LevelFail},
-		"answers NOREPLICAS":  {answers("NOREPLICAS Not enough good replicas to write"), "reach", LevelFail},
-		"answers CLUSTERDOWN": {answers("CLUSTERDOWN The cluster is down"), "reach", LevelFail},
-		"answers max clients": {answers("ERR max number of clients reached"), "reach", LevelFail},
-		"answers oddly":       {answers("something that nobody knows"), "reach", LevelFail},
-		"answers WRONGPASS":   {answers("WRONGPASS invalid username-password pair or user is disabled"), "reach", LevelFail},
+		"answers no dial":     {answers("dial tcp 127.0.0.1:1: connect: connection refused"), "majority", LevelFail},
+		"answers MISCONF":     {answers("MISCONF Redis is configured to save RDB snapshots, but it"), "majority", LevelFail},
+		"answers LOADING":     {answers("LOADING Redis is loading the dataset in memory"), "majority", LevelFail},
+		"answers DENIED":      {answers("DENIED Redis is running in protected mode"), "majority", LevelFail},
+		"answers NOREPLICAS":  {answers("NOREPLICAS Not enough good replicas to write"), "majority", LevelFail},
+		"answers CLUSTERDOWN": {answers("CLUSTERDOWN The cluster is down"), "majority", LevelFail},
+		"answers max clients": {answers("ERR max number of clients reached"), "majority", LevelFail},
+		"answers oddly":       {answers("something that nobody knows"), "majority", LevelFail},
+		"answers WRONGPASS":   {answers("WRONGPASS invalid username-password pair or user is disabled"), "majority", LevelFail},
 
 		// The relevant lines of INFO: recorded from Debian's Redis and Valkey, and for the others written as their sources
 		// print them (docs/servers.md).
@@ -206,7 +206,7 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	if got := find(judge(goodFacts("a"), twin, goodFacts("c")), "same-server"); got.Level != LevelFail {
 		t.Errorf("one server twice: %+v", got)
 	}
-	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
+	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelNote) || !LevelNote.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
 		t.Error("the levels are out of order")
 	}
 }
@@ -227,7 +227,7 @@ func TestFlapping(t *testing.T) {
 			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
 		},
 	} {
-		if got := find(examined(func(e *examination) { e.flapping("e", terms, now) }), "flapping"); got.Found != want {
+		if got := find(examined(func(e *examination) { e.flapping(&Report{Terms: terms}, now) }), "flapping"); got.Found != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

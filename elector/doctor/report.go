@@ -20,6 +20,7 @@ type Report struct {
 	At            time.Time                 // when the status was read
 	Candidates    []elector.CandidateStatus // those that answered
 	CandidatesErr error
+	Others        []int                // the protocols of candidates that answered with another one
 	Unresponsive  bool                 // the leader seems to hang or to be dead
 	Terms         []elector.TermRecord // the newest ones, newest first
 	TermsErr      error
@@ -43,8 +44,9 @@ func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	seen := el.Survey(ctx, terms, module.Only{})
 	r.Status, r.StatusErr, r.At = seen.Status, seen.StatusErr, seen.At
 	r.Candidates, r.CandidatesErr, r.Terms, r.TermsErr = seen.Candidates, seen.CandidatesErr, seen.Terms, seen.TermsErr
+	r.Others = seen.Others
 	reading.Wait()
-	if r.CandidatesErr == nil && len(r.Candidates) == 0 {
+	if r.CandidatesErr == nil && len(r.Candidates)+len(r.Others) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up
 	}
 	if r.StatusErr == nil && r.CandidatesErr == nil && r.Leader != nil && ctx.Err() == nil {
@@ -67,6 +69,11 @@ func (r *Report) Unprobed() bool {
 	return r.Leader != nil && slices.ContainsFunc(r.Candidates, func(c elector.CandidateStatus) bool {
 		return c.Leads() && c.Incarnation == r.Leader.Incarnation && len(c.Probes) == 0
 	})
+}
+
+// Finished reports whether the last work has ended well, and no candidate is left: as between the runs of mandate run --once.
+func (r *Report) Finished() bool {
+	return r.Leader == nil && r.CandidatesErr == nil && len(r.Candidates) == 0 && len(r.Terms) > 0 && r.Terms[0].Reason == elector.ReasonFinished
 }
 
 // checkLeader finds out whether the leader is unresponsive. A lease that has ended while the
@@ -112,11 +119,6 @@ func stuck(before elector.Leader, now *elector.Leader, elapsed time.Duration) bo
 // that need no look at the nodes themselves. command is that of a Config; nil: its default.
 func (r *Report) Findings(command func(verb string, args ...string) string) []Finding {
 	e := newExamination(protocol.Keys{}, 0, command)
-	for _, f := range r.Writes {
-		if f.Check == "servers" {
-			e.findings = append(e.findings, f)
-		}
-	}
 	e.reachable(r)
 	e.sameServer(r)
 	e.election(r)

@@ -116,7 +116,7 @@ func (e *examination) ticks(r *Report) {
 		e.add("", "ticks", LevelWarn, advice, "jobs that do not run (%d of %d): %s", len(problems), len(r.Ticks), list(problems))
 	}
 	if len(skipped) > 0 {
-		e.add("", "skipped", LevelWarn, advice, "ticks were not run, as was found in the last hour: %s", list(skipped))
+		e.add("", "skipped", LevelNote, advice, "ticks were not run, as was found in the last hour: %s", list(skipped))
 	}
 	switch err := r.TicksErr; {
 	case errors.Is(err, fence.ErrForeignMark): // no tick of that job can be taken

@@ -186,7 +186,7 @@ func vacancy(shard int, next group.Member, alive bool, members []group.Member, p
 	case closed == len(members):
 		v.Why = "no member wants shards"
 	case closed+unable == len(members):
-		v.Why = "every member has failed at it lately"
+		v.Why = "every member leaves it to others for now, after failed work or a step-down"
 	case alive:
 		v.Why = next.ID + " does not own it yet: the lease of its last owner may still run"
 	case next.ID != "":

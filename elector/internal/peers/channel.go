@@ -53,18 +53,21 @@ func (c Channel) channelOf(kind string) string {
 }
 
 // RollCall queries all candidates, and waits until all subscribers have answered, for a bounded
-// time. It returns the nodes' errors, by node, when no majority of the nodes could be reached,
-// or when every node refuses the subscription for the answers.
-func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
+// time. Of candidates with another protocol it returns that. It returns the nodes' errors, by node, when no majority of
+// the nodes could be reached, or when every node refuses the subscription for the answers.
+func (c Channel) RollCall(ctx context.Context) (all []Candidate, others []int, failed []error) {
 	known := map[string]bool{}
 	failed = c.ask(ctx, request{Kind: rollCall}, linger, func(a Answer, receivers int) bool {
-		if a.Candidate != nil && !known[a.Candidate.Incarnation] {
+		switch {
+		case a.Version != protocol.Version:
+			others = append(others, a.Version)
+		case a.Candidate != nil && !known[a.Candidate.Incarnation]:
 			known[a.Candidate.Incarnation] = true
 			all = append(all, *a.Candidate)
 		}
-		return len(all) == receivers
+		return len(all)+len(others) == receivers
 	})
-	return all, failed
+	return all, others, failed
 }
 
 // StepDown requests the leader with that incarnation to end the term with that token, and to hand

@@ -85,7 +85,7 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 		return
 	}
 	q := pubsub.Parsed(s, requestOf)
-	if q != nil && q.Version != protocol.Version {
+	if q != nil && q.Version != protocol.Version && q.Kind != rollCall {
 		p.c.OtherVersion(q.Version)
 		return
 	}

@@ -105,7 +105,7 @@ func parseRequest(s string) (request, error) {
 		return q, fmt.Errorf("request of %d bytes: too long to be one of ours", len(s))
 	}
 	err := json.Unmarshal([]byte(s), &q)
-	if q.Version > 0 && q.Version != protocol.Version {
+	if q.Version > 0 && q.Version != protocol.Version && q.Kind != rollCall { // whose frame, and the answer's, every protocol has
 		return request{}, protocol.OtherVersion(q.Version)
 	}
 	if err != nil {
@@ -136,16 +136,18 @@ func (a Answer) encode() []byte {
 	return b
 }
 
+// parseAnswer returns of an answer with another protocol the version only.
 func parseAnswer(s string) (Answer, error) {
 	var a Answer
 	if len(s) > protocol.MaxMessage {
 		return a, fmt.Errorf("answer of %d bytes: too long to be one of ours", len(s))
 	}
-	if err := json.Unmarshal([]byte(s), &a); err != nil {
-		return Answer{}, fmt.Errorf("not an answer: %w", err)
+	err := json.Unmarshal([]byte(s), &a)
+	if a.Version > 0 && a.Version != protocol.Version {
+		return Answer{Version: a.Version}, nil
 	}
-	if a.Version != protocol.Version {
-		return Answer{}, protocol.OtherVersion(a.Version)
+	if err != nil || a.Version < 1 {
+		return Answer{}, fmt.Errorf("not an answer: %.100q", s)
 	}
 	if a.Candidate != nil {
 		if a.Candidate.ID == "" || a.Candidate.Incarnation == "" {

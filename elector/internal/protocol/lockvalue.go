@@ -50,9 +50,12 @@ func (b LockValue) String() string {
 }
 
 // ParseLockValue parses a lock value. A value of another origin (a manual SET, the lock
-// of another program under our key) is an error, which shows it.
+// of another program under our key) is an error, which shows it; that of an OtherVersion has only the candidate.
 func ParseLockValue(s string) (LockValue, error) {
 	b, err := parseLockValue(s)
+	if other := OtherVersion(0); errors.As(err, &other) {
+		return LockValue{Candidate: b.Candidate}, fmt.Errorf("%s holds the lock with %w", b.Candidate, err)
+	}
 	if err != nil {
 		return LockValue{}, fmt.Errorf("lock value %.200q is not one of ours: %w", s, err)
 	}

@@ -18,7 +18,7 @@ const Version = 1
 type OtherVersion int
 
 func (v OtherVersion) Error() string {
-	return fmt.Sprintf("it has protocol %d, and this program protocol %d", int(v), Version)
+	return fmt.Sprintf("protocol %d, and this program has protocol %d", int(v), Version)
 }
 
 // Keys holds the names of all keys and channels of an election. The braces in them

@@ -163,7 +163,7 @@ var remedies = []struct {
 	sign, advice string
 	permanent    bool
 }{
-	{foreignKey, "remove that key, or choose another prefix", true},
+	{foreignKey, "if another version of mandate wrote it, use that; if nothing uses it, remove it; or choose another prefix", true},
 	{"ERR Protocol error: unauthenticated", "give the password: " + login, true},
 	{"NOAUTH", "give the password: " + login, true},
 	{"DENIED", "give it a password (requirepass, or an ACL user); or set protected-mode no where the network is trusted", true},
@@ -171,7 +171,7 @@ var remedies = []struct {
 	{"ERR invalid password", "check the password", true},
 	{"ERR AUTH", "check user and password", true},
 	{"CROSSSLOT", "don't put a hash tag into the prefix", true},
-	{"WRONGTYPE", "remove the key of another type, or choose another prefix", true},
+	{"WRONGTYPE", "if nothing uses the key of another type, remove it; or choose another prefix", true},
 	{"ERR unknown command", "enable that command (rename-command disables it); a server that can't run scripts, such as a Sentinel, can't be used", true},
 	{"READONLY", "it is a replica: promote it (REPLICAOF NO ONE), or give the address of the master", false},
 	{"MASTERDOWN", "it is a replica without its master: give the address of the master", false},
