@@ -44,6 +44,9 @@ func (t *Table) Note(c Color, text string) {
 // Table formats a table as lines, as wide as its cells. The last cell of a row that is wider than the terminal stands below it.
 func (p *Printer) Table(t *Table) []string {
 	lines := t.lines()
+	if p.Width > 0 && cells(lines[0]) > p.Width {
+		lines[0] = strings.TrimRight(strings.TrimSuffix(lines[0], t.titles[len(t.titles)-1]), " ")
+	}
 	all := []string{p.Paint(Dim, lines[0])}
 	for i, r := range t.rows {
 		line, last := lines[i+1], r.cells[len(r.cells)-1]

@@ -32,6 +32,11 @@ func TestLastCellStandsBelowWideRows(t *testing.T) {
 	if got := (&Printer{Width: 40}).Table(table); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+	wide := NewTable("NAME", "CONDITION")
+	wide.Row(Plain, strings.Repeat("x", 36), "short")
+	if got := (&Printer{Width: 40}).Table(wide); !slices.Equal(got, []string{"NAME", strings.Repeat("x", 36), "    short"}) {
+		t.Errorf("%q", got)
+	}
 	for _, p := range []*Printer{{}, {Width: 200}} {
 		if got := p.Table(table); len(got) != 3 || got[1] != "a     "+long {
 			t.Errorf("%q", got)
