@@ -15,8 +15,7 @@ import (
 // claimAndJudge claims once, and returns the term that it won. The error is why this candidate has given
 // back a majority that it had won, or an ErrPermanent. Without a term and an error the claim was lost.
 func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error) {
-	sent := m.clock.Now()
-	token, tally := m.claim(ctx)
+	token, sent, tally := m.claim(ctx)
 	switch {
 	case token > 0:
 	case ctx.Err() != nil: // the requests were abandoned, which shows nothing about the nodes
@@ -42,22 +41,26 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 	return newTerm(ctx, m.clock, token, grant), tally, nil
 }
 
-// claim claims once. When all nodes answer that they are new, and this
-// candidate may assume that there is no leader (bootstraps), it starts a new election: it claims
-// again and names the markers that it found, so that a node that loses its data only after that
-// answer still abstains.
-func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) {
+// claim claims once, and returns when it sent that claim. It claims again when it has only asked, and could have won; and
+// when all nodes answer that they are new, and this candidate may assume that there is no leader (bootstraps): then it
+// names the markers that it found, so that a node that loses its data only after that answer still abstains.
+func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, tally quorum.Tally) {
 	hint, echo := m.hint(), m.bus.Echo(m.cfg.Lease/2)
-	token, tally = m.voter.Claim(ctx, hint, nil, echo)
-	m.memory.learn(tally)
+	claim := func(markers []string) {
+		sent = m.clock.Now()
+		token, tally = m.voter.Claim(ctx, hint, markers, echo)
+		m.memory.learn(tally)
+	}
+	if claim(nil); tally.Majority(protocol.Free) {
+		claim(nil)
+	}
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
 		for i, a := range tally.Answers {
 			markers[i] = a.Note
 		}
 		m.log.Info("starting a new election")
-		token, tally = m.voter.Claim(ctx, hint, markers, echo)
-		m.memory.learn(tally)
+		claim(markers)
 	}
 	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(protocol.SameServer) == 0
@@ -66,7 +69,7 @@ func (m *machine) claim(ctx context.Context) (token uint64, tally quorum.Tally) 
 		// Where a node knows of an election, another candidate may have been elected.
 		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
-	return token, tally
+	return token, sent, tally
 }
 
 // hint returns the lowest token that a claim requests.

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
@@ -298,12 +300,18 @@ func TestForeignLockOnAMinority(t *testing.T) {
 func TestFirstRenewalIsDueByTheClaim(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		c.Start("a").Elected(testcluster.Lease)
-		b := c.Start("b")
+		client := c.Client("b", 0, func(o *redis.Options) { o.ConnMaxLifetime = testcluster.Lease / 4 })
+		q, err := elector.NewQuorum(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = errors.Join(q.Close(), client.Close()) })
+		b := testcluster.NewCandidate(t, q, "b").Begin(nil)
 		time.Sleep(testcluster.Lease / 2)
 		c.Each(testredis.Cut, "a")
-		c.Each(testredis.Down, "b")
-		c.Nodes[0].Reset("b")
-		time.Sleep(2 * testcluster.Lease)
+		for c.Nodes[0].Server().TTL(lockKey) > 100*time.Millisecond {
+			time.Sleep(50 * time.Millisecond)
+		}
 		c.Each(testredis.Fault{Delay: 970 * time.Millisecond, Far: true}, "b")
 		term := b.Elected(3 * testcluster.Lease)
 		left := term.Left()

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -133,6 +134,14 @@ func (p *cluster) counters(values ...string) {
 	for i, m := range p.redis {
 		_ = m.Set(p.keys.Fence, values[min(i, len(values)-1)])
 	}
+}
+
+// Claim claims as a candidate does.
+func (b *testVoter) Claim(ctx context.Context, hint uint64, markers []string, echo string) (token uint64, t Tally) {
+	if token, t = b.Voter.Claim(ctx, hint, markers, echo); t.Majority(protocol.Free) {
+		token, t = b.Voter.Claim(ctx, hint, markers, echo)
+	}
+	return token, t
 }
 
 // wins claims and wants to win.

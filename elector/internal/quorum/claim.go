@@ -10,9 +10,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Claim makes one attempt to win, with a fresh lock value. It blocks for one round
-// trip to a majority (two if the nodes granted different tokens, and one more if too
-// few of them have answered the last request), each of at most the call time-out. hint is the lowest token that the caller wants. markers are the
+// Claim makes one attempt to win, with a fresh lock value, or asks whether it could (protocol.Free) if too few nodes
+// have answered the last request: then the caller may call it again at once. It blocks for one round trip to a majority
+// (two if the nodes granted different tokens), each of at most the call time-out.
+// hint is the lowest token that the caller wants. markers are the
 // notes of nodes that abstained, by node, if the caller has decided to start a new
 // election on them; else nil. A node that refuses the claim publishes to the channel
 // echo, if it is not empty. won is the token, or 0 if the claim was lost. What a
@@ -20,9 +21,7 @@ import (
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo string) (won uint64, t Tally) {
 	if v.unheard() {
-		if t = v.askFirst(ctx, echo); !t.Majority(protocol.Free) {
-			return 0, t
-		}
+		return 0, v.askFirst(ctx, echo)
 	}
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
