@@ -48,8 +48,8 @@ func TestImpossibleSubscriptionIsLoggedOnce(t *testing.T) {
 		"BUSY Redis is busy running a script.":                          0,
 		"NOPERM this user has no permissions to run the 'ping' command": 0,
 	} {
-		var logged bytes.Buffer
-		c := candidate{log: slog.New(slog.NewTextHandler(&logged, nil))}
+		keys, logged := protocol.KeysOf("mandate", "e"), bytes.Buffer{}
+		c := candidate{log: slog.New(slog.NewTextHandler(&logged, nil)), keys: &keys}
 		for range 3 {
 			c.logNotSubscribed(&rediserr.NodeError{Node: "n", Err: rediserr.Refusal(text)})
 			c.logNotSubscribed(&rediserr.NodeError{Node: "n", Err: io.EOF})

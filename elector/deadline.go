@@ -115,7 +115,7 @@ func notRenewed(errs []error, n int, age time.Duration) error {
 			denied++
 		}
 		if !rediserr.Answered(errs[i]) {
-			unanswered = append(unanswered, node.Node+": "+rediserr.Cause(node.Err))
+			unanswered = append(unanswered, node.Node+": "+(&rediserr.NodeError{Node: node.Node, Err: node.Err}).Answer())
 			continue
 		}
 		if from[node.Problem] == nil {

@@ -162,7 +162,7 @@ func TestExpiredNamesTheCause(t *testing.T) {
 		"two of three are down": {func(c *cluster) {
 			c.Nodes[1].Set(down)
 			c.Nodes[2].Set(frozen)
-		}, "2 of 3 nodes did not answer for 7.4s (127.0.0.1:7002: connection refused, 127.0.0.1:7003: no answer in time)", elector.ErrUnreachable},
+		}, "2 of 3 nodes did not answer for 7.4s (127.0.0.1:7002: dial tcp: connection refused, 127.0.0.1:7003: no answer in time)", elector.ErrUnreachable},
 		"a right is missing": {func(c *cluster) {
 			for _, n := range c.Nodes {
 				n.RefuseWith(denied)
@@ -171,7 +171,7 @@ func TestExpiredNamesTheCause(t *testing.T) {
 		"one is down, one refuses": {func(c *cluster) {
 			c.Nodes[0].Set(down)
 			c.Nodes[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'. script: 85e6f050415688760829a79967954e4b2ea9d194, on @user_script:12.")
-		}, "1 of 3 nodes did not answer for 7.4s (127.0.0.1:7001: connection refused); " +
+		}, "1 of 3 nodes did not answer for 7.4s (127.0.0.1:7001: dial tcp: connection refused); " +
 			"refused for 7.4s by 1 of 3 nodes (127.0.0.1:7003): OOM command not allowed when used memory > 'maxmemory'.", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (s self) Info() peers.Candidate {
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
 		n := peers.Node{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
 		if refusal := states[i].refusal; refusal != nil {
-			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRefusal)
+			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRemedy)
 		}
 		info.Nodes = append(info.Nodes, n)
 	}

@@ -150,7 +150,7 @@ func (c *candidate) setPaused(note string) {
 func (c *candidate) logNotSubscribed(err error) {
 	refused := rediserr.RefusedSubscribe(err) || rediserr.Answered(err) && rediserr.Advice(err) == ""
 	if refused && c.unsubscribed.CompareAndSwap(false, true) {
-		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
+		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", rediserr.CandidateNeeds(err, c.keys.Prefix()))
 	}
 }
 

@@ -105,7 +105,7 @@ func restrictedShutdown(t *testing.T, c *cluster, r restricted) {
 	b.Elected(r.release())
 	time.Sleep(atOnce)
 	for _, x := range []*candidate{a, b} {
-		if logged := x.Log.Lines("cannot record history"); (len(logged) == 1) != r.noHistory || r.noHistory && !strings.Contains(logged[0], "needs +xadd") {
+		if logged := x.Log.Lines("cannot record history"); (len(logged) == 1) != r.noHistory || r.noHistory && !strings.Contains(logged[0], " +xadd ") {
 			t.Errorf("%s logged %q", x.ID(), logged)
 		}
 		if logged := x.Log.Lines("needs +subscribe"); (len(logged) == 1) != r.noMessage || len(logged) > 1 {

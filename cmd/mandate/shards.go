@@ -50,8 +50,8 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 		a.addProblems(err, func(string) string { return "NAME" })
 		return a.usage()
 	case errors.Is(err, shard.ErrNoGroup):
-		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: none is running, or Redis refuses them (see the log of one), or the name or the prefix is wrong. "+
-			"Members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("status", group))}
+		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: none is running, or Redis refuses them (%s asks those that run), or the name or the prefix is wrong. "+
+			"Members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("doctor", group+"#assigner"), a.given.command("status", group))}
 	case err != nil:
 		return err
 	}

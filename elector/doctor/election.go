@@ -394,7 +394,7 @@ func (e *examination) ready(r *Report) {
 	switch {
 	case resting == len(why):
 		advice = cmp.Or(unwanted[elector.Reason(ended)], "wait") + ": " + e.command("history", r.Election)
-	case slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Unable }):
+	case protocol.OfGroup(r.Election), slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Unable }): // the probe of an assigner is ours
 		advice = "fix Redis, or the configuration, as the message says"
 	}
 	if len(why) > reasons {

@@ -35,8 +35,8 @@ type facts struct {
 	Conf    map[string]string // the settings that matter here
 	ConfErr error
 
+	User      string   // the Redis user; empty: not known
 	Refused   []string // refused commands, each as "COMMAND: reason"
-	Grant     string   // the command for the server that grants them; empty: not known
 	EvalErr   error
 	LooksOnly bool // the user may read elections, but neither run scripts nor write
 
@@ -93,8 +93,11 @@ func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
 	f.Info, f.InfoErr = info(ctx, one)
 	f.Conf, f.ConfErr = conf(ctx, one)
 	check := k.Check()
-	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream", check + "-names", check + "-hash"}, check).StringSlice()
-	f.Grant = rediserr.GrantAll(rediserr.UserOf(rdb), f.Refused)
+	f.User = rediserr.UserOf(rdb)
+	script, keys := protocol.RightsScript, []string{check, check + "-stream", check + "-names", check + "-hash"}
+	if f.Refused, f.EvalErr = script.Eval(ctx, rdb, keys, check).StringSlice(); f.EvalErr == nil { // a candidate needs both
+		f.EvalErr = script.EvalSha(ctx, rdb, keys, check).Err()
+	}
 	if rediserr.Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		if full := rdb.Set(ctx, check, "0", 100*time.Millisecond).Err(); full != nil && rediserr.Answered(full) && !rediserr.Denied(full) {

@@ -57,19 +57,31 @@ func (e *examination) rights(f *facts) {
 	case f.LooksOnly && len(f.Refused) == 0:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
+	case f.holdsBack():
+		e.add(f.Node, "rights", LevelFail, "end the pause: redis-cli CLIENT UNPAUSE; or look for what drops large packets, or holds scripts back, on the way",
+			"PING is answered in %v, and no script within %v", short(f.RTT), timeout)
 	case rediserr.TimedOut(f.EvalErr):
-		e.add(f.Node, "rights", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
+		e.add(f.Node, "rights", LevelUnknown, "", "it could not be found out within %v", timeout)
 	case f.EvalErr != nil && !f.LooksOnly:
-		e.add(f.Node, "rights", LevelFail, cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
+		e.add(f.Node, "rights", LevelFail, e.cure(f), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := LevelWarn
 		if slices.ContainsFunc(f.Refused, needed) {
 			level = LevelFail
 		}
-		e.add(f.Node, "rights", level, cure(f), "refused: %s", strings.Join(f.Refused, "; "))
+		e.add(f.Node, "rights", level, e.cure(f), "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
 	}
+}
+
+// near is the longest round trip with which inspect has the time for all that it asks, some thirty round trips.
+const near = timeout / 30
+
+// holdsBack reports whether a node answers PING, and no script: its writes are paused, or a proxy or the network holds
+// them back.
+func (f *facts) holdsBack() bool {
+	return f.Ping == nil && f.RTT <= near && rediserr.TimedOut(f.EvalErr)
 }
 
 // needed reports whether an election needs a command that was refused. The others only report what
@@ -83,10 +95,10 @@ func (e *examination) messages(f *facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
-	case rediserr.TimedOut(f.ReceiveErr) && f.RTT > timeout/30: // some thirty round trips come before
-		e.add(f.Node, "messages", LevelUnknown, "", "the node is too slow to find out within %v", timeout)
+	case rediserr.TimedOut(f.ReceiveErr) && (f.RTT > near || f.holdsBack()):
+		e.add(f.Node, "messages", LevelUnknown, "", "it could not be found out within %v", timeout)
 	case f.ReceiveErr != nil:
-		e.add(f.Node, "messages", LevelWarn, cmp.Or(granting("+subscribe, +publish and the channels", f.ReceiveErr), rediserr.Advice(f.ReceiveErr)),
+		e.add(f.Node, "messages", LevelWarn, e.advice(f, f.ReceiveErr),
 			"no message is received on the channels, so followers wait for the lease's end: %s", problemOf(f.ReceiveErr))
 	default:
 		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Delivery))
@@ -229,7 +241,7 @@ func (e *examination) together() {
 	for i := range e.facts {
 		f := &e.facts[i]
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
-			unfit = append(unfit, Finding{Node: f.Node, Found: why, Advice: cure(f)})
+			unfit = append(unfit, Finding{Node: f.Node, Found: why, Advice: e.cure(f)})
 		}
 		if s, ok := severalServers(f.Node, f.Servers); ok {
 			e.findings = append(e.findings, s)
@@ -277,14 +289,12 @@ func causes(unfit []Finding) (why, advice string) {
 func unfitBecause(f *facts) string {
 	refused := slices.IndexFunc(f.Refused, needed)
 	switch {
-	case rediserr.TimedOut(f.Ping):
-		return "no answer in time"
 	case f.Ping != nil:
-		msg := problemOf(f.Ping)
-		if _, after, found := strings.Cut(msg, ": "); found && strings.HasPrefix(msg, "dial ") { // the address is printed beside it
-			return after
-		}
-		return msg
+		node := &rediserr.NodeError{Node: f.Node, Err: f.Ping}
+		_ = errors.As(f.Ping, &node)
+		return strings.TrimRight(node.Answer(), ".")
+	case f.holdsBack():
+		return "no script is answered in time"
 	case f.LooksOnly && refused < 0 || rediserr.TimedOut(f.EvalErr):
 		return ""
 	case f.EvalErr != nil && !f.LooksOnly:
@@ -298,25 +308,30 @@ func unfitBecause(f *facts) string {
 }
 
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
-func cure(f *facts) string {
-	var node *rediserr.NodeError
-	failed := f.Ping
-	if failed == nil && !f.LooksOnly {
-		failed = f.EvalErr
-	}
+func (e *examination) cure(f *facts) string {
 	switch {
-	case errors.As(failed, &node): // it names the user
-		return node.Advice()
-	case failed != nil:
-		return remedy(problemOf(failed))
-	case f.Grant != "":
-		return "grant it: " + f.Grant
+	case f.Ping != nil:
+		return e.advice(f, f.Ping)
+	case f.EvalErr != nil && !f.LooksOnly:
+		return e.advice(f, f.EvalErr)
 	case len(f.Refused) > 0:
 		command, answer, _ := strings.Cut(f.Refused[0], ": ")
-		return remedy(cmp.Or(answer, command))
+		return e.advice(f, errors.New(cmp.Or(answer, command)))
 	default:
 		return ""
 	}
+}
+
+// advice returns what to do about an error of a node; empty: nothing is known. Who lacks a right of a candidate is told
+// all of them.
+func (e *examination) advice(f *facts, err error) string {
+	var node *rediserr.NodeError
+	if !errors.As(err, &node) {
+		node = &rediserr.NodeError{Node: f.Node, User: f.User, Err: err}
+	}
+	of := *node
+	of.Err = rediserr.CandidateNeeds(of.Err, e.keys.Prefix())
+	return of.Advice()
 }
 
 // remedy returns the advice for a refusal, of which only the text is left; empty: there is none.

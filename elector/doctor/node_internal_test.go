@@ -128,13 +128,15 @@ func TestFindingsOfANode(t *testing.T) {
 		"full for lookers": {func(f *facts) {
 			f.LooksOnly, f.EvalErr, f.Refused = true, errors.New("NOPERM"), []string{"SET: OOM command"}
 		}, "rights", LevelFail},
-		"slow":             {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelUnknown},
-		"deaf":             {func(f *facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn},
-		"replica":          {info("role", "slave"), "failover", LevelFail},
-		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail},
-		"failover unknown": {noInfo, "failover", LevelUnknown},
-		"sentinel":         {func(f *facts) { f.ViaSentinel = true }, "failover", LevelWarn},
-		"cluster":          {func(f *facts) { f.Cluster = true }, "failover", LevelWarn},
+		"slow":              {func(f *facts) { f.RTT, f.EvalErr = 101*time.Millisecond, context.DeadlineExceeded }, "rights", LevelUnknown},
+		"answers PING":      {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelFail},
+		"answers PING only": {func(f *facts) { f.EvalErr, f.ReceiveErr = context.DeadlineExceeded, context.DeadlineExceeded }, "messages", LevelUnknown},
+		"deaf":              {func(f *facts) { f.ReceiveErr = errors.New("NOPERM No permissions to access a channel") }, "messages", LevelWarn},
+		"replica":           {info("role", "slave"), "failover", LevelFail},
+		"cluster by redis":  {info("cluster_enabled", "1"), "failover", LevelFail},
+		"failover unknown":  {noInfo, "failover", LevelUnknown},
+		"sentinel":          {func(f *facts) { f.ViaSentinel = true }, "failover", LevelWarn},
+		"cluster":           {func(f *facts) { f.Cluster = true }, "failover", LevelWarn},
 		"writes need one": {func(f *facts) {
 			f.ViaSentinel, f.Info["min_slaves_good_slaves"] = true, "0"
 		}, "failover", LevelOK},
@@ -157,7 +159,7 @@ func TestFindingsOfANode(t *testing.T) {
 
 		"refuses as a replica": {refuses("SET: READONLY You can't write"), "rights", LevelFail},
 		"refuses in a cluster": {refuses("MOVED 1 a:1"), "rights", LevelWarn},
-		"refuses while busy":   {refuses("BUSY Redis is busy"), "rights", LevelWarn},
+		"refuses while busy":   {refuses("BUSY Redis is busy running a script"), "rights", LevelWarn},
 		"refuses more clients": {refuses("ERR max number of clients reached"), "rights", LevelWarn},
 		"refuses for memory":   {refuses("SET: OOM command not allowed"), "rights", LevelFail},
 		"refuses for its disk": {refuses("SET: MISCONF Redis is configured"), "rights", LevelFail},

@@ -68,7 +68,7 @@ func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, 
 	}
 	taken, err := once.All(ctx)
 	if len(taken) == 0 {
-		return nil, rediserr.Needs(err, "+zrevrange +get +time")
+		return nil, rediserr.Needs(err, "+zrevrange +get +time %R~"+el.Prefix()+":{"+el.Name()+"}:*")
 	}
 	now, terr := n.Client().Time(ctx).Result()
 	if terr != nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Once runs each tick of a job at most once, although the clocks of hosts differ and the leader changes
@@ -191,10 +193,9 @@ func (o *Once) explain(err error, key string) error {
 	if err == nil {
 		return nil
 	}
-	// From within a script Redis 7.0 says the second, later versions and Valkey the third.
-	if text := err.Error(); strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command") || strings.Contains(text, "ACL failure in script") {
+	if rediserr.Denied(err) {
 		return fmt.Errorf("%w (the Redis user lacks a right: docs/redis.md lists those of fence.Once)", err)
-	} else if !strings.Contains(text, "WRONGTYPE") { // miniredis puts more before it
+	} else if !strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts more before it
 		return err
 	}
 	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, key)

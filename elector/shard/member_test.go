@@ -81,6 +81,20 @@ func TestCheck(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(3 * lease)
 		check("healthy again", "")
+		refuse := func(commands ...string) {
+			for _, n := range c.Nodes {
+				n.Deny(commands...)
+			}
+			time.Sleep(2 * lease)
+		}
+		refuse("eval", "evalsha")
+		check("refused", "'evalsha' command (the Redis user default lacks a right")
+		roll, err := testcluster.ElectionOf(c.Quorum("operator"), "orders#assigner").Candidates(t.Context())
+		if err != nil || len(roll) != 1 || !strings.Contains(roll[0].Detail, "'evalsha'") {
+			t.Errorf("an operator is not told what the member is refused: %+v, %v", roll, err)
+		}
+		refuse()
+		check("accepted again", "")
 		c.Each(testredis.Cut, "a")
 		time.Sleep(lease)
 		check("cut off", "no majority of the Redis nodes answers")

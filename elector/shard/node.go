@@ -229,12 +229,22 @@ func (r *reconciler) whyClosed() error {
 func (r *reconciler) whyUnfit() error {
 	switch {
 	case r.cutOff():
-		return errSilence
+		return r.silence()
 	case !r.majority(func(n *node) bool { return min(n.took[0], n.took[1]) <= r.m.cfg.assignerTrip() }):
 		return errFar
 	default:
 		return nil
 	}
+}
+
+// silence returns why this member is cut off: a node that refuses its beats is not silent.
+func (r *reconciler) silence() error {
+	for i := range r.nodes {
+		if err := r.nodes[i].err; rediserr.Answered(err) {
+			return err
+		}
+	}
+	return errSilence
 }
 
 // cutOff reports whether no majority of the nodes has answered within the time for which this member

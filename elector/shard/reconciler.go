@@ -343,10 +343,13 @@ func (r *reconciler) report() {
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
 	st := state{r.whyClosed(), r.whyUnfit()}
-	r.m.state.Store(&st)
 	if next.Closed = ""; st.closed != nil {
 		next.Closed = st.closed.Error()
 	}
+	if errors.Is(st.closed, errSilence) {
+		st.closed = st.unfit // the cause: not in the record, in which a text that varies would be news without end
+	}
+	r.m.state.Store(&st)
 	if reflect.DeepEqual(next, r.self) {
 		return
 	}

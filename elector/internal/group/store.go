@@ -43,8 +43,8 @@ type Store struct {
 	keep  time.Duration // how long the nodes keep the group after its last beat
 	limit time.Duration // time-out of a request
 
-	Changes                       string // the channel on which changes are announced
-	settingsKey, members, planKey string
+	Changes                               string // the channel on which changes are announced
+	prefix, settingsKey, members, planKey string
 }
 
 // NewStore does no I/O. A member counts as dead when ttl has passed since its last beat, and the
@@ -54,7 +54,7 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: protocol.ChannelIn(k+"changes", nodes.Database()), settingsKey: k + "group", members: k + "members", planKey: k + "plan",
+		Changes: protocol.ChannelIn(k+"changes", nodes.Database()), prefix: prefix, settingsKey: k + "group", members: k + "members", planKey: k + "plan",
 	}
 }
 
@@ -129,7 +129,7 @@ func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []
 	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // a script's error does not name the key, but that of view does
 		err = cmp.Or(s.view(ctx, node).Err, err)
 	}
-	return answer, err
+	return answer, rediserr.CandidateNeeds(err, s.prefix)
 }
 
 // View is a group as a node shows it to a client that has only the rights to read.

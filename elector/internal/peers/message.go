@@ -161,8 +161,11 @@ func parseAnswer(s string) (Answer, error) {
 // maxNodes is more nodes than any candidate's list has.
 const maxNodes = 15
 
-// MaxRefusal bounds each text of a Node, in bytes, so that those of all nodes fit into one message.
-const MaxRefusal = 250
+// These bound the texts of a Node, in bytes, so that those of all nodes fit into one message.
+const (
+	MaxRefusal = 250
+	MaxRemedy  = 500 // all rights of a candidate
+)
 
 // bound limits the numbers and the lengths of the texts that a candidate sends: they decide which
 // candidate is preferred, and are kept in memory.
@@ -181,7 +184,7 @@ func (c *Candidate) bound() {
 	for i, n := range c.Nodes {
 		c.Nodes[i] = Node{
 			Name: protocol.Clip(n.Name, protocol.MaxName), Identity: protocol.Clip(n.Identity, 16),
-			Refusal: protocol.Clip(n.Refusal, MaxRefusal), Remedy: protocol.Clip(n.Remedy, MaxRefusal),
+			Refusal: protocol.Clip(n.Refusal, MaxRefusal), Remedy: protocol.Clip(n.Remedy, MaxRemedy),
 			SilentFor: max(0, n.SilentFor),
 		}
 	}

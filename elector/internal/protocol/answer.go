@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -100,23 +99,6 @@ func ParseReply(v any, err error, i, n int) Answer {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
 	return parseAnswer(answers[i])
-}
-
-// ExplainDenied adds to err the right that a script of this election lacked, if the server refused it a key
-// or a channel without naming which.
-func (k Keys) ExplainDenied(err error) error {
-	if err == nil || !rediserr.Denied(err) || rediserr.Named(err) {
-		return err
-	}
-	switch msg := err.Error(); {
-	case strings.Contains(msg, "channel"):
-		return rediserr.Needs(err, "&"+k.Prefix()+":*")
-	case rediserr.NamesCommand(err):
-		return err
-	case strings.Contains(msg, "key"):
-		return rediserr.Needs(err, "~"+k.Prefix()+":*")
-	}
-	return err
 }
 
 // RefusedClaim returns the answer to a claim for one election while another candidate holds

@@ -58,15 +58,10 @@ func (v *Voter) recorded(ended <-chan *request) bool {
 // refuses the whole call.
 func (v *Voter) denial(err error) error {
 	why := rediserr.Refusal("")
-	switch {
-	case errors.As(err, &why):
-		return rediserr.Needs(why, "+xadd ~"+v.cfg.Keys.History)
-	case !rediserr.Denied(err):
+	if !errors.As(err, &why) && !rediserr.Denied(err) {
 		return nil
-	case rediserr.NamesCommand(err):
-		return err
 	}
-	return rediserr.Needs(err, "~"+v.cfg.Keys.History)
+	return rediserr.CandidateNeeds(err, v.cfg.Keys.Prefix())
 }
 
 // keepEvery is how often a candidate makes the nodes keep the name and the history of its election: its

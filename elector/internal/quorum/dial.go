@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -69,6 +70,9 @@ func (l *leaving) connect(ctx context.Context, network, addr string) (net.Conn, 
 	number := l.begun
 	l.mu.Unlock()
 	raw, err := l.dial(ctx, network, addr)
+	if _, dialed := err.(*net.OpError); dialed { //nolint:errorlint // those of the sentinels have such errors inside
+		return nil, fmt.Errorf("%s: %w", rediserr.NamedBySentinels, err)
+	}
 	if err != nil {
 		return nil, err
 	}

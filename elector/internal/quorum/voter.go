@@ -268,7 +268,7 @@ func (v *Voter) noteLate(r *request) {
 	if r.sent.IsZero() {
 		return
 	}
-	r.answer.Err = v.cfg.Keys.ExplainDenied(r.answer.Err)
+	r.answer.Err = rediserr.CandidateNeeds(r.answer.Err, v.cfg.Keys.Prefix())
 	if v.cfg.RequestEnded != nil {
 		v.cfg.RequestEnded(r.node, r.took, v.nodes.NodeError(r.node, r.answer.Err))
 	}

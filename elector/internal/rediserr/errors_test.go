@@ -4,83 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"testing"
 )
 
-// What servers and the network say, and what to do: the one list. Of what nobody knows it says nothing.
-func TestAdvice(t *testing.T) {
-	for msg, want := range map[string]string{
-		"READONLY You can't write against a read only replica.":                                            "REPLICAOF NO ONE",
-		"OOM command not allowed when used memory > 'maxmemory'.":                                          "more memory",
-		"ERR Error running script (call to f_1): @user_script:1: OOM command not allowed":                  "more memory",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": "disk",
-		"NOREPLICAS Not enough good replicas to write.":                                                    "start its replicas",
-		"CLUSTERDOWN The cluster is down":                                                                  "CLUSTER INFO, and CLUSTER NODES",
-		"CLUSTERDOWN Hash slot not served":                                                                 "CLUSTER INFO",
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                 "address of the master",
-		"MOVED 1 10.0.0.1:6379":                                                                            "redis+cluster://",
-		"LOADING Redis is loading":                                                                         "wait",
-		"ERR max number of clients reached":                                                                "raise maxclients",
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":           "SCRIPT KILL",
-		"ERR unknown command 'SUBSCRIBE'":                                                                  "rename-command",
-		"WRONGPASS invalid username-password pair":                                                         "user and password",
-		"NOAUTH Authentication required.":                                                                  "give the password",
-		"tls: failed to verify certificate: x509: certificate signed by unknown authority":                 "?ca_file=",
-		"tls: failed to verify certificate: x509: certificate is valid for a, not b":                       "&server_name=",
-		"x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs":            "&server_name=",
-		"x509: certificate has expired or is not yet valid: current time is":                               "clock of this machine",
-		"remote error: tls: certificate required":                                                          "?cert_file=",
-		"tls: first record does not look like a TLS handshake":                                             "speaks no TLS",
-		`redis: invalid reply: "<!DOCTYPE HTML>\n"`:                                                        "no Redis",
-		`redis: can't parse "HTTP/1.1 400 Bad Request"`:                                                    "no Redis",
-		"dial tcp 127.0.0.1:1: connect: connection refused":                                                "start Redis at n,",
-		"dial tcp: lookup nosuch on 127.0.0.53:53: no such host":                                           "DNS",
-		"dial unix /run/redis.sock: connect: no such file or directory":                                    "path of its socket",
-		`the sentinels know no master named "m"`:                                                           "SENTINEL MASTERS",
-		"EOF":                                                                                              "",
-		"connection reset by peer":                                                                         "",
-		"ERR value is not an integer or out of range":                                                      "",
-		"BUSYGROUP Consumer Group name already exists":                                                     "",
+// A time-out says to what, where a connection was to be made: an address that is not the node's name, or a look-up.
+func TestTimeoutNamesWhatTimedOut(t *testing.T) {
+	address := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 6379}
+	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: os.ErrDeadlineExceeded}
+	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", Name: "redis.test", Server: "10.0.0.2:53", IsTimeout: true}}
+	for _, c := range []struct {
+		node         string
+		err          error
+		says, advice string
+	}{
+		{"sentinel-managed Redis 1", fmt.Errorf("%s: %w", NamedBySentinels, dial), "the master that the sentinels name: dial tcp 192.0.2.7:6379: no answer in time", "replica-announce-ip"},
+		{"redis.test:6379", dial, "dial tcp 192.0.2.7:6379: no answer in time", "hangs at redis.test:6379"},
+		{"redis.test:6379", lookup, "dial tcp: lookup redis.test: no answer in time", "DNS"},
+		{"192.0.2.7:6379", dial, "no answer in time", "hangs at 192.0.2.7:6379"},
+		{"n", context.DeadlineExceeded, "no answer in time", "hangs at n"},
+		{"n", &net.OpError{Op: "read", Net: "tcp", Addr: address, Err: os.ErrDeadlineExceeded}, "no answer in time", "hangs at n"},
 	} {
-		got := (&NodeError{Node: "n", Err: fmt.Errorf("wrapped: %w", errors.New(msg))}).Advice()
-		if !strings.Contains(got, want) || (want == "") != (got == "") {
-			t.Errorf("%q: %q, want %q", msg, got, want)
+		err := &NodeError{Node: c.node, Err: c.err}
+		if err.Error() != c.node+": "+c.says || !strings.Contains(err.Advice(), c.advice) {
+			t.Errorf("%v: %q, %q", c.err, err, err.Advice())
 		}
 	}
-	slow := &NodeError{Node: "n", Err: context.DeadlineExceeded}
-	if got := slow.Error(); got != "n: no answer in time" || !strings.Contains(slow.Advice(), "hangs at n") {
-		t.Errorf("%q, %q", got, slow.Advice())
-	}
-	slow.Silent, slow.TLS = true, true
-	if got := slow.Error(); !strings.Contains(got, "speaks no TLS, write redis://") {
+	silent := &NodeError{Node: "n", TLS: true, Silent: true, Err: context.DeadlineExceeded}
+	if got := silent.Error(); !strings.Contains(got, "speaks no TLS, write redis://") {
 		t.Errorf("%q", got)
-	}
-}
-
-// What real servers say, and whether waiting helps.
-func TestPermanent(t *testing.T) {
-	for msg, says := range map[string]string{
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                        "lacks a right",
-		"ERR The user executing the script can't run this command or subcommand script: 01bbd37e, on @user_script:43.":            "lacks a right", // Redis 7.0
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments":              "lacks a right",
-		"ERR ACL failure in script: User mandate has no permissions to run the 'get' command script: 01bbd37e, on @user_script:5": "lacks a right", // from 7.2 on
-		"WRONGPASS invalid username-password pair or user is disabled.":                                                           "check user and password",
-		"NOAUTH Authentication required.": "give the password",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": "",
-		"READONLY You can't write against a read only replica.":                                            "",
-		"CLUSTERDOWN The cluster is down":                                                                  "",
-		"ERR max number of clients reached":                                                                "",
-		"LOADING Redis is loading the dataset in memory":                                                   "",
-		"OOM command not allowed when used memory > 'maxmemory'.":                                          "",
-	} {
-		err := &NodeError{Node: "n", Err: fmt.Errorf("wrapped: %w", errors.New(msg))}
-		if got := Permanent(err); got != (says != "") {
-			t.Errorf("%s: permanent: %v", msg, got)
-		}
-		if !strings.Contains(err.Error(), says) {
-			t.Errorf("%q does not say %q", err, says)
-		}
 	}
 }
 

@@ -30,10 +30,17 @@ func Denied(err error) bool {
 // missing is the error of a request that a Redis refused for want of these rights, in ACL syntax.
 type missing struct {
 	rights string
+	all    bool // they are all that a candidate needs
 	err    error
 }
 
-func (e *missing) Error() string { return "needs " + e.rights + ": " + e.err.Error() }
+func (e *missing) Error() string {
+	if e.all {
+		return e.err.Error()
+	}
+	return "needs " + e.rights + ": " + e.err.Error()
+}
+
 func (e *missing) Unwrap() error { return e.err }
 
 // Needs adds to err the rights that the request needs, if it was refused for want of one. The server
@@ -42,20 +49,34 @@ func Needs(err error, rights string) error {
 	if !Denied(err) {
 		return err
 	}
-	if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil && strings.HasPrefix(rights, "+") && !strings.HasPrefix(rights, "+"+command[1]) {
+	if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil && strings.HasPrefix(rights, "+") && !slices.Contains(strings.Fields(rights), "+"+command[1]) {
 		return err
 	}
-	return &missing{rights, err}
+	return &missing{rights: rights, err: err}
 }
 
-// Named reports whether Needs has already added the rights to err.
-func Named(err error) bool {
-	var e *missing
-	return errors.As(err, &e)
-}
+// candidate are the rights of the user mandate in docs/redis.acl.
+const candidate = "~mandate:* &mandate:* +eval +evalsha +get +set +del +pexpire +pttl +time +publish +pubsub|numsub +subscribe +unsubscribe " +
+	"+xadd +xrevrange +zadd +zremrangebyscore +zrevrange +hset +hget +hgetall +hdel +ping"
 
-// NamesCommand reports whether the server's error names the command that it refused.
-func NamesCommand(err error) bool { return deniedCommand.MatchString(err.Error()) }
+// CandidateNeeds adds to err, with which a Redis refused a request of a candidate for want of a right, all rights of
+// candidates: who lacks one mostly lacks others, and the server names one at a time, or none.
+func CandidateNeeds(err error, prefix string) error {
+	var node *NodeError
+	switch {
+	case !Denied(err):
+		return err
+	case errors.As(err, &node):
+		of := *node
+		of.Err = CandidateNeeds(node.Err, prefix)
+		return &of
+	}
+	rights := strings.ReplaceAll(candidate, "mandate:", prefix+":")
+	if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil && !slices.Contains(strings.Fields(rights), "+"+command[1]) {
+		rights += " +" + command[1] // such as select
+	}
+	return &missing{rights: rights, all: true, err: err}
+}
 
 // deniedCommand matches a refused command in a server's error, such as 'pubsub|numsub'.
 var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
@@ -63,18 +84,21 @@ var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
 // Grant returns how to give a user the right that a request lacked: the ACL command for the server, as
 // far as user and right are known.
 func Grant(user string, err error) string {
-	all := "docs/redis.md lists what each user needs"
+	see := "docs/redis.md lists what each user needs"
 	switch text := err.Error(); {
 	case strings.Contains(text, "'select'"):
-		all = "or correct the number of the database in the URL; " + all
+		see = "or correct the number of the database in the URL; " + see
 	case strings.Contains(text, "access") && strings.Contains(text, " key"):
-		all = "or correct the prefix; " + all
+		see = "or correct the prefix; " + see
 	}
 	var e *missing
-	rights := ""
+	rights, it := "", "it"
 	if errors.As(err, &e) {
 		rights = e.rights
-		if strings.Contains(rights, " ") { // a selector: grants the command for this key or channel, not for the user's others
+		if e.all {
+			it = "all that candidates need"
+		}
+		if strings.Contains(rights, " ") { // a selector: for these keys and channels, and not the user's others; a server adds no pattern beside ~* or &*
 			rights = "(" + rights + ")"
 		}
 	} else if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil {
@@ -82,34 +106,13 @@ func Grant(user string, err error) string {
 	}
 	switch {
 	case user == "" && rights == "":
-		return "the Redis user lacks a right; " + all
+		return "the Redis user lacks a right; " + see
 	case user == "":
-		return fmt.Sprintf("the Redis user lacks a right, grant it %s; %s", rights, all)
+		return fmt.Sprintf("the Redis user lacks a right, grant %s: %s; %s", it, rights, see)
 	case rights == "":
-		return fmt.Sprintf("the Redis user %s lacks a right; %s", user, all)
+		return fmt.Sprintf("the Redis user %s lacks a right; %s", user, see)
 	}
-	return fmt.Sprintf("the Redis user %s lacks a right, grant it: ACL SETUSER %s %s; %s", user, user, rights, all)
-}
-
-// GrantAll returns the ACL command that gives a user all refused commands, each given as "COMMAND:
-// reason". Empty: one of them was not refused for want of a right, or the user is not known.
-func GrantAll(user string, refused []string) string {
-	line := "ACL SETUSER " + user
-	for _, r := range refused {
-		tried, why, _ := strings.Cut(r, ": ")
-		if !Denied(errors.New(why)) {
-			return ""
-		}
-		rule := strings.ToLower(tried)
-		if tried == "PUBSUB" {
-			rule = "pubsub|numsub"
-		}
-		line += " +" + rule
-	}
-	if user == "" || len(refused) == 0 {
-		return ""
-	}
-	return line
+	return fmt.Sprintf("the Redis user %s lacks a right, grant %s: ACL SETUSER %s %s; %s", user, it, user, rights, see)
 }
 
 // UserOf returns the Redis user of a client, default if it has no password and so does not log in, or "" if only the embedding program knows it, by a

@@ -3,27 +3,82 @@ package rediserr
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// What doctor tried is granted in one line, unless something else than a right is missing.
-func TestGrantAll(t *testing.T) {
-	const denied = ": ERR The user executing the script can't run this command or subcommand"
+const (
+	scripts = "ERR The user executing the script can't " // of Redis 7.0
+	noperm  = "NOPERM this user has no permissions to "
+)
+
+// Who lacks a right gets a line to paste: an operator for what was refused, a candidate for all that it needs, whatever
+// the server has named.
+func TestMissingRightIsGranted(t *testing.T) {
+	const see = "; docs/redis.md lists what each user needs"
 	for _, tc := range []struct {
-		user    string
-		refused []string
-		line    string
+		user, msg, needs, says string
 	}{
-		{"w", []string{"PEXPIRE" + denied, "PUBSUB" + denied}, "ACL SETUSER w +pexpire +pubsub|numsub"},
-		{"w", []string{"PEXPIRE" + denied, "SET: OOM command not allowed when used memory > 'maxmemory'."}, ""},
-		{"", []string{"PEXPIRE" + denied}, ""},
-		{"w", nil, ""},
+		{"w", noperm + "run the 'client|list' command", "", "the Redis user w lacks a right, grant it: ACL SETUSER w +client|list" + see},
+		{"w", noperm + "do this", "", "the Redis user w lacks a right" + see},
+		{"", noperm + "do this", "", "the Redis user lacks a right" + see},
+		{"", noperm + "run the 'set' command", "", "the Redis user lacks a right, grant it: +set" + see},
+		{"r", noperm + "access one of the channels used as arguments", "+publish &p:{e}:roll", "ACL SETUSER r (+publish &p:{e}:roll)" + see},
+		{"r", noperm + "run the 'get' command", "+zrevrange +get +time %R~p:{e}:*", "ACL SETUSER r (+zrevrange +get +time %R~p:{e}:*)" + see},
 	} {
-		if got := GrantAll(tc.user, tc.refused); got != tc.line {
-			t.Errorf("%q for %q, want %q", got, tc.refused, tc.line)
+		err := error(&NodeError{Node: "n", User: tc.user, Err: Needs(fmt.Errorf("wrapped: %w", errors.New(tc.msg)), tc.needs)})
+		if tc.needs == "" {
+			err = &NodeError{Node: "n", User: tc.user, Err: errors.New(tc.msg)}
+		}
+		if !strings.Contains(err.Error(), tc.says+")") || !Denied(err) {
+			t.Errorf("%q does not say %q", err, tc.says)
+		}
+	}
+}
+
+// A candidate that lacks a right is granted all in one round: a server names a missing command, of a key or a channel
+// only that it is missing, and never the next one.
+func TestCandidateIsGrantedAllAtOnce(t *testing.T) {
+	acl, err := os.ReadFile("../../../docs/redis.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(acl), "\n")
+	_, rights, found := strings.Cut(line, "user mandate on >change-me ")
+	if !found {
+		t.Fatalf("docs/redis.acl begins with %q", line)
+	}
+	other := strings.NewReplacer("~mandate:", "(~p:", "&mandate:", "&p:").Replace(rights)
+	for msg, says := range map[string]string{
+		noperm + "run the 'eval' command":                                                other + "); docs",
+		"NOPERM User w has no permissions to run the 'evalsha' command":                  other + "); docs",
+		"NOPERM No permissions to access a channel":                                      other + "); docs",
+		noperm + "access one of the channels used as arguments":                          other + "); docs",
+		noperm + "access one of the keys used as arguments":                              other + "); or correct the prefix; docs",
+		"NOPERM No permissions to access a key":                                          other + "); or correct the prefix; docs",
+		scripts + "access at least one of the keys mentioned in the command arguments":   other + "); or correct the prefix; docs",
+		scripts + "publish to the channel mentioned in the command":                      other + "); docs",
+		scripts + "run this command or subcommand: 'pexpire'":                            other + "); docs",
+		"ERR ACL failure in script: User w has no permissions to run the 'hset' command": other + "); docs",
+		noperm + "run the 'select' command":                                              other + " +select); or correct the number of the database in the URL; docs",
+		noperm + "run the 'cluster|slots' command":                                       other + " +cluster|slots); docs",
+	} {
+		for _, err := range []error{
+			&NodeError{Node: "n", User: "w", Err: CandidateNeeds(fmt.Errorf("wrapped: %w", errors.New(msg)), "p")},
+			CandidateNeeds(&NodeError{Node: "n", User: "w", Err: Needs(errors.New(msg), "+subscribe &p:{e}:ask")}, "p"),
+		} {
+			if !strings.Contains(err.Error(), "the Redis user w lacks a right, grant all that candidates need: ACL SETUSER w "+says) || !Permanent(err) {
+				t.Errorf("%q does not say %q", err, says)
+			}
+		}
+	}
+	for _, err := range []error{nil, errors.New("OOM command not allowed"), errors.New("READONLY You can't write against a read only replica")} {
+		if got := CandidateNeeds(err, "p"); got != err { //nolint:errorlint // the same one
+			t.Errorf("%v has become %v", err, got)
 		}
 	}
 }

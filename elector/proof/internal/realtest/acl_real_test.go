@@ -614,3 +614,56 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	}
 	el.survives(term, el.lease)
 }
+
+// Who pastes what doctor advises lacks no right any more, after one round, whatever was missing: a command, a key, a
+// channel, or EVAL alone, which a server needs only for a script that it does not know yet.
+func TestRealACLAdviceIsFollowed(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, candidates, shipped(t, candidates))
+	if _, err := doctor.Examine(t.Context(), as(t, candidates, s), doctor.Config{}); err != nil { // the server knows the script
+		t.Fatal(err)
+	}
+	for user, rights := range map[string]string{
+		"nochannel": "~* +@all", "nokey": "~other:* &* +@all", "noeval": "~* &* +@all -eval", "noevalsha": "~* &* +@all -evalsha", "nohset": "~* &* +@all -hset",
+		"few": "~mandate:* +@read +@write +@connection", "nothing": "",
+	} {
+		t.Run(user, func(t *testing.T) {
+			setting := append([]any{"ACL", "SETUSER", user, "reset", "on", ">x"}, asAny(rights)...)
+			s.Do(t, setting...)
+			q, err := elector.Open("redis://" + user + ":x@" + s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer q.Close()
+			problems := func() (all []doctor.Finding) {
+				found, err := doctor.Examine(t.Context(), q, doctor.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return slices.DeleteFunc(found, func(f doctor.Finding) bool {
+					return f.Check != "rights" && f.Check != "messages" || f.Level == doctor.LevelOK
+				})
+			}
+			before := problems()
+			if len(before) == 0 {
+				t.Fatal("doctor complains of nothing")
+			}
+			_, line, _ := strings.Cut(before[0].Advice, ": ACL SETUSER ")
+			line, _, found := strings.Cut(line, ";")
+			if !found {
+				t.Fatalf("no line to paste: %+v", before)
+			}
+			s.Do(t, append([]any{"ACL", "SETUSER"}, asAny(line)...)...)
+			if after := problems(); len(after) > 0 {
+				t.Errorf("pasted %q, and still: %+v", line, after)
+			}
+		})
+	}
+}
+
+func asAny(line string) (all []any) {
+	for _, w := range wordsOf(line) {
+		all = append(all, w)
+	}
+	return all
+}
