@@ -72,7 +72,7 @@ func CandidateNeeds(err error, prefix string) error {
 		return &of
 	}
 	rights := strings.ReplaceAll(candidate, "mandate:", prefix+":")
-	if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil && !slices.Contains(strings.Fields(rights), "+"+command[1]) {
+	if command := deniedCommand.FindStringSubmatch(err.Error()); len(command) == 2 && !slices.Contains(strings.Fields(rights), "+"+command[1]) {
 		rights += " +" + command[1] // such as select
 	}
 	return &missing{rights: rights, all: true, err: err}
