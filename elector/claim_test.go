@@ -490,3 +490,21 @@ func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 		}
 	}
 }
+
+// A new election starts at once when its nodes can be reached, also if a majority could not be at the start of the
+// candidates: only a loss of data, and a start of more than a lease ago, cost a lease.
+func TestNewElectionAfterNodesThatCameLate(t *testing.T) {
+	for range 5 {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, n := range c.Nodes[:2] {
+				n.Set(cut)
+			}
+			a, b := c.Start("a"), c.Start("b")
+			time.Sleep(shortLease / 3)
+			for _, n := range c.Nodes {
+				n.Heal()
+			}
+			first(t, shortLease/2, a, b)
+		})
+	}
+}

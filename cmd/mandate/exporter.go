@@ -215,8 +215,6 @@ func (e *exporter) leaderless(r *report, now time.Time) float64 {
 	switch {
 	case !r.leaderKnown():
 		return 0
-	case r.Finished():
-		return math.Inf(1)
 	case r.Leader != nil:
 		e.vacant[r.Election] = vacancy{led: now}
 		return 0
@@ -282,7 +280,7 @@ func (s *samples) election(r *report, leaderless float64) {
 	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.Election) }
 	if r.leaderKnown() {
 		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", oneIf(r.Leader != nil))
-		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen, or its work has finished.", leaderless)
+		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", leaderless)
 		gauge("paused", "1 while an operator wants no new leader.", oneIf(r.Paused))
 	}
 	if r.CandidatesErr != nil {

@@ -217,11 +217,13 @@ func (g *groupReport) fill(row *console.Row) {
 // rank returns the place of a report in a list with problems first.
 func (r *report) rank(problem string) int {
 	switch state := r.state(); {
+	case r.severalLead():
+		return console.RankUrgent
 	case state == stateAbandoned, state == stateFinished:
 		return console.RankAbandoned
 	case state == statePaused:
 		return console.RankPaused
-	case state != stateLed && state != stateUnknown || r.severalLead():
+	case state != stateLed && state != stateUnknown:
 		return console.RankUrgent
 	case state == stateUnknown || problem != "":
 		return console.RankProblem

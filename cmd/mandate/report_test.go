@@ -144,6 +144,10 @@ func TestTwoLeadersAreUrgent(t *testing.T) {
 	if row := one.row(); row.Rank != console.RankUrgent || row.Problem != one.Conflict {
 		t.Errorf("by their locks: %+v", row)
 	}
+	two.Leader, two.Paused = nil, true
+	if row := two.row(); row.Rank != console.RankUrgent {
+		t.Errorf("paused: %+v", row)
+	}
 }
 
 // Who leads with another protocol is not known, and neither missed nor asked for.
@@ -172,8 +176,17 @@ func TestFinished(t *testing.T) {
 	e := &exporter{vacant: map[string]vacancy{}}
 	why, _ := r.problem()
 	head := r.headline(r.problems(), now)
-	if r.state() != stateFinished || why != "" || r.rank(why) != console.RankAbandoned || !math.IsInf(e.leaderless(&r, now), 1) || len(head) != 1 || head[0].Name != "ok" {
-		t.Errorf("%s, %q, %+v", r.state(), why, head)
+	if r.state() != stateFinished || why != "" || r.rank(why) != console.RankAbandoned || e.leaderless(&r, now) != 1 || len(head) != 1 || head[0].Name != "ok" {
+		t.Errorf("%s, %q, %+v, without a leader for %v s", r.state(), why, head, e.leaderless(&r, now))
+	}
+	for name, change := range map[string]func(*report){
+		"candidates of another version": func(r *report) { r.Others = []int{9} },
+		"a lock of somebody else":       func(r *report) { r.Blocked = "the lock holds the value \"x\"" },
+	} {
+		other := r
+		if change(&other); other.Finished() {
+			t.Errorf("%s: finished", name)
+		}
 	}
 	r.Candidates = []elector.CandidateStatus{{ID: "b", Role: "following", Detail: "unwell"}}
 	if why, _ := r.problem(); r.state() != stateVacant || why == "" || math.IsInf(e.leaderless(&r, now), 1) {

@@ -106,7 +106,7 @@ func (r *report) headline(problems []doctor.Finding, now time.Time) (fields []ou
 	}
 	switch {
 	case len(problems) == 0 && r.Finished():
-		return append(fields, output.Field{Name: "ok", Text: "no leader: the work has finished", Color: output.Green})
+		return append(fields, output.Field{Name: "ok", Text: "no leader: the last work ended without an error", Color: output.Green})
 	case len(problems) > 0 || r.Leader == nil:
 		return fields
 	}

@@ -46,7 +46,7 @@ func (l Level) Worse(than Level) bool { return slices.Index(levels, l) > slices.
 type Finding struct {
 	Node   string `json:"node,omitempty"`   // empty: the finding is about all nodes
 	Check  string `json:"check"`            // what was checked, one word
-	Level  Level  `json:"level"`            // ok, unknown, warn or fail
+	Level  Level  `json:"level"`            // ok, unknown, note, warn or fail
 	Found  string `json:"found"`            // in words
 	Advice string `json:"advice,omitempty"` // what to do
 }

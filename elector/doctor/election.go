@@ -167,7 +167,7 @@ func (e *examination) leader(r *Report) {
 	case r.Paused:
 		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", r.Pause)
 	case r.Finished():
-		e.add("", "leader", LevelOK, "", "no leader: the work has finished")
+		e.add("", "leader", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
 	case r.CandidatesErr != nil:
 		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
 	case len(r.Candidates) == 0:

@@ -71,9 +71,10 @@ func (r *Report) Unprobed() bool {
 	})
 }
 
-// Finished reports whether the last work has ended well, and no candidate is left: as between the runs of mandate run --once.
+// Finished reports whether the last work has ended well, no candidate is left, and nothing is in the way of a next one: as
+// between the runs of mandate run --once, or after a crash of all candidates of which the last had nothing to do.
 func (r *Report) Finished() bool {
-	return r.Leader == nil && r.CandidatesErr == nil && len(r.Candidates) == 0 && len(r.Terms) > 0 && r.Terms[0].Reason == elector.ReasonFinished
+	return r.Leader == nil && r.Blocked == "" && len(r.Others) == 0 && r.CandidatesErr == nil && len(r.Candidates) == 0 && len(r.Terms) > 0 && r.Terms[0].Reason == elector.ReasonFinished
 }
 
 // checkLeader finds out whether the leader is unresponsive. A lease that has ended while the

@@ -196,6 +196,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del("Upgrade") // to h2c: some clients offer it with each request, and a server may ignore it
 	if f.cfg.Local != nil && slices.Contains(readMethods, r.Method) && f.cfg.Local(r) {
 		removeOurs(r.Header)
+		r.Header.Del("Connection")
 		f.app.ServeHTTP(w, r)
 		return
 	}

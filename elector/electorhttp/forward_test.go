@@ -76,7 +76,7 @@ func TestForwardLocal(t *testing.T) {
 			r.app = func(w http.ResponseWriter, req *http.Request) {
 				names := 0
 				for name := range req.Header {
-					if strings.HasPrefix(name, "Mandate") {
+					if strings.HasPrefix(name, "Mandate") || name == "Connection" {
 						names++
 					}
 				}
@@ -88,7 +88,7 @@ func TestForwardLocal(t *testing.T) {
 		wants := func(want, to, path string, methods ...string) {
 			t.Helper()
 			for _, method := range methods {
-				resp, body, err := f.do(to, method, path, "x", "Mandate-Token", "99", "mandate_token", "99")
+				resp, body, err := f.do(to, method, path, "x", "Mandate-Token", "99", "mandate_token", "99", "Connection", "Authorization")
 				if err != nil {
 					t.Fatal(err)
 				}

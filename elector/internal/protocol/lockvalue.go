@@ -79,13 +79,12 @@ func parseLockValue(s string) (b LockValue, err error) {
 	if !isAlnum(b.Incarnation) {
 		return b, errors.New("its incarnation is not made of letters and digits")
 	}
+	if v := versionIn(rest); v != Version {
+		return b, OtherVersion(v)
+	}
 	for field := range strings.FieldsSeq(rest) {
 		key, val, _ := strings.Cut(field, "=")
 		switch key {
-		case "v":
-			if v, err := strconv.Atoi(val); err != nil || v != Version {
-				return b, OtherVersion(v)
-			}
 		case "n":
 			if b.Nodes, err = strconv.Atoi(val); err != nil || b.Nodes < 1 {
 				return b, errors.New("its n is not a positive number")
@@ -116,6 +115,20 @@ func parseLockValue(s string) (b LockValue, err error) {
 		return b, errors.New("n or lease is missing")
 	}
 	return b, nil
+}
+
+// versionIn returns the protocol that the fields of a lock name, -1 if it is no number. It is looked for first: any other
+// field may have another form there.
+func versionIn(fields string) int {
+	for field := range strings.FieldsSeq(fields) {
+		val, ok := strings.CutPrefix(field, "v=")
+		if v, err := strconv.Atoi(val); ok && err == nil {
+			return v
+		} else if ok {
+			return -1
+		}
+	}
+	return Version
 }
 
 // Differs returns in what the holder of a lock differs from a candidate so that both could lead; "": in nothing.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,18 @@ func alnum(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r > 127 || !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
+}
+
+// A lock of another protocol is known by its version alone, whatever the other fields have become.
+func TestLockOfAnotherVersion(t *testing.T) {
+	for value, want := range map[string]OtherVersion{
+		"x/abc/1 n=1 lease=60000 v=2":  2,
+		"x/abc/1 lease=60s v=2 n=none": 2,
+		"x/abc/1 v=2.1 n=1":            -1,
+	} {
+		var other OtherVersion
+		if b, err := ParseLockValue(value); !errors.As(err, &other) || other != want || b.Candidate != "x" {
+			t.Errorf("%s: %+v, %v", value, b, err)
+		}
+	}
 }

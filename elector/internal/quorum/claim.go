@@ -56,8 +56,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo s
 	v.lateClaims(r, ended, granted)
 	if granted {
 		v.kept = time.Now() // its term is announced
-	} else if t.Count(protocol.Paused) > 0 || t.Answered() && v.missed.Load() != nil { // if paused, it may never have had a leader that announced a term
-		v.Keep()
+	} else {
+		v.keepAfter(t)
 	}
 	v.lock.Token, v.claimed = won, t
 	return won, t
@@ -78,14 +78,23 @@ func (v *Voter) unheard() bool {
 // too late, would else take the lock again and again without knowing it, and nobody would lead.
 func (v *Voter) askFirst(ctx context.Context, echo string) Tally {
 	v.newAttempt()
-	r, ended := newRound(v.nodes, protocol.Free, false), make(chan *request, v.nodes.Len())
+	r, ended := newRound(v.nodes, protocol.Free, true), make(chan *request, v.nodes.Len())
 	for node, to := range v.nodes.list {
 		what := protocol.Request{Value: v.lock.String(), Identity: protocol.NewIdentity(), Echo: echo}
 		to.send(v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended))
 	}
 	r.await(ended, v.note)
 	v.late(r, ended)
+	v.keepAfter(r.Tally)
 	return r.Tally
+}
+
+// keepAfter makes the nodes keep what they may lack, after a claim that was lost: an election that is paused may never
+// have had a leader that announced a term.
+func (v *Voter) keepAfter(t Tally) {
+	if t.Count(protocol.Paused) > 0 || t.Answered() && v.missed.Load() != nil {
+		v.Keep()
+	}
 }
 
 // decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by
