@@ -204,7 +204,10 @@ func (m *machine) overrun() {
 	m.log.Error("work is still running after its lease expired; another leader may already be running", "token", t.token)
 	m.subscribers.publish(m.event(EventOverrun, t, t.how()))
 	if m.cfg.OnOverrun != nil {
-		go m.cfg.OnOverrun(t)
+		go func() {
+			m.logged.flush(m.timing.CallTimeout()) // it may end the process
+			m.cfg.OnOverrun(t)
+		}()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -51,10 +52,14 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w, free := &fakeProbe{}, make(chan struct{})
 		var overruns atomic.Int32
-		a := makeCandidate(t, c.Quorum("a"), "a", probed(w), func(cfg *elector.Config) {
+		var a *candidate
+		a = makeCandidate(t, c.Quorum("a"), "a", probed(w), func(cfg *elector.Config) {
 			cfg.Cooldown = time.Second
 			cfg.OnOverrun = func(term *elector.Term) {
 				overruns.Add(1)
+				if len(a.Log.Lines("work is still running after its lease expired")) != 1 { // it may end the process
+					t.Error("called before the log says why")
+				}
 				if term.Valid() {
 					t.Error("an overrun of a valid term")
 				}
@@ -86,6 +91,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		if ev := want(t, events, shortLease, elector.EventOverrun, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy {
 			t.Errorf("event %+v", ev)
 		}
+		synctest.Wait()
 		if n := overruns.Load(); n != 1 {
 			t.Errorf("OnOverrun was called %d times", n)
 		}

@@ -56,7 +56,10 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	if !exit.quiet {
 		a.fail(cmd, exit.code, a.formatError(err), "")
 	}
-	if alike := a.alike(ctx, cmd); exit.code == exitNoLeader && alike != "" {
+	if exit.code != exitNoLeader { // asking Redis for other names takes seconds in an outage
+		return exit.code
+	}
+	if alike := a.alike(ctx, cmd); alike != "" {
 		a.printError(cmd.CommandPath() + ": " + alike)
 	}
 	return exit.code
