@@ -107,10 +107,11 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 		if errors.Is(err, elector.ErrDenied) {
 			return elector.Leader{}, err
 		}
-		// A query that was cut off by the time-out proves nothing about the nodes: its connection
-		// may notice the end of the time before the context does.
+		why := o.timedOut(st, err, err == nil && unknownElection(ctx, el, st))
+		// A query that was cut off by the time-out proves nothing about the nodes, or that no candidate is there: its
+		// connection may notice the end of the time before the context does.
 		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
-			last = o.timedOut(st, err, err == nil && unknownElection(ctx, el, st))
+			last = why
 		}
 		if l := st.Leader; err == nil && l != nil && (o.leader == "" || o.leader == l.Candidate) {
 			if first[l.Token].IsZero() {
