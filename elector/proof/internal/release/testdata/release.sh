@@ -77,7 +77,7 @@ said=$(systemd-analyze verify --man=no "$work/mandate@reports.service")
 [[ -z $said ]] || fail "systemd-analyze: $said"
 
 # What is in the image runs as its user, with nothing around it.
-mkdir -m 755 "$work/image" "$work/root"
+mkdir -m 755 "$work/image" "$work/tree"
 tar -xf "$work/mandate/dist/mandate_0.1.0_image.tar" -C "$work/image"
 cd "$work/image/blobs/sha256"
 for blob in *; do echo "$blob  $blob"; done | sha256sum -c --quiet
@@ -88,9 +88,9 @@ has "$index" "\"architecture\": \"$arch\""
 read -r config layer <<<"$(digests "$image" | paste -sd ' ')"
 has "$config" '"User": "65532:65532"' '["/usr/bin/mandate"]'
 if ((EUID == 0)); then
-	tar -xf "$layer" -C "$work/root"
-	has "$work/root/usr/share/doc/mandate/copyright" 'spf13/cobra'
-	[[ $(chroot --userspec=65532:65532 "$work/root" /usr/bin/mandate ls --json --redis "$2") == '[]' ]] || fail 'mandate ls finds an election'
+	tar -xf "$layer" -C "$work/tree"
+	has "$work/tree/usr/share/doc/mandate/copyright" 'spf13/cobra'
+	[[ $(chroot --userspec=65532:65532 "$work/tree" /usr/bin/mandate ls --json --redis "$2") == '[]' ]] || fail 'mandate ls finds an election'
 fi
 
 # What the compiler made is the same by its cache; what is linked and packed is made again, elsewhere.
