@@ -117,6 +117,33 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 	})
 }
 
+// The heir's own election does not overtake the end of the term before, also in a loop whose body was busy when both came.
+func TestHeirObservesTheEndBeforeItsElection(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		leader := c.Start("a0")
+		leader.Elected(3 * shortLease)
+		for i := range 8 {
+			heir := c.Start(fmt.Sprint("a", i+1))
+			var got []string
+			for ev := range heir.Election().Observe(t.Context()) {
+				got = append(got, ev.Kind)
+				if ev.Candidate == heir.ID() {
+					break
+				}
+				if ev.Kind == elector.EventElected {
+					time.Sleep(time.Millisecond)
+					leader.Shutdown()
+					heir.Elected(shortLease / 4)
+				}
+			}
+			if want := []string{elector.EventElected, elector.EventReleased, elector.EventElected}; !slices.Equal(got, want) {
+				t.Errorf("handover %d: %v", i, got)
+			}
+			leader = heir
+		}
+	})
+}
+
 // A loop that is left leaves nothing behind: no goroutine, no subscription, no query.
 // (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
 func TestObserveEndsWithItsLoop(t *testing.T) {

@@ -102,7 +102,7 @@ func lifecycle(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	b := el.join("b", as(t, candidates, s))
 	seen := make(chan elector.Event, 100)
-	events := observe(t.Context(), b.Election())
+	events := observe(t.Context(), electionOf(b.Q, "orders"))
 	go func() {
 		for ev := range events {
 			seen <- ev
