@@ -588,7 +588,7 @@ func TestRealACLReaderDoesNoHarm(t *testing.T) {
 	el.join("a", as(t, candidates, s))
 	el.join("b", as(t, candidates, s))
 	leader, term := el.next(0, el.lease+slack)
-	follows(t, s.Client(t))
+	el.follow(s.Client(t))
 	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = reader, "change-me" })
 	token := term.Token()
 	stepDown := fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"N","leader":"%s","token":%d}`, leader.Incarnation(), token)

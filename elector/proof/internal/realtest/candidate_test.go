@@ -238,16 +238,24 @@ func contested(t testing.TB, n int, args ...string) ([]*servertest.Server, *elec
 	el.join("a", open(t, urlsOf(servers)...))
 	_, term := el.next(0, el.lease+slack)
 	el.join("b", open(t, urlsOf(servers)...))
-	follows(t, servers[0].Client(t))
+	el.follow(servers[0].Client(t))
 	return servers, el, term
 }
 
-// follows waits until a candidate waits for the leader's end: it has been told
-// by a refused claim who leads.
-func follows(t testing.TB, op *redis.Client) {
-	t.Helper()
-	servertest.Eventually(t, lease+slack, "somebody follows", func() bool {
-		return op.PubSubNumSub(t.Context(), eventsChannel).Val()[eventsChannel] > 0
+// follow waits until all candidates but the leader have learned by a refused claim who leads, and one
+// waits for the leader's end. The subscription alone proves neither: a follower subscribes before its
+// first claim, and that of the leader ends after it has won.
+func (el *electorate) follow(op *redis.Client) {
+	el.t.Helper()
+	servertest.Eventually(el.t, lease+slack, "the others follow", func() bool {
+		el.mu.Lock()
+		defer el.mu.Unlock()
+		for _, c := range el.all {
+			if _, known := c.LastLeader(); !known {
+				return false
+			}
+		}
+		return op.PubSubNumSub(el.t.Context(), eventsChannel).Val()[eventsChannel] > 0
 	})
 }
 

@@ -243,7 +243,7 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	a := el.join("a", open(t, d.url()))
 	_, one := el.next(0, lease+slack)
 	b := el.join("b", open(t, d.url()))
-	follows(t, d.master.Client(t))
+	el.follow(d.master.Client(t))
 	d.cutReplication(t) // from here on the replica is stale
 	a.shutdown()
 	_, two := el.next(one.Token(), lease+slack)
@@ -421,7 +421,7 @@ func TestRealCertificateRotation(t *testing.T) {
 	a := el.join("a", open(t, address))
 	_, term := el.next(0, el.lease+slack)
 	b := el.join("b", open(t, address))
-	follows(t, op)
+	el.follow(op)
 	for i := range 2 {
 		show(ca, fmt.Sprint("client-", i+1))
 		for _, kind := range []string{"normal", "pubsub"} {
@@ -431,7 +431,7 @@ func TestRealCertificateRotation(t *testing.T) {
 		}
 		el.survives(term, el.lease/2)
 	}
-	follows(t, op)
+	el.follow(op)
 	a.shutdown()
 	if err := b.leadsOrEnds(el.lease / 2); err != nil {
 		t.Error(err)
