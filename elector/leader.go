@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -38,6 +39,7 @@ func (m *machine) start(t *Term, work Work) {
 	m.become(roleLeading, &elected, slog.Uint64("token", t.token))
 	m.probes.arm()
 	go m.work(t, work)
+	runtime.Gosched() // the work begins now: what follows can wait
 	if m.cfg.MaxTerm > 0 {
 		go m.limit(t)
 	}
@@ -88,9 +90,13 @@ func (m *machine) limit(t *Term) {
 // has. The term ends when ctx does: that of Run, or for Campaign one that ends when the Quorum is closed.
 func (m *machine) lead(ctx context.Context) *Ended {
 	m.hold(ctx)
-	ended := m.stop()
-	m.countBadEnd(ended.Reason, time.Since(m.serving.since))
-	m.drain(ended.Reason.voluntary())
+	ended, t := m.serving.how(), m.serving
+	m.countBadEnd(ended.Reason, time.Since(t.since))
+	runtime.Gosched() // work that returns at once has returned then: its lock is released before anything is logged
+	if m.outcome == nil && len(t.returned) == 0 {
+		m.stop(ended)
+		m.drain(ended.Reason.voluntary())
+	}
 	if ended.Reason == ReasonUnhealthy || !m.serving.grant.Valid() {
 		m.wasUnable()
 	}
@@ -123,10 +129,12 @@ func (m *machine) hold(ctx context.Context) {
 	}
 }
 
-// stop logs and publishes that the term has ended, and how.
-func (m *machine) stop() *Ended {
+// stop logs and publishes that the term has ended, and how, unless it has.
+func (m *machine) stop(ended *Ended) {
 	t := m.serving
-	ended := t.how()
+	if m.published.read().role == roleStopping {
+		return
+	}
 	ev := m.event(EventStopping, t, ended)
 	attrs := []slog.Attr{
 		slog.Uint64("token", t.token), slog.String("reason", string(ended.Reason)),
@@ -136,7 +144,6 @@ func (m *machine) stop() *Ended {
 		attrs = append(attrs, slog.String("detail", ended.detail()))
 	}
 	m.become(roleStopping, &ev, attrs...)
-	return ended
 }
 
 // drain blocks until the work has returned. After a voluntary end the lease is
@@ -223,7 +230,14 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	ev := m.event(EventReleased, t, ended)
 	ev.Next, ev.Held = heir.Incarnation, t.held()
 	lost := slices.Contains([]Reason{ReasonExpired, ReasonLost, ReasonDataLost}, ended.Reason)
-	t.unreleased = m.giveBack(m.voter.Releasing(t.token, heir, ev.encode()), lost && t.stopped == nil && ctx.Err() == nil)
+	r := m.voter.Releasing(t.token, heir, ev.encode())
+	r.Send(m.cfg.Lease)
+	runtime.Gosched() // it leaves now: what follows can wait
+	m.stop(ended)
+	if m.outcome == nil {
+		m.returned(<-t.returned)
+	}
+	t.unreleased = m.giveBack(r, lost && t.stopped == nil && ctx.Err() == nil)
 	if t.unreleased == nil {
 		m.supervisor.Released(m.supervised(t))
 	}

@@ -62,14 +62,13 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 // answer. Try takes no context: a cancelled one must not leave a lock behind.
 func (r *Release) Try(limit time.Duration) Tally {
 	r.take()
+	r.Send(limit)
 	// Once a majority has released it, a further try waits a moment for the rest.
 	rd := newRound(r.v.nodes, protocol.Released, r.Definite())
 	for node := range r.counters {
 		rd.sent[node]++
 		if a, ok := r.done[node]; ok {
 			rd.record(node, a)
-		} else if !r.underWay[node] {
-			r.send(node, limit)
 		}
 	}
 	rd.await(r.ended, func(a *request) {
@@ -77,6 +76,15 @@ func (r *Release) Try(limit time.Duration) Tally {
 		r.note(a)
 	})
 	return rd.Tally
+}
+
+// Send sends the requests of the next Try, and does not block.
+func (r *Release) Send(limit time.Duration) {
+	for node := range r.counters {
+		if _, ok := r.done[node]; !ok && !r.underWay[node] {
+			r.send(node, limit)
+		}
+	}
 }
 
 func (r *Release) send(node int, limit time.Duration) {
