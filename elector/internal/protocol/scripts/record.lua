@@ -4,11 +4,11 @@ local function record(key, ...)
   local refused
   -- A full memory refuses a new entry, but not to a script that has written: otherwise a leader that shuts down
   -- would seem to have vanished.
-  redis.pcall('PEXPIRE', key, KEPT_FOR)
+  local kept = redis.pcall('PEXPIRE', key, KEPT_FOR)
   for _, event in ipairs({...}) do
     local r = event ~= '' and redis.pcall('XADD', key, 'MAXLEN', '~', MAX_ENTRIES, '*', 'event', event)
     if type(r) == 'table' and r.err then refused = r end
   end
-  redis.pcall('PEXPIRE', key, KEPT_FOR)
+  if kept ~= 1 then redis.pcall('PEXPIRE', key, KEPT_FOR) end -- it is new
   return refused
 end
