@@ -88,11 +88,11 @@ const statusTimeout = 1500 * time.Millisecond
 // summarize merges what the nodes know of an election.
 func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st := Status{Election: election, Nodes: nodes}
-	locks, paused, foreign, others := locksOf(nodes), 0, 0, 0
+	locks, missing, paused, foreign, others := locksOf(nodes), len(errorsOf(nodes)), 0, 0, 0
 	for _, n := range nodes {
 		switch {
 		case n.Protocol != 0:
-			if others++; others == majority {
+			if others++; others == majority-missing {
 				st.MayLead = &Leader{Candidate: n.Holder, Protocol: n.Protocol, LeaseLeft: n.LeaseLeft}
 			}
 		case n.Foreign != "":
@@ -116,7 +116,7 @@ func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st.Conflict = protocol.Conflict(locks)
 	if in, ok := protocol.HolderOf(locks, majority); ok {
 		st.Leader = leaderOf(in)
-	} else if missing := len(errorsOf(nodes)); missing > 0 && missing < majority {
+	} else if missing > 0 && missing < majority {
 		if in, ok := protocol.HolderOf(locks, majority-missing); ok {
 			st.MayLead = leaderOf(in)
 		}
@@ -138,7 +138,7 @@ func (st Status) leader() (Leader, error) {
 	case st.Leader != nil:
 		return *st.Leader, nil
 	case st.MayLead != nil && st.MayLead.Protocol != 0:
-		return Leader{}, failed(ErrUnreachable, "%s leads with %w: use one of its version", st.MayLead.Candidate, protocol.OtherVersion(st.MayLead.Protocol))
+		return Leader{}, failed(ErrUnreachable, "%s holds the lock with %w: use one of its version", st.MayLead.Candidate, protocol.OtherVersion(st.MayLead.Protocol))
 	case st.MayLead != nil:
 		return Leader{}, failed(onNodes(ErrUnreachable, errorsOf(st.Nodes)), "%s may lead, which depends on nodes that did not answer", st.MayLead.Candidate)
 	case st.Blocked != "":
