@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/access"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
@@ -189,7 +190,7 @@ func (d login) loginName(ofURL string) string {
 }
 
 func (d login) single(o *redis.Options) *redis.Client {
-	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
+	o.ContextTimeoutEnabled, o.DialerRetries, o.MaintNotificationsConfig = true, 1, quorum.NoMaintenance() // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -217,7 +218,7 @@ func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 }
 
 func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
+	o.ContextTimeoutEnabled, o.DialerRetries, o.MaintNotificationsConfig = true, 1, quorum.NoMaintenance() // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 
@@ -162,6 +165,29 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A client from an address does not ask for news of the server's maintenance, for which it would keep two goroutines and a buffer.
+func TestClientsOfAddressesAskForNoMaintenance(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	var asked atomic.Bool
+	m.Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
+		if cmd == "CLIENT" && strings.EqualFold(args[0], "maint_notifications") {
+			asked.Store(true)
+		}
+		return false
+	})
+	for _, address := range []string{"redis://" + m.Addr(), "redis+cluster://" + m.Addr()} {
+		c, err := elector.NewClient(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Ping(t.Context()).Err(); err != nil || asked.Load() {
+			t.Errorf("%s: %v, asked: %v", address, err, asked.Load())
+		}
 	}
 }
 

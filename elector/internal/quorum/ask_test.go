@@ -19,7 +19,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("odd")
 		var calls []int
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaintNotificationsConfig: noMaintenance()})
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaintNotificationsConfig: NoMaintenance()})
 		defer rdb.Close()
 		rdb.AddHook(pipelines(func(all []redis.Cmder) {
 			calls = append(calls, len(all)) // one call at a time: no mutex

@@ -44,8 +44,6 @@ const (
 	// poolSize is more than are ever in use: after that many dials that failed in a row, go-redis
 	// itself only looks once a second whether the server is back.
 	poolSize = 1000
-	// writeBuffer holds a third of a full batch: each part that is sent separately wakes the server.
-	writeBuffer = 16 << 10
 )
 
 // ofSentinel is the address that go-redis gives to clients that find their server by Sentinel.
@@ -262,8 +260,9 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	return n, nil
 }
 
-// noMaintenance disables maintenance notifications.
-func noMaintenance() *maintnotifications.Config {
+// NoMaintenance disables maintenance notifications, for which a client keeps two goroutines and a buffer, and sends a command
+// on each connection.
+func NoMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
@@ -278,8 +277,8 @@ func (n *Node) own(o *redis.Options) {
 	o.PoolTimeout = stepTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
-	o.MaintNotificationsConfig = noMaintenance()
-	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
+	o.MaintNotificationsConfig = NoMaintenance()
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
 	o.ConnMaxIdleTime = -1
@@ -295,7 +294,7 @@ func (n *Node) ownCluster(o *redis.ClusterOptions) {
 	if o.MaxRedirects == 0 {
 		o.MaxRedirects = 3
 	}
-	o.MaintNotificationsConfig = noMaintenance()
+	o.MaintNotificationsConfig = NoMaintenance()
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 	n.tls = o.TLSConfig != nil
 	makes := o.NewClient
