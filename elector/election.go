@@ -161,24 +161,35 @@ func (n NodeStatus) after(age time.Duration) NodeStatus {
 	return n
 }
 
-// readNode reads what a node knows of an election, by GET and PTTL in one round
+// readNode reads what a node knows of an election, by plain commands in one round
 // trip: a script would need rights of its own (EVAL may write), and a user that only
 // looks should need only rights to read. That is not one step, so the time comes first: if the lock changes hands before
-// its value is read, what was left of the old lease is shown, which is less than the new one has.
+// its value is read, what was left of the old lease is shown, which is less than the new one has. A node where an election is
+// paused, or that is new or holds keys of another type, which MGET does not show, or that refuses MGET, is read by GET.
 func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int) (st NodeStatus, err error) {
 	get := func(key string) *redis.StringCmd { return redis.NewStringCmd(ctx, "get", key) }
 	left := func(key string) *redis.DurationCmd { return redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key) }
 	lockLeft, lock, fence, id := left(k.Lock), get(k.Lock), get(k.Fence), get(k.ID)
 	newLeft, pauseLeft, pause := left(k.New), left(k.Pause), get(k.Pause)
+	values := redis.NewSliceCmd(ctx, "mget", k.Lock, k.Fence, k.ID, k.New)
 	past := redis.NewXMessageSliceCmd(ctx, "xrevrange", k.History, "+", "-", "count", entries)
-	keys := []redis.Cmder{lockLeft, lock, fence, id, newLeft, pauseLeft, pause}
-	all := keys
+	keys, all := []redis.Cmder{lockLeft, lock, fence, id, newLeft, pauseLeft, pause}, []redis.Cmder{lockLeft, pauseLeft, values}
 	if entries > 0 {
 		all = append(all, past)
 	}
-	_ = n.Do(ctx, all...) // each has its own error
-	if ctx.Err() != nil {
-		return st, ctx.Err()
+	read := func(cmds []redis.Cmder) error {
+		_ = n.Do(ctx, cmds...) // each has its own error
+		return ctx.Err()
+	}
+	switch err = read(all); {
+	case err != nil:
+	case values.Err() != nil && !rediserr.Answered(values.Err()):
+		err = values.Err()
+	case !known(values.Val(), lock, fence, id) || lock.Err() != nil && lockLeft.Val() != missing || pauseLeft.Val() != missing:
+		err = read(keys)
+	}
+	if err != nil {
+		return st, err
 	}
 	if st.pastErr = rediserr.Needs(past.Err(), "+xrevrange %R~"+k.History); rediserr.WrongType(past.Err()) {
 		st.pastErr = rediserr.ForeignKey(k.History, "holds another type than a stream")
@@ -200,6 +211,24 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 		}
 	}
 	return st, nil
+}
+
+// missing is what PTTL answers where there is no key.
+const missing = -2
+
+// known passes on the values of MGET, and reports whether they show all of a node: not if it has a marker of new ones, or if a
+// key is missing, or of another type, that an election always has. The lock may be missing.
+func known(values []any, lock, fence, id *redis.StringCmd) bool {
+	if len(values) != 4 || values[1] == nil || values[2] == nil || values[3] != nil {
+		return false
+	}
+	fence.SetVal(values[1].(string))
+	id.SetVal(values[2].(string))
+	if lock.SetErr(redis.Nil); values[0] != nil {
+		lock.SetErr(nil)
+		lock.SetVal(values[0].(string))
+	}
+	return true
 }
 
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as

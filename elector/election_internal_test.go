@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (b *bench) onCommand(f func(cmd string, args []string)) {
 // The commands of a pipeline are not one step: of what is left of two leases the lower is shown.
 func TestReadWhileTheLockChangesHands(t *testing.T) {
 	t.Parallel()
-	for cmd, left := range map[string]time.Duration{"PTTL": 9 * time.Second, "GET": 2 * time.Second} {
+	for cmd, left := range map[string]time.Duration{"PTTL": 9 * time.Second, "GET": 2 * time.Second, "MGET": 2 * time.Second} {
 		onBench(t, func(t *testing.T, b *bench) {
 			m, k := b.Miniredis, b.keys
 			hold := func(value string, left time.Duration) {
@@ -68,6 +69,9 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 				m.SetTTL(k.Lock, left)
 			}
 			hold("a/A/1 n=1 lease=10000 token=7", 2*time.Second)
+			if cmd == "MGET" { // which shows all of a node that knows the election
+				_, _ = m.Set(k.Fence, "7"), m.Set(k.ID, "word")
+			}
 			ns := b.open()
 			b.onCommand(func(got string, args []string) {
 				if got == cmd && args[0] == k.Lock {
@@ -93,13 +97,59 @@ func TestReadNamesAForeignKey(t *testing.T) {
 			says  string
 		}{
 			{func() { _, _ = m.Push(k.Pause, "x") }, "MANDATE key " + k.Pause + " holds another type than a string"},
+			{func() { m.Del(k.ID); _, _ = m.Push(k.ID, "x") }, "MANDATE key " + k.ID + " holds another type than a string"},
 			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
 		} {
 			m.FlushAll()
+			for _, key := range []string{k.Lock, k.Fence, k.ID} { // of a node that knows the election
+				_ = m.Set(key, "7")
+			}
 			tc.spoil()
 			v := readNodes(t.Context(), ns, &k, time.Second, 0)[0]
 			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !rediserr.Permanent(v.Err) {
 				t.Errorf("says %v, want %q", v.Err, tc.says)
+			}
+		}
+	})
+}
+
+// What a node holds is shown the same whether MGET shows it, or GET where the node refuses MGET.
+func TestReadShowsTheSameWithoutMGET(t *testing.T) {
+	t.Parallel()
+	onBench(t, func(t *testing.T, b *bench) {
+		m, k := b.Miniredis, b.keys
+		ns, refused := b.open(), false
+		m.Server().SetPreHook(func(p *server.Peer, cmd string, _ ...string) bool {
+			if !refused || cmd != "MGET" {
+				return false
+			}
+			p.WriteError("NOPERM this user has no permissions to run the 'mget' command")
+			return true
+		})
+		for name, change := range map[string]func(){
+			"led":                   func() {},
+			"no leader":             func() { m.Del(k.Lock) },
+			"abstains":              func() { _ = m.Set(k.New, "a"); m.SetTTL(k.New, time.Second) },
+			"paused":                func() { _ = m.Set(k.Pause, "by me"); m.SetTTL(k.Pause, time.Minute) },
+			"no identity":           func() { m.Del(k.ID) },
+			"no token":              func() { m.Del(k.Fence) },
+			"another type of lock":  func() { m.Del(k.Lock); _, _ = m.Push(k.Lock, "x") },
+			"another type of pause": func() { _, _ = m.Push(k.Pause, "x") },
+			"a foreign lock":        func() { _ = m.Set(k.Lock, "") },
+		} {
+			m.FlushAll()
+			_ = m.Set(k.Lock, "a/A/1 n=1 lease=10000 token=7")
+			m.SetTTL(k.Lock, 9*time.Second)
+			_, _ = m.Set(k.Fence, "7"), m.Set(k.ID, "word")
+			change()
+			var shown [2]NodeStatus
+			for i := range shown {
+				refused = i == 1
+				shown[i] = readNodes(t.Context(), ns, &k, time.Second, 0)[0]
+				shown[i].RTT, shown[i].pastErr = 0, nil
+			}
+			if with, without := fmt.Sprintf("%+v", shown[0]), fmt.Sprintf("%+v", shown[1]); with != without {
+				t.Errorf("%s: %s, without MGET %s", name, with, without)
 			}
 		}
 	})

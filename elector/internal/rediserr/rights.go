@@ -56,7 +56,7 @@ func Needs(err error, rights string) error {
 }
 
 // candidate are the rights of the user mandate in docs/redis.acl.
-const candidate = "~mandate:* &mandate:* +eval +evalsha +get +set +del +pexpire +pttl +time +publish +pubsub|numsub +subscribe +unsubscribe " +
+const candidate = "~mandate:* &mandate:* +eval +evalsha +get +mget +set +del +pexpire +pttl +time +publish +pubsub|numsub +subscribe +unsubscribe " +
 	"+xadd +xrevrange +zadd +zremrangebyscore +zrevrange +hset +hget +hgetall +hdel +ping"
 
 // CandidateNeeds adds to err, with which a Redis refused a request of a candidate for want of a right, all rights of
