@@ -101,6 +101,9 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	return st.leader()
 }
 
+// missing is what PTTL answers where there is no key.
+const missing = -2
+
 // minReadWait is the minimum time that the other nodes get once a majority agrees:
 // enough for a node that is only far away, short enough that the answers are not old.
 const minReadWait = 250 * time.Millisecond
@@ -185,7 +188,7 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 	case err != nil:
 	case values.Err() != nil && !rediserr.Answered(values.Err()):
 		err = values.Err()
-	case !known(values.Val(), lock, fence, id) || lock.Err() != nil && lockLeft.Val() != missing || pauseLeft.Val() != missing:
+	case values.Err() != nil || pauseLeft.Val() != missing || !known(values.Val(), lockLeft.Val(), lock, fence, id):
 		err = read(keys)
 	}
 	if err != nil {
@@ -213,22 +216,16 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 	return st, nil
 }
 
-// missing is what PTTL answers where there is no key.
-const missing = -2
-
-// known passes on the values of MGET, and reports whether they show all of a node: not if it has a marker of new ones, or if a
+// known passes on what MGET and PTTL show, and reports whether that is all: not if the node has a marker of new ones, or if a
 // key is missing, or of another type, that an election always has. The lock may be missing.
-func known(values []any, lock, fence, id *redis.StringCmd) bool {
-	if len(values) != 4 || values[1] == nil || values[2] == nil || values[3] != nil {
-		return false
+func known(values []any, lockLeft time.Duration, lock, fence, id *redis.StringCmd) bool {
+	for i, cmd := range []*redis.StringCmd{lock, fence, id} {
+		text, ok := values[i].(string)
+		if cmd.SetVal(text); !ok {
+			cmd.SetErr(redis.Nil)
+		}
 	}
-	fence.SetVal(values[1].(string))
-	id.SetVal(values[2].(string))
-	if lock.SetErr(redis.Nil); values[0] != nil {
-		lock.SetErr(nil)
-		lock.SetVal(values[0].(string))
-	}
-	return true
+	return fence.Err() == nil && id.Err() == nil && (lock.Err() == nil || lockLeft == missing) && values[3] == nil
 }
 
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as

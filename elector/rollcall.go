@@ -75,7 +75,7 @@ type VotingNode struct {
 // no majority of the nodes could be reached, or none of them lets this process receive the
 // answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
-	s := el.survey(ctx, 0)
+	s := el.Survey(ctx, 0, module.Only{})
 	return s.Candidates, s.CandidatesErr
 }
 
@@ -92,13 +92,8 @@ type Survey struct {
 }
 
 // Survey is for package doctor: Status, Candidates and History, with n terms, by one query of the nodes and one of the
-// candidates, at the same time.
-func (el *Election) Survey(ctx context.Context, n int, _ module.Only) Survey {
-	return el.survey(ctx, n)
-}
-
-// survey leaves out the terms if n is 0.
-func (el *Election) survey(ctx context.Context, n int) (s Survey) {
+// candidates, at the same time. It leaves out the terms if n is 0.
+func (el *Election) Survey(ctx context.Context, n int, _ module.Only) (s Survey) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Survey{Status: Status{Election: el.name}, StatusErr: err, CandidatesErr: err, TermsErr: err}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -81,7 +82,7 @@ func (c CandidateStatus) unable() string {
 func (el *Election) electable(ctx context.Context) (Leader, []CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
-	s := el.survey(ctx, 0)
+	s := el.Survey(ctx, 0, module.Only{})
 	full := <-tried
 	if s.StatusErr != nil {
 		return Leader{}, nil, s.StatusErr
