@@ -101,8 +101,8 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	return st.leader()
 }
 
-// missing is what PTTL answers where there is no key.
-const missing = -2
+// noKey is what PTTL answers where there is no key.
+const noKey = -2
 
 // minReadWait is the minimum time that the other nodes get once a majority agrees:
 // enough for a node that is only far away, short enough that the answers are not old.
@@ -188,7 +188,7 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 	case err != nil:
 	case values.Err() != nil && !rediserr.Answered(values.Err()):
 		err = values.Err()
-	case values.Err() != nil || pauseLeft.Val() != missing || !known(values.Val(), lockLeft.Val(), lock, fence, id):
+	case values.Err() != nil || pauseLeft.Val() != noKey || !known(values.Val(), lockLeft.Val(), lock, fence, id):
 		err = read(keys)
 	}
 	if err != nil {
@@ -225,7 +225,7 @@ func known(values []any, lockLeft time.Duration, lock, fence, id *redis.StringCm
 			cmd.SetErr(redis.Nil)
 		}
 	}
-	return fence.Err() == nil && id.Err() == nil && (lock.Err() == nil || lockLeft == missing) && values[3] == nil
+	return fence.Err() == nil && id.Err() == nil && (lock.Err() == nil || lockLeft == noKey) && values[3] == nil
 }
 
 // setLock notes the value of the lock key: a candidate's lock, or one that no candidate wrote, as

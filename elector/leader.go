@@ -129,7 +129,7 @@ func (m *machine) hold(ctx context.Context) {
 	}
 }
 
-// stop logs and publishes that the term has ended, and how, unless it has.
+// stop logs and publishes that the term has ended, and how, unless that was done.
 func (m *machine) stop(ended *Ended) {
 	t := m.serving
 	if m.published.read().role == roleStopping {
@@ -234,7 +234,7 @@ func (m *machine) release(ctx context.Context, ended *Ended) {
 	r.Send(m.cfg.Lease)
 	runtime.Gosched() // it leaves now: what follows can wait
 	m.stop(ended)
-	if m.outcome == nil {
+	if m.outcome == nil { // the work had returned before stop: what that logs comes after
 		m.returned(<-t.returned)
 	}
 	t.unreleased = m.giveBack(r, lost && t.stopped == nil && ctx.Err() == nil)

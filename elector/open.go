@@ -190,7 +190,8 @@ func (d login) loginName(ofURL string) string {
 }
 
 func (d login) single(o *redis.Options) *redis.Client {
-	o.ContextTimeoutEnabled, o.DialerRetries, o.MaintNotificationsConfig = true, 1, quorum.NoMaintenance() // commands are tried again as a whole, and must not lose the error
+	o.MaintNotificationsConfig = quorum.NoMaintenance()
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -218,7 +219,8 @@ func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 }
 
 func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	o.ContextTimeoutEnabled, o.DialerRetries, o.MaintNotificationsConfig = true, 1, quorum.NoMaintenance() // commands are tried again as a whole, and must not lose the error
+	o.MaintNotificationsConfig = quorum.NoMaintenance()
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
