@@ -300,8 +300,11 @@ type nodeState struct {
 
 // next returns the other candidate that holds a node by its answer, or nil; r is the one from before.
 func (r *Rival) next(a protocol.Answer) *Rival {
+	if a.Status != protocol.Taken && a.Status != protocol.Held {
+		return nil
+	}
 	b, err := protocol.ParseLockValue(a.Holder)
-	if err != nil || a.Status != protocol.Taken && a.Status != protocol.Held {
+	if err != nil {
 		return nil
 	}
 	now := time.Now()
