@@ -35,7 +35,7 @@ func (t *Term) checkDeadline() {
 	if elapsed, ok := t.clock.Since(t.begun); ok {
 		t.looked.Store(int64(elapsed))
 	}
-	t.timer.Reset(min(left, shared(t.every, t.every/16)))
+	t.timer.Reset(min(left, shared(t.every, t.every/moments)))
 }
 
 // expire ends a term whose deadline has passed.
