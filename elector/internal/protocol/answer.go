@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -54,37 +55,42 @@ type Answer struct {
 	Err         error
 }
 
-// answerLua makes an answer of the fields that a script names, the short one of scripts that show no identity.
-// parseAnswer reads them in the same order.
+// answerLua makes an answer of the fields that a script names: a line, and only if need be a list, which costs
+// several times as much. parseAnswer reads it.
 const answerLua = `local function answer(a)
-  if not a.id then return {a.status, a.fence or '0'} end
-  return {a.status, a.fence or '0', a.holder or '', a.left or 0, a.subscribers or -1, a.note or '', a.id}
+  local line = a.status .. ' ' .. (a.fence or '0') .. ' ' .. (a.id or '')
+  if not (a.holder or a.left or a.note) then return line end
+  return {line, a.holder or '', a.left or 0, a.subscribers or -1, a.note or ''}
 end
 `
 
 // parseAnswer parses what a script returned for one election.
 func parseAnswer(v any) Answer {
-	f, _ := v.([]any)
+	f, list := v.([]any)
+	if !list {
+		f = []any{v}
+	}
 	if len(f) == 2 && f[0] == failed {
 		return Answer{Status: Unknown, Err: rediserr.Refusal(fmt.Sprint(f[1]))}
 	}
-	if len(f) != 2 && len(f) != 7 {
+	if len(f) != 1 && len(f) != 5 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	status, ok := f[0].(string)
-	fence, err := strconv.ParseUint(fmt.Sprint(f[1]), 10, 64)
+	line, _ := f[0].(string)
+	status, rest, _ := strings.Cut(line, " ")
+	counter, id, ok := strings.Cut(rest, " ")
+	fence, err := strconv.ParseUint(counter, 10, 64)
 	if !ok || err != nil {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1}
-	if len(f) == 7 {
-		a.Holder, _ = f[2].(string)
-		left, _ := f[3].(int64) // a PTTL: a key set by hand may live for longer than a Duration can hold
+	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1, ID: ParseIdentity(id)}
+	if list {
+		a.Holder, _ = f[1].(string)
+		left, _ := f[2].(int64) // a PTTL: a key set by hand may live for longer than a Duration can hold
 		a.Left = time.Duration(min(max(left, -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-		subscribers, _ := f[4].(int64)
+		subscribers, _ := f[3].(int64)
 		a.Subscribers = int(subscribers)
-		a.Note, _ = f[5].(string)
-		a.ID = ParseIdentity(f[6])
+		a.Note, _ = f[4].(string)
 	}
 	return a
 }
@@ -104,7 +110,7 @@ func ParseReply(v any, err error, i, n int) Answer {
 // RefusedClaim returns the answer to a claim for one election while another candidate holds
 // the lock for that much longer. It is for tests that simulate a node.
 func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), "", ""}} // as answerLua
+	return []any{[]any{string(Held) + " 0 ", holder, left.Milliseconds(), int64(-1), ""}} // as answerLua
 }
 
 // unexpected is the error of an answer that no script of ours gives: another

@@ -102,7 +102,7 @@ type Field struct {
 // only_held becomes only_held. A name that is no field of Request panics, and so every test.
 func newElectionScript(lua string, reads bool) ElectionScript {
 	var names, from []string // local variables, and what they are set to
-	fields := func(list, suffix string) (all []Field) {
+	fields := func(list, before, suffix string) (all []Field) {
 		_, rest, _ := strings.Cut(lua, "-- "+list+" ")
 		line, _, _ := strings.Cut(rest, "\n")
 		for i, name := range strings.Fields(line) {
@@ -112,19 +112,19 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 				panic("protocol: no field of a request is called " + name)
 			}
 			all = append(all, Field{name, f.Index})
-			names, from = append(names, name+suffix), append(from, fmt.Sprintf("%s[%d]", list, i+1))
+			names, from = append(names, name+suffix), append(from, fmt.Sprintf("%s[%s + %d]", list, before, i+1))
 		}
 		return all
 	}
 	s, head := ElectionScript{}, ""
-	s.Keys, s.Args = fields("KEYS", "_key"), fields("ARGV", "")
+	s.Keys, s.Args = fields("KEYS", "k", "_key"), fields("ARGV", "a", "")
 	if reads {
 		head = headLua
 		for _, k := range s.Keys {
 			names, from = append(names, k.name), append(from, "get("+k.name+"_key)")
 		}
 	}
-	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%s%slocal function one(KEYS, ARGV)\n", scriptFacts, len(s.Keys), len(s.Args), deniedLua, answerLua, head)
+	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%s%slocal function one(k, a)\n", scriptFacts, len(s.Keys), len(s.Args), deniedLua, answerLua, head)
 	for i, name := range names {
 		s.Source += "local " + name + " = " + from[i] + "\n"
 	}

@@ -18,10 +18,13 @@ local function number(key, value)
   return value or '0', tonumber(value or '0')
 end
 
+-- attempt returns the incarnation and the number of the attempt in a lock value.
+local function attempt(v) return string.match(v, '^%S*/(%w+)/(%d+)') end
+
 -- whose compares the attempt in a lock value with attempt seq of incarnation inc.
 local function whose(v, inc, seq)
   if not v then return 'nobody' end
-  local i, s = string.match(v, '^%S*/(%w+)/(%d+)')
+  local i, s = attempt(v)
   if i ~= inc then return 'other' end
   s, seq = tonumber(s), tonumber(seq)
   if s == seq then return 'same' end
