@@ -133,20 +133,22 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	return s
 }
 
-// Pack returns the keys and the arguments of one call for these requests. They point into the requests,
-// which must not change until the call has returned.
-func (s ElectionScript) Pack(all ...*Request) (keys []string, args []any) {
-	keys, args = make([]string, 0, len(all)*len(s.Keys)), make([]any, 0, len(all)*len(s.Args))
-	for _, r := range all {
-		v := reflect.ValueOf(r).Elem()
-		for _, k := range s.Keys {
-			keys = append(keys, v.FieldByIndex(k.index).String())
-		}
-		for _, a := range s.Args {
-			args = append(args, v.FieldByIndex(a.index).Addr().Interface())
+// Command returns the command that runs the script for these requests: by its hash (evalsha) or by its source
+// (eval). Its arguments point into the requests, which must not change until it has been answered; only the first
+// key is a string, by which a Cluster's client finds the server.
+func (s ElectionScript) Command(name, script string, all ...*Request) []any {
+	args := make([]any, 0, 3+len(all)*(len(s.Keys)+len(s.Args)))
+	args = append(args, name, script, len(all)*len(s.Keys))
+	for _, fields := range [][]Field{s.Keys, s.Args} {
+		for _, r := range all {
+			v := reflect.ValueOf(r).Elem()
+			for _, f := range fields {
+				args = append(args, v.FieldByIndex(f.index).Addr().Interface())
+			}
 		}
 	}
-	return keys, args
+	args[3] = *args[3].(*string)
+	return args
 }
 
 // Script names one of the scripts that run an election on a node.

@@ -185,8 +185,7 @@ func (p *cluster) locks() (n int) {
 // run executes a script on one node as a request that was long under way.
 func (p *cluster) run(node int, s protocol.ElectionScript, r protocol.Request) protocol.Answer {
 	r.Keys, r.Lease = &p.keys, testLease.Milliseconds()
-	keys, args := s.Pack(&r)
-	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
+	v, err := p.own[node].Do(p.t.Context(), s.Command("eval", s.Source, &r)...).Result()
 	return protocol.ParseReply(v, err, 0, 1)
 }
 

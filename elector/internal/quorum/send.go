@@ -148,7 +148,7 @@ func (s *service) carry(all []*request) {
 		s.pipeline(ctx, all)
 		return
 	}
-	v, err := s.together(ctx, all)
+	v, err := s.together(ctx, s.via, all)
 	switch {
 	case len(all) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT"):
 		s.node.apart.Store(true)
@@ -162,14 +162,17 @@ func (s *service) carry(all []*request) {
 	}
 }
 
-// together sends all requests in one call of the script.
-func (s *service) together(ctx context.Context, all []*request) (any, error) {
+// together sends all requests in one call of the script, by its source if the server does not know it.
+func (s *service) together(ctx context.Context, via redis.UniversalClient, all []*request) (any, error) {
 	requests := make([]*protocol.Request, len(all))
 	for i, r := range all {
 		requests[i] = &r.Request
 	}
-	keys, args := s.script.Pack(requests...)
-	return s.script.Run(ctx, s.via, keys, args...).Result()
+	v, err := via.Do(ctx, s.script.Command("evalsha", s.script.Hash(), requests...)...).Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		v, err = via.Do(ctx, s.script.Command("eval", s.script.Source, requests...)...).Result()
+	}
+	return v, err
 }
 
 // pipeline makes one call per request, all in one round trip. A call that the server could not run is
@@ -178,8 +181,7 @@ func (s *service) pipeline(ctx context.Context, all []*request) {
 	p := s.via.Pipeline()
 	calls := make([]*redis.Cmd, len(all))
 	for i, r := range all {
-		keys, args := s.script.Pack(&r.Request)
-		calls[i] = s.script.EvalSha(ctx, p, keys, args...)
+		calls[i] = p.Do(ctx, s.script.Command("evalsha", s.script.Hash(), &r.Request)...)
 	}
 	_, failed := p.Exec(ctx)
 	var unknown []*request // whose script the server does not know
@@ -192,13 +194,12 @@ func (s *service) pipeline(ctx context.Context, all []*request) {
 			unknown = append(unknown, r)
 			continue
 		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
-			keys, args := s.script.Pack(&r.Request)
-			v, err = s.script.Run(ctx, s.node.rdb, keys, args...).Result()
+			v, err = s.together(ctx, s.node.rdb, all[i:i+1])
 		}
 		s.endApart(ctx, r, v, err)
 	}
 	if len(unknown) > 0 {
-		v, err := s.together(ctx, unknown[:1])
+		v, err := s.together(ctx, s.via, unknown[:1])
 		s.endApart(ctx, unknown[0], v, err)
 	}
 	if len(unknown) > 1 {

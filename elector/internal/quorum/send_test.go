@@ -398,9 +398,8 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	ctx := t.Context()
 	const n = 3
 	claims, renewals := callFor(n, protocol.Request{Hint: 1}), callFor(n, protocol.Request{Token: 2, Shown: 2})
-	call := func(c redis.Scripter, s protocol.ElectionScript, requests []*protocol.Request) []protocol.Answer {
-		keys, args := s.Pack(requests...)
-		v, err := s.Run(ctx, c, keys, args...).Result()
+	call := func(c *redis.Client, s protocol.ElectionScript, requests []*protocol.Request) []protocol.Answer {
+		v, err := c.Do(ctx, s.Command("eval", s.Source, requests...)...).Result()
 		var all []protocol.Answer
 		for i := range requests {
 			all = append(all, protocol.ParseReply(v, err, i, len(requests)))
@@ -462,8 +461,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	keys, args := protocol.RenewScript.Pack(renewals...)
-	_, err = protocol.RenewScript.Run(ctx, c, keys, args...).Result()
+	err = c.Do(ctx, protocol.RenewScript.Command("eval", protocol.RenewScript.Source, renewals...)...).Err()
 	if !redis.IsReadOnlyError(err) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)
 	}

@@ -152,7 +152,11 @@ func (v *Voter) Several() error {
 func (v *Voter) Look(within time.Duration) {
 	now := time.Now()
 	for i, n := range v.nodes.list {
-		if last := n.looked.Load(); last != nil && now.Sub(*last) < within || !n.looked.CompareAndSwap(last, &now) {
+		last := n.looked.Load()
+		if last != nil && now.Sub(*last) < within {
+			continue
+		}
+		if at := now; !n.looked.CompareAndSwap(last, &at) {
 			continue
 		}
 		v.Go(func() {

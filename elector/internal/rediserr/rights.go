@@ -62,11 +62,11 @@ const candidate = "~mandate:* &mandate:* +eval +evalsha +get +mget +set +del +pe
 // CandidateNeeds adds to err, with which a Redis refused a request of a candidate for want of a right, all rights of
 // candidates: who lacks one mostly lacks others, and the server names one at a time, or none.
 func CandidateNeeds(err error, prefix string) error {
-	var node *NodeError
-	switch {
-	case !Denied(err):
+	if !Denied(err) {
 		return err
-	case errors.As(err, &node):
+	}
+	var node *NodeError
+	if errors.As(err, &node) {
 		of := *node
 		of.Err = CandidateNeeds(node.Err, prefix)
 		return &of
