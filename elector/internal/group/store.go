@@ -31,9 +31,9 @@ var (
 	//go:embed scripts/leave.lua
 	leaveLua string
 
-	beatScript    = protocol.NamedScript(beatLua)
-	publishScript = protocol.NamedScript(publishLua)
-	leaveScript   = protocol.NamedScript(leaveLua)
+	beatScript    = redis.NewScript(beatLua)
+	publishScript = redis.NewScript(publishLua)
+	leaveScript   = redis.NewScript(leaveLua)
 )
 
 // Store reads and writes a group on the nodes. Safe for concurrent use.

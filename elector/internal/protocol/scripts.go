@@ -11,8 +11,6 @@ import (
 )
 
 var (
-	//go:embed scripts/denied.lua
-	deniedLua string
 	//go:embed scripts/head.lua
 	headLua string
 	//go:embed scripts/claim.lua
@@ -53,9 +51,6 @@ var (
 var (
 	RightsScript = redis.NewScript(rightsLua) // finds the rights that the user lacks, for doctor
 )
-
-// NamedScript returns a script whose errors name a command that the user may not run (denied.lua).
-func NamedScript(lua string) *redis.Script { return redis.NewScript(deniedLua + lua) }
 
 // Request is what a script is to do for one election. The first lines of a script list the keys and the
 // arguments that it takes: fields of a Request, by name (see newElectionScript).
@@ -124,7 +119,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 			names, from = append(names, k.name), append(from, "get("+k.name+"_key)")
 		}
 	}
-	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%s%slocal function one(k, a)\n", scriptFacts, len(s.Keys), len(s.Args), deniedLua, answerLua, head)
+	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%slocal function one(k, a)\n", scriptFacts, len(s.Keys), len(s.Args), answerLua, head)
 	for i, name := range names {
 		s.Source += "local " + name + " = " + from[i] + "\n"
 	}

@@ -8,7 +8,7 @@ local function get(key)
   if r.err and string.find(r.err, 'WRONGTYPE', 1, true) then
     r = {err = 'MANDATE key ' .. key .. ' holds another type than a string'}
   end
-  error(named(r, 'get'))
+  error(r)
 end
 
 -- number returns the counter in a value as text and as a number: formatting a number takes longer than

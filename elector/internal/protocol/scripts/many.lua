@@ -8,7 +8,7 @@ for i = 1, #KEYS / KEYS_EACH do
   local err = not ok and answer or type(answer) == 'table' and answer.err
   if err then
     if type(err) == 'table' then err = err.err end
-    err = string.gsub(err, '^%S+:%s*%d+: ', '') -- the position in the script
+    err = string.gsub(err, '^%S*:%s*%d+: ', '') -- the position in the script
     -- A replica refuses all elections alike: the connection leads to the wrong server.
     if string.find(err, '^READONLY') then return redis.error_reply(err) end
     answer = {'error', err}
