@@ -123,16 +123,3 @@ func SQL(db interface {
 ) Probe {
 	return Func(func(ctx context.Context) error { return db.PingContext(ctx) })
 }
-
-// Redis returns a probe that sends PING, given the Ping method of a go-redis client of any
-// kind:
-//
-//	probe := health.Redis(client.Ping)
-//
-// go-redis applies the deadline of ctx to its sockets only with
-// Options.ContextTimeoutEnabled; without it, its ReadTimeout (3 s or more) is what ends
-// a hung ping. Use it for the Redis that the work uses: the election watches the Redis that
-// holds it.
-func Redis[C interface{ Err() error }](ping func(context.Context) C) Probe {
-	return Func(func(ctx context.Context) error { return ping(ctx).Err() })
-}

@@ -14,7 +14,7 @@
 //		})
 //	}
 //
-// [NewTerm] and [NewShardTerm] return a term for a test of a work function alone.
+// [NewTerm] returns a term for a test of a work function alone.
 //
 // [Test] runs on virtual time: an hour passes in a moment, and the same test
 // takes the same steps on any machine. [Start] starts the same Redis on the real

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/module"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // Probe is a health.Probe whose result the test sets, for Config.Probe or
@@ -60,15 +59,4 @@ func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.R
 	term, end = elector.UngrantedTerm(module.Only{}, token)
 	t.Cleanup(func() { end(elector.ReasonShutdown) })
 	return term, end
-}
-
-// NewShardTerm is [NewTerm] for a test that calls the work of a shard itself, with no group
-// and no Redis.
-//
-//	term, end := electortest.NewShardTerm(t, 3, 7) // shard 3, token 7
-//	term.Shards = 12                               // of 12, for work that asks term.Has(key)
-func NewShardTerm(t testing.TB, n int, token uint64) (term *shard.Term, end func(elector.Reason)) {
-	t.Helper()
-	inner, end := NewTerm(t, token)
-	return &shard.Term{Term: inner, Shard: n}, end
 }

@@ -37,7 +37,7 @@ type Member struct {
 }
 
 // Term is the ownership of one shard, from its begin to its end. To test your work, make a Term
-// with electortest.NewShardTerm.
+// of an electortest.NewTerm.
 type Term struct {
 	*elector.Term
 
