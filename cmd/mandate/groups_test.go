@@ -1,55 +1,14 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
-
-// A group of shards is one row of the list, which says what is wrong with any of them; its
-// pattern shows each.
-func TestGroupIsOneRow(t *testing.T) {
-	url := "redis://" + miniredis.RunT(t).Addr()
-	ls := func(args ...string) (out, errs string) {
-		_, out, errs = run(t, url, append([]string{"ls"}, args...)...)
-		return out, errs
-	}
-	joinGroup(t, url, "worker-a", func(ctx context.Context, term *shard.Term) error {
-		if term.Shard == 4 {
-			return errors.New("tenant 4 can't be served")
-		}
-		<-ctx.Done()
-		return nil
-	})
-	err := poll(func() error {
-		out, errs := ls()
-		lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
-		if len(lines) != 2 || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "invoices#* 5/6 owned - - 1/1 - 1 of 6 shards have no owner: 4 (") {
-			return fmt.Errorf("%s%s", out, errs)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, errs := ls("invoices#*"); strings.Count(out, "invoices#") < 6 || !strings.Contains(out, "invoices#3 ") {
-		t.Errorf("its pattern:\n%s%s", out, errs)
-	}
-	var all []map[string]any
-	if out, _ := ls("--json"); json.Unmarshal([]byte(out), &all) != nil || len(all) < 6 {
-		t.Errorf("as JSON:\n%s", out)
-	}
-}
 
 func tenants(change func(g *groupReport)) report {
 	g := &groupReport{Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}

@@ -84,6 +84,19 @@ func TestShards(t *testing.T) {
 			t.Errorf("exit code %d, %q is missing:\n%s", code, want, out)
 		}
 	}
+	// The group is one row of the list; its pattern shows each shard.
+	_, out, _ = run(t, url, "ls")
+	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "invoices#* 5/6 owned - - 1/1 - 1 of 6 shards have no owner: 4 (") {
+		t.Errorf("ls:\n%s", out)
+	}
+	if _, out, errs := run(t, url, "ls", "invoices#*"); strings.Count(out, "invoices#") < 6 || !strings.Contains(out, "invoices#3 ") {
+		t.Errorf("its pattern:\n%s%s", out, errs)
+	}
+	var all []map[string]any
+	if _, out, _ := run(t, url, "ls", "--json"); json.Unmarshal([]byte(out), &all) != nil || len(all) < 6 {
+		t.Errorf("as JSON:\n%s", out)
+	}
 
 	joinGroup(t, url, "worker-b", nil)
 	await("all 6 shards have an owner", "worker-a  3      3 ", "worker-b  3      3 ")
