@@ -119,14 +119,3 @@ func TestAnchorIsTheRequestNotTheAnswer(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkValid(b *testing.B) {
-	c := lease.NewClock(nil)
-	g := lease.NewGrant(c, timing(time.Hour), c.Now())
-	b.ReportAllocs()
-	for b.Loop() {
-		if !g.Valid() {
-			b.Fatal("ended")
-		}
-	}
-}
