@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -31,7 +32,12 @@ func TestRealFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	do := func(errs ...error) { t.Helper(); exampletest.Do(t, errs...) }
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	do(c.Start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
 	first, err := c.leaderAfter(t.Context(), 0)
 	do(err, c.Signal(first.Candidate, syscall.SIGSTOP))

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/mandate-dev/mandate/examples/internal/exampletest"
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -20,39 +18,6 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 func TestDemo(t *testing.T) {
 	if out, err := exampletest.Program(t, run); err != nil || !strings.Contains(out, "lost, doubled or crossed: 0") {
 		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// Members die on real servers, two at once, and come back.
-func TestRealMembersDie(t *testing.T) {
-	c, err := newCrew(t.Context(), t.Output(), t.TempDir(), servertest.Redis(t, servertest.AOF...).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	do := func(errs ...error) { t.Helper(); exampletest.Do(t, errs...) }
-	even := func(ids ...string) {
-		t.Helper()
-		_, err := c.even(t.Context(), ids...)
-		do(err)
-	}
-	all := []string{"m1", "m2", "m3", "m4"}
-	do(c.Start("shop", "sell"))
-	for _, id := range all {
-		do(c.member(id))
-	}
-	even(all...)
-	for range 2 {
-		do(c.End("m2", syscall.SIGKILL), c.End("m4", syscall.SIGKILL))
-		even("m1", "m3")
-		do(c.member("m2"), c.member("m4"))
-		even(all...)
-	}
-	for _, id := range []string{"shop", "m1", "m2", "m3", "m4"} {
-		if id == "m4" {
-			do(c.db.verify(t.Context(), t.Output()))
-		}
-		do(c.End(id, syscall.SIGTERM))
 	}
 }
 

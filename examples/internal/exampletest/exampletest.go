@@ -31,13 +31,3 @@ func Program(t *testing.T, run func(ctx context.Context, args []string, stdin io
 	err = run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
 	return stdout.String() + stderr.String(), err
 }
-
-// Do ends the test at an error.
-func Do(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
