@@ -24,11 +24,19 @@ import (
 // stopped.
 func demo(ctx context.Context, out io.Writer) error {
 	return children.Demo(ctx, func(dir, redis string) error {
-		c, err := newCrew(ctx, out, dir, redis)
+		path := filepath.Join(dir, "invoices.db")
+		db, err := openDatabase(ctx, path)
 		if err != nil {
 			return err
 		}
-		defer c.close()
+		defer db.Close()
+		quorum, err := elector.Open(redis)
+		if err != nil {
+			return err
+		}
+		defer quorum.Close()
+		c := &crew{children.New(out, dir, "--db", path, "--redis", redis), quorum, db}
+		defer c.Kill()
 		return c.play(ctx)
 	})
 }
@@ -73,22 +81,6 @@ type crew struct {
 }
 
 const demoLease = 3 * time.Second
-
-func newCrew(ctx context.Context, out io.Writer, dir, redis string) (*crew, error) {
-	path := filepath.Join(dir, "invoices.db")
-	c := &crew{Crew: children.New(out, dir, "--db", path, "--redis", redis)}
-	var err error
-	if c.quorum, err = elector.Open(redis); err == nil {
-		c.db, err = openDatabase(ctx, path)
-	}
-	return c, err
-}
-
-func (c *crew) close() {
-	c.Kill()
-	c.db.Close()
-	c.quorum.Close()
-}
 
 // member starts a member of the group.
 func (c *crew) member(id string, more ...string) error {
