@@ -219,6 +219,9 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 // known passes on what MGET and PTTL show, and reports whether that is all: not if the node has a marker of new ones, or if a
 // key is missing, or of another type, that an election always has. The lock may be missing.
 func known(values []any, lockLeft time.Duration, lock, fence, id *redis.StringCmd) bool {
+	if len(values) != 4 { // as no Redis answers: one odd node must not end this process
+		return false
+	}
 	for i, cmd := range []*redis.StringCmd{lock, fence, id} {
 		text, ok := values[i].(string)
 		if cmd.SetVal(text); !ok {

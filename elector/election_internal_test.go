@@ -113,17 +113,23 @@ func TestReadNamesAForeignKey(t *testing.T) {
 	})
 }
 
-// What a node holds is shown the same whether MGET shows it, or GET where the node refuses MGET.
+// What a node holds is shown the same whether MGET shows it, or GET where the node refuses MGET or answers it as no Redis does.
 func TestReadShowsTheSameWithoutMGET(t *testing.T) {
 	t.Parallel()
 	onBench(t, func(t *testing.T, b *bench) {
 		m, k := b.Miniredis, b.keys
-		ns, refused := b.open(), false
+		ns, mget := b.open(), 0
+		answers := []func(p *server.Peer){
+			nil, // its own
+			func(p *server.Peer) { p.WriteError("NOPERM this user has no permissions to run the 'mget' command") },
+			func(p *server.Peer) { p.WriteLen(0) },
+			func(p *server.Peer) { p.WriteStrings([]string{"x", "7", "word"}) },
+		}
 		m.Server().SetPreHook(func(p *server.Peer, cmd string, _ ...string) bool {
-			if !refused || cmd != "MGET" {
+			if cmd != "MGET" || answers[mget] == nil {
 				return false
 			}
-			p.WriteError("NOPERM this user has no permissions to run the 'mget' command")
+			answers[mget](p)
 			return true
 		})
 		for name, change := range map[string]func(){
@@ -142,14 +148,13 @@ func TestReadShowsTheSameWithoutMGET(t *testing.T) {
 			m.SetTTL(k.Lock, 9*time.Second)
 			_, _ = m.Set(k.Fence, "7"), m.Set(k.ID, "word")
 			change()
-			var shown [2]NodeStatus
-			for i := range shown {
-				refused = i == 1
-				shown[i] = readNodes(t.Context(), ns, &k, time.Second, 0)[0]
-				shown[i].RTT, shown[i].pastErr = 0, nil
-			}
-			if with, without := fmt.Sprintf("%+v", shown[0]), fmt.Sprintf("%+v", shown[1]); with != without {
-				t.Errorf("%s: %s, without MGET %s", name, with, without)
+			var shown [4]string
+			for mget = range answers {
+				st := readNodes(t.Context(), ns, &k, time.Second, 0)[0]
+				st.RTT, st.pastErr = 0, nil
+				if shown[mget] = fmt.Sprintf("%+v", st); shown[mget] != shown[0] {
+					t.Errorf("%s: %s, with answer %d to MGET %s", name, shown[0], mget, shown[mget])
+				}
 			}
 		}
 	})

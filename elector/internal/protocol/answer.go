@@ -73,7 +73,7 @@ func parseAnswer(v any) Answer {
 	if len(f) == 2 && f[0] == failed {
 		return Answer{Status: Unknown, Err: rediserr.Refusal(fmt.Sprint(f[1]))}
 	}
-	if len(f) != 1 && len(f) != 5 {
+	if list && len(f) != 5 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
 	line, _ := f[0].(string)

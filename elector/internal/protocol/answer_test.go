@@ -11,7 +11,7 @@ import (
 // not an answer of ours is no vote: neither for a claim nor against a lease.
 func TestRepliesThatAreNone(t *testing.T) {
 	for _, reply := range []any{
-		nil, int64(1), []any{}, []any{int64(1)}, []any{nil}, []any{"won", "7"}, []any{"won 7 ", "b/B/1", int64(1), int64(1)},
+		nil, int64(1), []any{}, []any{int64(1)}, []any{nil}, []any{"won", "7"}, []any{"won 7 "}, []any{"won 7 ", "b/B/1", int64(1), int64(1)},
 		"won", "won ", "won 7", "won  ", "won seven ", "won -1 ", "won 18446744073709551616 ", "won 1.5 ", " 7", "OK",
 	} {
 		if a := parseAnswer(reply); a.Status != Unknown || a.Err == nil {
@@ -38,7 +38,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add("held 12 K3QX7A", "a/B/1 ", int64(9000), int64(-1), 5)
 	f.Add("mine 18446744073709551616 x", "", int64(-2), int64(1<<62), 5)
 	f.Add("mine 12 ", "note", int64(1), int64(1), 4)
-	f.Add("", "", int64(0), int64(0), 1)
+	f.Add("won 12 ", "", int64(0), int64(0), 1)
 	f.Fuzz(func(t *testing.T, line, text string, left, count int64, size int) {
 		fields := []any{line, text, left, count, text, nil}
 		if count%2 == 0 { // of other types
@@ -46,7 +46,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		fields = fields[:min(max(size, 0), len(fields))]
 		a, alone := parseAnswer(fields), parseAnswer(line)
-		if a.Err == nil && (alone.Err != nil || alone.Status != a.Status || len(fields) != 1 && len(fields) != 5) {
+		if a.Err == nil && (alone.Err != nil || alone.Status != a.Status || len(fields) != 5) {
 			t.Fatalf("%v was read as %+v", fields, a)
 		}
 		if a.Err != nil && a.Status != Unknown || alone.Err != nil && alone.Status != Unknown {
