@@ -97,8 +97,8 @@ func shellWord(word string) string {
 }
 
 // givenFlags returns the flags of this command line that choose the elections. Environment
-// variables also apply to the next command. If a URL holds a password, no URL is included: a part
-// of the list would be another quorum.
+// variables also apply to the next command. If a URL holds a password, one placeholder stands for all:
+// without it the command would act on the Redis of the environment.
 func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	text := ""
 	if f := flags.Lookup("prefix"); f != nil && f.Changed {
@@ -109,7 +109,7 @@ func (a *app) givenFlags(flags *pflag.FlagSet) nextFlags {
 	}
 	urls := splitURLs(strings.Join(a.redis, ","))
 	if holdPassword(urls) {
-		return nextFlags(text)
+		urls = []string{"URL"}
 	}
 	for _, url := range urls {
 		text += " --redis " + shellWord(url)

@@ -28,9 +28,9 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		"status e --json":                      "",
 		"status e --redis redis://a:1?db=2":    " --redis 'redis://a:1?db=2'",
 		"status e --redis redis://a --redis b": " --redis redis://a --redis b",
-		"status e --prefix p --redis redis://a --redis redis://:secret@b":  " --prefix p",
-		"status e --prefix p --redis redis://a,redis://u:secret@b":         " --prefix p",
-		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p",
+		"status e --prefix p --redis redis://a --redis redis://:secret@b":  " --prefix p --redis URL",
+		"status e --prefix p --redis redis://a,redis://u:secret@b":         " --prefix p --redis URL",
+		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p --redis URL",
 	} {
 		a := &app{stdout: io.Discard, stderr: io.Discard}
 		root := a.command()
