@@ -86,7 +86,7 @@ func FuzzTerminal(f *testing.F) {
 		var shown []string
 		for _, kind := range []string{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventStopping, word} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token}
-			shown = append(shown, eventLine(ev, true))
+			shown = append(shown, eventLine(ev))
 		}
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d}, {Current: true, Candidate: words}}
 		past := history{Terms: records, Pauses: []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}}}

@@ -107,7 +107,6 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 
 // printEvents prints events until ctx ends, or until a write fails.
 func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJSON bool) error {
-	first := true // the state at the beginning
 	for {
 		var ev elector.Event
 		select {
@@ -119,21 +118,16 @@ func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJS
 		if asJSON {
 			err = output.JSONLine(a.stdout, ev)
 		} else {
-			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
+			_, err = fmt.Fprintln(a.stdout, eventLine(ev))
 		}
 		if err != nil {
 			return err
 		}
-		first = first && ev.Candidate == "" && ev.Kind != elector.EventVacant
 	}
 }
 
-// eventLine formats an event for people. The first event is the state at the time of subscription.
-func eventLine(ev elector.Event, first bool) string {
-	at := ev.Time
-	if first {
-		at = time.Now()
-	}
+// eventLine formats an event for people.
+func eventLine(ev elector.Event) string {
 	who, what := eventText(ev)
 	if ev.Kind != elector.EventVacant {
 		if ev.Advertise != "" {
@@ -141,13 +135,7 @@ func eventLine(ev elector.Event, first bool) string {
 		}
 		what = strings.TrimSpace(who + " " + what)
 	}
-	switch {
-	case first && ev.Kind == elector.EventElected:
-		what += ", since " + ev.Time.Local().Format(dateTimeZone)
-	case first && ev.Kind == elector.EventVacant:
-		what = "no leader"
-	}
-	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", ev.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
 }
 
 // eventText returns the candidate that an event is about, and what happened.
@@ -162,6 +150,9 @@ func eventText(ev elector.Event) (who, what string) {
 		}
 		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
 	case elector.EventVacant:
+		if ev.Token == 0 { // there was none at the beginning
+			return "", "no leader"
+		}
 		return "", "no leader: the leader vanished"
 	default: // also a kind of a later version
 		return ev.Candidate, ev.Detail
