@@ -46,7 +46,7 @@ func TestLicenses(t *testing.T) {
 	if err != nil || ids != "example.com/m v1.2.3 BSD-2-Clause MIT\n" || !strings.Contains(texts, mit) || !strings.Contains(texts, "a notice") {
 		t.Errorf("%v, %q\n%s", err, ids, texts)
 	}
-	for name, text := range map[string]string{"LICENSE": "Pay me", "copied/COPYING": "", "copied/LICENSE-BSD": "No."} {
+	for name, text := range map[string]string{"LICENSE": "Pay me", "copied/COPYING": "", "copied/LICENSE-BSD": "No.", "COPYRIGHT": mit + "\n\"Commons Clause\" License Condition"} {
 		bad := maps.Clone(good)
 		bad[name] = text
 		if _, ids, err := licenses(bad); err == nil || ids != "" {
