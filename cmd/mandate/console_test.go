@@ -38,7 +38,7 @@ const see = async (what, is) => {
     try { if (is()) return; } catch {}
   }
   missing.push(what + ": " + document.body.innerText.slice(0, 2000));
-  await post("/seen", JSON.stringify(missing));
+  await done();
   throw new Error("not seen: " + what);
 };
 const post = (path, body) => fetch(path, { method: "POST", body });
@@ -49,6 +49,12 @@ const button = (election) => row(election).querySelector("button");
 addEventListener("securitypolicyviolation", (e) => missing.push("the policy was violated by " + e.blockedURI));
 addEventListener("error", (e) => missing.push("an error: " + e.message));
 
+const done = () => post("/seen", JSON.stringify(missing));
+if (location.hash === "#away") {
+  await see("no number of elections while Redis is away", () => document.title === "(?) mandate" && !/\d elections/.test(document.body.innerText));
+  await done();
+  throw new Error("nothing else to see");
+}
 await see("live, with all nodes", () => document.querySelector("#line").innerText === "live" && document.querySelector("#nodes").innerText.includes("Redis 3/3"));
 await see("the leader, its address and age", () => /orders[^]*\ba\b[^]*a\.example:80[^]*\d+s[^]*2\/2/.test(text("orders")));
 await see("the group", () => text("tenants#*").includes("4/4 owned"));
@@ -89,7 +95,7 @@ await see("a node that is down, and all still known", () => document.title === "
 await post("/majority");
 await see("grey, as of when", () => document.title === "(?) mandate" && document.body.classList.contains("stale") && /no majority of the Redis nodes answers; as of \d/.test(document.querySelector("#line").innerText) && text("orders").includes("b.example:80"));
 await see("nothing beside the screen at the end", fits);
-await post("/seen", JSON.stringify(missing));
+await done();
 `
 
 // One pass through the page in a browser, at the width of a desk and of a phone.
@@ -138,31 +144,42 @@ func TestConsoleInABrowser(t *testing.T) {
 				_ = nodes[1].Restart()
 				_ = nodes[2].Restart()
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
-				"--user-data-dir="+t.TempDir(), "--window-size="+size, page+"#vacant")
-			cmd.Stderr, cmd.WaitDelay = io.Discard, time.Minute // a pipe: Wait awaits all processes of the browser, which write to its folder
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait()
-			}()
-			var found []string
-			select {
-			case got := <-missing:
-				if err := json.Unmarshal(got, &found); err != nil {
-					t.Fatal(err)
-				}
-			case <-ctx.Done():
-				t.Fatal("the browser does not answer")
-			}
-			for _, what := range found {
-				t.Errorf("not seen: %s", what)
-			}
+			browse(t, chromium, size, page+"#vacant", missing)
 		})
+	}
+	t.Run("opened while Redis is away", func(t *testing.T) {
+		t.Parallel()
+		missing := make(chan []byte, 1)
+		page := browsedPage(t, []string{"redis://127.0.0.1:1"}, map[string]func([]byte){"/seen": func(body []byte) { missing <- body }})
+		browse(t, chromium, "1280,800", page+"#away", missing)
+	})
+}
+
+// browse opens a page, and reports what its visit has not seen.
+func browse(t *testing.T, chromium, size, url string, missing <-chan []byte) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+		"--user-data-dir="+t.TempDir(), "--window-size="+size, url)
+	cmd.Stderr, cmd.WaitDelay = io.Discard, time.Minute // a pipe: Wait awaits all processes of the browser, which write to its folder
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	var found []string
+	select {
+	case got := <-missing:
+		if err := json.Unmarshal(got, &found); err != nil {
+			t.Fatal(err)
+		}
+	case <-ctx.Done():
+		t.Fatal("the browser does not answer")
+	}
+	for _, what := range found {
+		t.Errorf("not seen: %s", what)
 	}
 }
 

@@ -149,6 +149,7 @@ function arrange() {
   if (active !== document.activeElement) active.focus(); // a row that is moved loses it
   urgent = order.filter((r) => r.rank === 0).length;
   $("summary").textContent = `${order.length} elections` + (urgent ? `, ${urgent} urgent` : "") + (site.hidden ? `, ${site.hidden} more left out` : "");
+  $("summary").hidden = order.length === 0 && !site.known;
   showLine();
   $("none").hidden = order.length > 0 || !site.known;
   table.hidden = order.length === 0;
