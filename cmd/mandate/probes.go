@@ -57,7 +57,7 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
 		f.Var(targetFlag{"probe-exec", "exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
 		f.Var(targetFlag{"probe-http", "http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
-		f.Var(targetFlag{"probe-disk", "disk", p.to}, p.prefix+"probe-disk", p.whom+": a file can be written, synced and deleted in `DIR`")
+		f.Var(targetFlag{"probe-disk", "disk", p.to}, p.prefix+"probe-disk", p.whom+": a file can be written, synced and deleted in `DIR`, which must exist at the start")
 		if p.to == &o.work {
 			f.Var(targetFlag{"probe-tcp", "tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
 			f.Var(targetFlag{"probe-file", "file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")

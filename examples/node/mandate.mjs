@@ -116,8 +116,8 @@ export async function leader(election, work, { url = defaultURL, pause = 200, wa
   }
 }
 
-// resign ends this replica's leadership, once its work has ended. It resolves to false if it did not lead, no other could, or
-// it was refused.
+// resign ends this replica's leadership, once its work has ended. It resolves to false if it did not lead, no other could, it
+// was refused, or it takes longer than 10 s (with a lease of 50 s and more): then the leadership ends later.
 export async function resign(tokenFile, url = defaultURL) {
   const authorization = "Bearer " + readFileSync(tokenFile, "utf8").trim(); // of mandate serve --http-token-file
   try {

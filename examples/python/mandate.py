@@ -128,7 +128,8 @@ def leader(election, url=URL, pause=0.2, waiting=lambda: None, stop=lambda: Fals
 
 
 def resign(token_file, url=URL):
-    """Ends this replica's leadership, once its work has ended. False: it did not lead, no other could, or it was refused."""
+    """Ends this replica's leadership, once its work has ended. False: it did not lead, no other could, it was
+    refused, or it takes longer than 10 s (with a lease of 50 s and more): then the leadership ends later."""
     with open(token_file) as file:
         allowed = {"Authorization": "Bearer " + file.read().strip()}  # of mandate serve --http-token-file
     try:
