@@ -119,9 +119,9 @@ func (m *machine) undecided(tally quorum.Tally) {
 // next returns the time to the next renewal after one that a majority has confirmed.
 //
 // The renewal is repeated at once if a node was free, but refused it because its counter is beyond
-// this term's. A candidate that reaches only that node claims it and gives it back every few
-// seconds, and each time the counter rises: the node would refuse every renewal for the same
-// reason, and the term would end when the next node fails.
+// this term's. A follower whose claim wins only that node gives it back, and the counter rises: with
+// many followers the node would refuse every renewal for the same reason, and the term would end when
+// the next node fails.
 func (m *machine) next(elapsed time.Duration) time.Duration {
 	if m.renewal.repeats = !m.renewal.repeats && m.voter.Regainable(); m.renewal.repeats {
 		return 0
