@@ -49,14 +49,6 @@ func (t *Term) expire() {
 	t.end(ReasonExpired, t.whyExpired(elapsed, age))
 }
 
-// unhealthy ends a term because of a probe.
-func (t *Term) unhealthy(err error) {
-	if !t.grant.Valid() { // this process was suspended, so its probes could not run either
-		t.expire()
-	}
-	t.end(ReasonUnhealthy, err)
-}
-
 // unconfirmedRenewal is the newest of a series of renewals that no majority confirmed.
 type unconfirmedRenewal struct {
 	first time.Duration // when the outcome of the first one was known, counted from the begin of the term

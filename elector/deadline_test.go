@@ -203,17 +203,21 @@ func TestExpiredNamesTheCause(t *testing.T) {
 // that was stopped while the nodes were away already they are the cause.
 func TestExpiredBySuspension(t *testing.T) {
 	for name, w := range map[string]struct {
-		away time.Duration // how long before it the nodes went away; 0: they did not
+		away time.Duration                               // how long before it the nodes went away; 0: they did not
+		then func(stop context.CancelFunc, a *candidate) // what it meets when it wakes up
 		want string
 	}{
-		"all is well":         {0, "this process was suspended for"},
-		"the nodes were away": {5 * time.Second, "did not answer for"},
+		"all is well":         {0, nil, "this process was suspended for"},
+		"the nodes were away": {5 * time.Second, nil, "did not answer for"},
+		"it is stopped":       {0, func(stop context.CancelFunc, _ *candidate) { stop() }, "this process was suspended for"},
+		"it shall resign":     {0, func(_ context.CancelFunc, a *candidate) { _ = a.Resign(context.Background()) }, "this process was suspended for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				c.Seed()
 				warp := new(lease.Warp)
-				ctx := lease.WithClock(context.Background(), lease.NewClock(warp))
+				ctx, stop := context.WithCancel(lease.WithClock(context.Background(), lease.NewClock(warp)))
+				defer stop()
 				a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, nil)
 				term := a.Elected(3 * shortLease)
 				time.Sleep(2*shortLease + w.away)
@@ -223,6 +227,9 @@ func TestExpiredBySuspension(t *testing.T) {
 				}
 				warp.Wall.Add(int64(9 * time.Second)) // a machine that slept
 				warp.Boot.Add(int64(9 * time.Second))
+				if w.then != nil {
+					w.then(stop, a)
+				}
 				ended := wantReason(t, term, shortLease, elector.ReasonExpired)
 				if !strings.HasPrefix(ended.Err.Error(), w.want) && !strings.Contains(ended.Err.Error(), w.want) {
 					t.Errorf("%v", ended)

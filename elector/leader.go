@@ -110,7 +110,7 @@ func (m *machine) hold(ctx context.Context) {
 	for t.ctx.Err() == nil {
 		candidate, work := changed(m.probes.candidate), changed(m.probes.work) // before the status is read, so that no change is missed
 		if err := m.probes.failing(); err != nil {
-			t.unhealthy(err)
+			t.end(ReasonUnhealthy, err)
 			return
 		}
 		select {

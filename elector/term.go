@@ -269,8 +269,12 @@ func (t *Term) requested() (Reason, error) {
 }
 
 // end ends the term; only the first call counts. From here on Valid is
-// false, whatever the clock shows.
+// false, whatever the clock shows. What stops a process, or its probes, that was suspended until its lease had
+// ended is not why the term has ended.
 func (t *Term) end(reason Reason, err error) {
+	if (reason.voluntary() || reason == ReasonUnhealthy) && !t.grant.Valid() {
+		t.expire()
+	}
 	now := time.Now()
 	past, _ := t.grant.Past() // not within once: a simulated clock that blocks must not delay another call of end
 	t.once.Do(func() {
