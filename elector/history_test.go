@@ -3,6 +3,7 @@ package elector_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,19 @@ func TestHistoryOfTheNodes(t *testing.T) {
 			t.Errorf("with two nodes away: %+v, %v", got, err)
 		}
 		c.Heal()
+	})
+}
+
+// The list of names is one key for all elections, of which each list of a node is made.
+func TestElectionsNameAForeignKey(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		if _, err := c.Nodes[0].Server().Push("mandate:elections", "x"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Quorum("operator").Elections(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "MANDATE key mandate:elections holds another type than a sorted set (see what it holds") {
+			t.Errorf("%v", err)
+		}
 	})
 }
 

@@ -162,7 +162,10 @@ func listed(ctx context.Context, nodes *quorum.Nodes, prefix string, most int) (
 	last := map[string]float64{} // the time of the last event, by name
 	errs = nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
 		found, err := c.ZRevRangeWithScores(ctx, key, 0, int64(most)).Result()
-		if err != nil {
+		switch {
+		case rediserr.WrongType(err):
+			return rediserr.ForeignKey(key, "holds another type than a sorted set")
+		case err != nil:
 			return rediserr.Needs(err, "+zrevrange %R~"+key)
 		}
 		mu.Lock()
