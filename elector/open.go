@@ -87,6 +87,9 @@ func NewClient(address string) (redis.UniversalClient, error) {
 		if _, names, ok := strings.Cut(err.Error(), "unexpected option: "); ok {
 			err = fmt.Errorf("option %s is not known: leave it out, or correct its name (TLS is rediss://; docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
 		}
+		if what, _, isNumber := strings.Cut(err.Error(), ": strconv."); isNumber { // it should be one
+			err = errors.New(strings.TrimPrefix(what, "redis: "))
+		}
 		return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err)
 	}
 	d, err := loginFrom(u)

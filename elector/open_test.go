@@ -273,7 +273,8 @@ func TestOpenMalformedURLs(t *testing.T) {
 	for name, tc := range map[string]struct{ url, want string }{
 		"empty":              {"", "redis://"}, // access.Parse has more
 		"bad database":       {"redis://u:hunter2@h:6379/abc", "database"},
-		"bad option":         {"redis://u:hunter2@h:6379/?max_retries=many", "max_retries"},
+		"bad option":         {"redis://u:hunter2@h:6379/?max_retries=many", "h:6379: invalid max_retries number$"},
+		"bad db":             {"unix://u:hunter2@/run/redis.sock?db=a", ": invalid database number$"},
 		"unknown option":     {"redis://u:hunter2@h:6379/?nonsense=1", "nonsense"},
 		"bad port":           {"redis://u:hunter2@h:port", "port"},
 		"control characters": {"redis://u:hunter2\n@h", "a blank"},
@@ -285,7 +286,7 @@ func TestOpenMalformedURLs(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			if !strings.Contains(err.Error(), "URL 1") || !strings.Contains(err.Error(), tc.want) {
+			if !strings.Contains(err.Error(), "URL 1") || !strings.Contains(err.Error()+"$", tc.want) {
 				t.Errorf("error %q does not say %q and which URL", err, tc.want)
 			}
 			for e := err; e != nil; e = errors.Unwrap(e) {

@@ -35,7 +35,7 @@ var mistakes = []struct {
 		regexp.MustCompile(`[{}]|<[^<>]+>|(^|[@:/])(\$\(?[A-Za-z_]\w*\)?|%\w+%)($|[@:/?])`),
 		"it holds a placeholder, such as ${NAME} or <NAME>, that was never replaced ($ in a password is %24)",
 	},
-	{regexp.MustCompile(`\s|^[^?]*://[^?]*://`), "it holds a blank, or several URLs: separate URLs by commas, or give each its own argument; in a password a blank is %20"},
+	{regexp.MustCompile(`\s|^[^?]*://[^?]*://`), "it holds a blank, or several URLs: give each its own argument, or separate them by commas in MANDATE_REDIS; in a password a blank is %20"},
 }
 
 // zone matches an IPv6 address with a zone, whose % must be escaped in a URL.
