@@ -268,7 +268,7 @@ func (m *machine) giveBack(r *quorum.Release, campaigns bool) error {
 		return nil
 	default:
 		m.log.Warn("lock not released, retrying until it lapses", "token", token,
-			"at_most", unit(lapsesIn()), "error", joinNodes(tally.Errors()))
+			"lapses_in", unit(lapsesIn()), "error", joinNodes(tally.Errors()))
 	}
 	released := make(chan error, 1)
 	m.voter.Go(func() {

@@ -84,7 +84,7 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 		case errors.Is(err, elector.ErrUnreachable):
 			is = "no majority of the redis nodes answers"
 		case st.MayLead != nil:
-			is = "who leads depends on redis nodes that do not answer"
+			is, attr = "who leads depends on redis nodes that do not answer", slog.String("may_lead", st.MayLead.Candidate)
 		case err == nil && st.Blocked != "":
 			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}

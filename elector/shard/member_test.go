@@ -213,6 +213,9 @@ type group struct {
 func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
 	g := &group{t: t, c: c, l: newLedger(t), shards: shards}
 	t.Cleanup(func() {
+		if lines := g.log.Lines("=<nil>"); len(lines) > 0 {
+			t.Errorf("an attribute that says nothing: %q", lines)
+		}
 		if t.Failed() {
 			lines := g.log.Lines()
 			t.Logf("the last lines of the log:\n%s", strings.Join(lines[max(0, len(lines)-100):], ""))

@@ -311,7 +311,7 @@ func (r *reconciler) candidacyOver(c *candidacy, err error, why *elector.Ended) 
 		pause := r.m.cfg.Cooldown << (u.trips - 1)
 		u.until = time.Now().Add(pause)
 		r.unable[c.shard] = u
-		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", pause, "error", err)
+		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", pause, "error", cmp.Or[error](err, why))
 	}
 }
 
