@@ -125,7 +125,7 @@ type format struct {
 
 // formatFlags adds --wide and --json.
 func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
-	cmd.Flags().BoolVar(&f.wide, "wide", false, "print everything, with exact times")
+	cmd.Flags().BoolVar(&f.wide, "wide", false, "print all columns, with exact times")
 	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
 }
 

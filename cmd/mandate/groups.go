@@ -125,7 +125,7 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	case g.Assigner == "":
 		return "no assigner: shards stay where they are", next
 	case len(g.Missing) > 0:
-		return fmt.Sprintf("%d members are missing, such as %s", len(g.Missing), g.Missing[0].ID), next
+		return fmt.Sprintf("members missing: %d, such as %s", len(g.Missing), g.Missing[0].ID), next
 	default:
 		return failing(g.Status, flags)
 	}

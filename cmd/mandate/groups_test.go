@@ -28,7 +28,7 @@ func TestGroupRow(t *testing.T) {
 		"unowned":     {tenants(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants#* 7/8 owned - - 1/2 - 1 of 8 shards have no owner: 2 (its owner is dead)", "1 of 8 shards have no owner: 2 (its owner is dead)"},
 		"no assigner": {tenants(func(g *groupReport) { g.Assigner = "" }), "tenants#* 8/8 owned - - 1/2 - no assigner: shards stay where they are", "no assigner: shards stay where they are"},
 		"all unowned": {tenants(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants#* 0/8 owned - - 1/2 - 8 of 8 shards have no owner: 0,0,0,0,0,0,0,0 ()", "8 of 8 shards have no owner"},
-		"missing":     {tenants(func(g *groupReport) { g.Missing = []shard.MissingMember{{ID: "c"}} }), "tenants#* 8/8 owned - - 1/2 - 1 members are missing, such as c", "1 members are missing"},
+		"missing":     {tenants(func(g *groupReport) { g.Missing = []shard.MissingMember{{ID: "c"}} }), "tenants#* 8/8 owned - - 1/2 - members missing: 1, such as c", "members missing: 1"},
 		"fails":       {tenants(func(g *groupReport) { g.Members[0].Unable, g.Members[1].Unable = []int{2, 7}, []int{7} }), "tenants#* 8/8 owned - - 1/2 - shard 7 is left by a, b for now, after failed work or a step-down", "shard 7 is left by a, b for now, after failed work or a step-down"},
 		"missed":      {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true, missed: true} }), "tenants#* vacant (8 shards) - - 0/0 - no member answers: none is running, or Redis refuses them", "no member answers"},
 		"gone":        {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true} }), "tenants#* abandoned (8 shards) - - 0/0 -", ""},

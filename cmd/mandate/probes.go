@@ -85,7 +85,7 @@ func (p probeTargets) of(shard int) (all probeTargets) {
 func (a *app) ofShards(o *probeFlags) {
 	for _, t := range o.work {
 		if !strings.Contains(t.target, shardPlace) {
-			a.problem("--probe-%s has no %s in it, so that all shards would fail together: write it for the shard's number, or use --candidate-probe-%s for the member", t.kind, shardPlace, t.kind)
+			a.problem("--probe-%s has no %s in it, so that all shards would fail together: write it for the shard's number; --candidate-probe-* are for the member", t.kind, shardPlace)
 		}
 	}
 	for _, t := range o.candidate {
