@@ -117,11 +117,6 @@ func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
 
-// assignerTrip is the longest round trip with which a member may campaign as the assigner. With a
-// slightly longer one its claims are granted, but the replies come too late: the member would
-// hold the lock without leading.
-func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 / 5 * 3 / 4 }
-
 // remembered is how long the nodes keep a group without members. After that time no former
 // member holds a lock any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }

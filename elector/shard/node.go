@@ -21,9 +21,6 @@ type node struct {
 	settings *group.Settings // nil: no answer yet
 	err      error           // in reply to the last beat
 	answered time.Time
-	// took has the last two round trips. The shorter one counts: the first request has to open a
-	// connection, and any request may be slow because of a pause.
-	took [2]time.Duration
 	// members are those that the node has shown to this member as the assigner, and listed is when.
 	members []group.Member
 	listed  time.Time
@@ -89,13 +86,12 @@ func (r *reconciler) exchange(i int) {
 
 // beat sends one beat to a node. It returns the version of the plan that this member has of it.
 func (r *reconciler) beat(i int, out *outgoing, have group.Version) group.Version {
-	sent, at := time.Now(), r.clock.Now()
+	at := r.clock.Now()
 	got, err := r.m.store.Beat(r.ctx, i, out.settings, out.self, have, out.term != nil)
-	took := time.Since(sent)
 	if got.Accepted {
 		r.nodes[i].accepted.Store(&at)
 	}
-	r.send(func() { r.answered(i, out, got, err, took) })
+	r.send(func() { r.answered(i, out, got, err) })
 	if p := out.plan; p != nil && got.Accepted && got.Version != p.Version.String() && out.term.Valid() {
 		// A plan with a higher token is replaced, too: while this term is valid, no
 		// assigner can have written it.
@@ -124,12 +120,12 @@ func (r *reconciler) admitted() bool {
 }
 
 // answered handles a node's answer to a beat: its plan, its settings, its members, or its error.
-func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error, took time.Duration) {
+func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error) {
 	n := &r.nodes[i]
 	if err != nil && n.err == nil && r.ctx.Err() == nil {
 		r.m.log().Warn("redis node refused this member or did not answer", "error", err)
 	}
-	n.err, n.took = err, [2]time.Duration{took, n.took[0]}
+	n.err = err
 	if err == nil {
 		n.answered, n.settings = time.Now(), &a.Settings
 		r.joined = r.joined || a.Accepted
@@ -210,7 +206,6 @@ func newest(byNode []*group.Plan, majority int) (latest *group.Plan) {
 var (
 	errStopping = errors.New("stopping")
 	errSilence  = errors.New("no majority of the Redis nodes answers this member")
-	errFar      = errors.New("the Redis nodes answer too late for an assigner")
 )
 
 // whyClosed returns why this member wants no shards; nil: it wants some.
@@ -225,20 +220,11 @@ func (r *reconciler) whyClosed() error {
 	}
 }
 
-// whyUnfit returns why this member must not be the assigner; nil: it may.
-func (r *reconciler) whyUnfit() error {
-	switch {
-	case r.cutOff():
-		return r.silence()
-	case !r.majority(func(n *node) bool { return min(n.took[0], n.took[1]) <= r.m.cfg.assignerTrip() }):
-		return errFar
-	default:
+// silence returns why this member is cut off; nil: it is not. A node that refuses its beats is not silent.
+func (r *reconciler) silence() error {
+	if !r.cutOff() {
 		return nil
 	}
-}
-
-// silence returns why this member is cut off: a node that refuses its beats is not silent.
-func (r *reconciler) silence() error {
 	for i := range r.nodes {
 		if err := r.nodes[i].err; rediserr.Answered(err) {
 			return err

@@ -342,7 +342,7 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	st := state{r.whyClosed(), r.whyUnfit()}
+	st := state{r.whyClosed(), r.silence()}
 	if next.Closed = ""; st.closed != nil {
 		next.Closed = st.closed.Error()
 	}

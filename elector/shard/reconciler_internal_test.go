@@ -59,7 +59,7 @@ func TestNewAssignerContinuesThePlan(t *testing.T) {
 		}}
 		began := time.Now()
 		for i := range 2 {
-			r.answered(i, r.out.Load(), group.Answer{Accepted: true, Plan: before, Members: all}, nil, 0)
+			r.answered(i, r.out.Load(), group.Answer{Accepted: true, Plan: before, Members: all}, nil)
 		}
 		<-r.assigner.due
 		if took := time.Since(began); took > 10*time.Millisecond {

@@ -20,7 +20,7 @@ func TestFarMember(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		g.joins("x")
-		c.Each(testredis.Fault{Delay: lease * 4 / 100}, "x") // each way; an assigner's requests have a fifteenth
+		c.Each(testredis.Fault{Delay: lease * 4 / 100}, "x")
 		time.Sleep(3 * lease)
 		g.join("a")
 		g.join("b")
