@@ -199,12 +199,15 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 // Regression: the first election on fresh nodes took a whole lease. All must be seen to be
 // new, and the round ended before the slowest had answered.
 func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for i, nd := range c.Nodes {
-			nd.Set(fault{Delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
-		}
-		c.Start("a").Elected(time.Second)
-	})
+	for _, far := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for i, nd := range c.Nodes {
+				nd.Set(fault{Delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
+			}
+			c.Nodes[2].Set(fault{Delay: far})
+			c.Start("a").Elected(time.Second)
+		})
+	}
 }
 
 // All nodes lose everything while a leader sits. Whoever has seen it must not take

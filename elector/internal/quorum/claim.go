@@ -18,7 +18,8 @@ import (
 // election on them; else nil. A node that refuses the claim publishes to the channel
 // echo, if it is not empty. won is the token, or 0 if the claim was lost. What a
 // lost attempt was granted is given back in the background. After the end of ctx
-// nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out.
+// nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out, and
+// any node for an eighth of it once a majority abstains.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string, echo string) (won uint64, t Tally) {
 	if v.unheard() {
 		return 0, v.askFirst(ctx, echo)
@@ -112,6 +113,9 @@ func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*
 	return newRedlock(v.cfg.Keys.Lock, value, v.cfg.Lease, cast).claim(ctx, func(vote func(node int, won bool)) {
 		r.await(ended, func(a *request) {
 			v.note(a)
+			if a.answer.Status == protocol.Abstains && r.Count(protocol.Abstains)+1 >= v.nodes.Majority() {
+				r.patience = v.cfg.CallTimeout / 8 // an election can begin when all nodes are known to be new, also a far one
+			}
 			vote(a.node, a.answer.Status == protocol.Won)
 		})
 	})
