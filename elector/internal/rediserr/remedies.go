@@ -73,7 +73,7 @@ var remedies = []struct {
 	{"tls: unsupported certificate", clientCert, false},
 	{"redis: invalid reply", "what answers is no Redis: correct host and port", false},
 	{"redis: can't parse", "what answers is no Redis: correct host and port", false},
-	{"all sentinels specified", "start the sentinels, or correct their addresses", false},
+	{sentinelsUnreachable, "start the sentinels, or correct their addresses", false},
 	{"lookup ", "correct the host name, or DNS on this machine", false},
 	{"connection refused", "start Redis at {node}, or correct host and port", false},
 	{"no route to host", "look at the network to that host, and at firewalls", false},
@@ -94,6 +94,9 @@ const (
 	backends   = "the proxy reaches no Redis: look at what it has behind it"
 	clientCert = "name the files of a client's certificate that this Redis accepts: ?cert_file=&key_file="
 )
+
+// sentinelsUnreachable is how go-redis begins what the sentinels have answered.
+const sentinelsUnreachable = "all sentinels specified in configuration are unreachable"
 
 // NamedBySentinels begins the error of a connection to a server whose address the sentinels have named.
 const NamedBySentinels = "the master that the sentinels name"
@@ -135,13 +138,17 @@ func look(err error) (advice string, permanent bool) {
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		msg := e.Error()
+		_, answer, bySentinel := strings.Cut(msg, sentinelsUnreachable+": ")
+		if !bySentinel {
+			answer = msg
+		}
 		for _, r := range remedies {
 			switch {
-			case r.permanent && !strings.HasPrefix(msg, r.sign), !strings.Contains(msg, r.sign):
+			case r.permanent && !strings.HasPrefix(answer, r.sign), !strings.Contains(msg, r.sign):
 			case r.sign == foreignKey:
 				return inspect(msg) + r.advice, true
 			default:
-				return r.advice, r.permanent
+				return r.advice, r.permanent && !bySentinel // another sentinel may come back
 			}
 		}
 	}

@@ -44,7 +44,8 @@ var texts = []said{
 	{"ERR unknown command 'evalsha', with args beginning with: '78dce3abefa4a3c14eabef8bd3d832af680a8604' '6' 'mandate:{e}:lock' ", "redis+sentinel://host:26379?master_name=NAME; otherwise enable", true},
 	{"ERR unknown command 'select', with args beginning with: '2' ", "redis+sentinel://", true},
 	{"ERR unknown command 'cluster', with args beginning with: 'slots' ", "redis+sentinel://", true},
-	{"ERR unknown command 'sentinel', with args beginning with: 'get-master-addr-by-name' 'm' ", "it is no Sentinel: write redis://", true},
+	{"redis: all sentinels specified in configuration are unreachable: ERR unknown command 'sentinel', with args beginning with: 'get-master-addr-by-name' 'm' ", "it is no Sentinel: write redis://", false},
+	{"redis: all sentinels specified in configuration are unreachable: NOAUTH Authentication required.\ndial tcp 127.0.0.1:1: connect: connection refused", "give the password", false},
 	{"ERR Only HELLO messages are accepted by Sentinel instances.", "redis+sentinel://", true},
 	{"ERR Unknown Redis command called from script script: 6e041675a6f3a8f9dfa5530a2a6601958df04a77, on @user_script:1.", "rename-command", true},
 	{"ERR Unknown command called from script script: on @user_script:1.", "rename-command", true}, // Valkey 9
