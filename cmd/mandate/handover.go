@@ -147,8 +147,8 @@ func (a *app) resignCommand() *cobra.Command {
 		Use:   "resign NAME",
 		Short: "Make the leader step down, and wait for the next leader",
 		Long: `Make the leader of the election NAME step down: it stops its work, releases the
-lock, and campaigns again after its cool-down. Waits until another candidate
-leads, and prints how long there was no leader.
+lock, and campaigns again after its cool-down. Waits for the next leader, and
+prints it; history has the time without one.
 
 It calls the roll and tries whether the Redis nodes take writes, and is refused
 if no other candidate could lead now: the work would stop. --force does it
