@@ -134,7 +134,7 @@ func (m *machine) next(elapsed time.Duration) time.Duration {
 func (m *machine) nextRenewalIn(elapsed time.Duration) time.Duration {
 	every := m.timing.RenewEvery()
 	step := every / moments
-	if elapsed > step { // so far away a renewal must not leave while the calls of the one before use the connections
+	if elapsed > step/8 { // so far away a renewal would wait for the calls of the one before, and an outage would cost more terms
 		step /= 4
 	}
 	return shared(every-elapsed, step)
