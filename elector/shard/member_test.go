@@ -213,8 +213,8 @@ type group struct {
 func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
 	g := &group{t: t, c: c, l: newLedger(t), shards: shards}
 	t.Cleanup(func() {
-		if lines := g.log.Lines("=<nil>"); len(lines) > 0 {
-			t.Errorf("an attribute that says nothing: %q", lines)
+		if lines := g.log.Lines("leaving a shard", "=<nil>"); len(lines) > 0 {
+			t.Errorf("a shard is left for no reason: %q", lines)
 		}
 		if t.Failed() {
 			lines := g.log.Lines()
