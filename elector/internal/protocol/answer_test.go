@@ -13,6 +13,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 	for _, reply := range []any{
 		nil, int64(1), []any{}, []any{int64(1)}, []any{nil}, []any{"won", "7"}, []any{"won 7 "}, []any{"won 7 ", "b/B/1", int64(1), int64(1)},
 		"won", "won ", "won 7", "won  ", "won seven ", "won -1 ", "won 18446744073709551616 ", "won 1.5 ", " 7", "OK",
+		"won 9007199254740991 ", "won 18446744073709551615 x",
 	} {
 		if a := parseAnswer(reply); a.Status != Unknown || a.Err == nil {
 			t.Errorf("%#v was read as %+v", reply, a)
