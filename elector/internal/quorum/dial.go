@@ -150,3 +150,44 @@ func (m slotMap) learn(ctx context.Context, err error) {
 func (slotMap) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
+
+// Recover turns a panic of go-redis into an error, also of the commands: what answers in Redis' place may announce more
+// than any memory holds, or what is no message, and must not end all processes that query it. To be deferred.
+func Recover(err *error, cmds ...redis.Cmder) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	*err = fmt.Errorf("redis: can't parse the answer: %v", v)
+	for _, cmd := range cmds {
+		cmd.SetErr(*err)
+	}
+}
+
+// recovering is a hook that calls Recover.
+type recovering struct{}
+
+// guarded adds that hook to a client.
+func guarded(c *redis.Client) *redis.Client {
+	c.AddHook(recovering{})
+	return c
+}
+
+// ProcessHook does so for a command.
+func (recovering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) (err error) {
+		defer Recover(&err, cmd)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook does so for a pipeline.
+func (recovering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		defer Recover(&err, cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// DialHook changes nothing.
+func (recovering) DialHook(next redis.DialHook) redis.DialHook { return next }
