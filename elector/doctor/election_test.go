@@ -118,22 +118,6 @@ func TestReportsOfSeveralServers(t *testing.T) {
 	})
 }
 
-// What is no message of Redis is a finding, and ends no process.
-func TestOddMessagesAreAFinding(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		c.Nodes[0].Server().Server().SetPreHook(func(p *server.Peer, cmd string, _ ...string) bool {
-			if cmd == "SUBSCRIBE" {
-				p.WriteRaw("*0\r\n")
-			}
-			return cmd == "SUBSCRIBE"
-		})
-		all, err := doctor.Examine(t.Context(), c.Quorum("operator"), doctor.Config{Election: "orders"})
-		if err != nil || !slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Check == "messages" && f.Level == doctor.LevelWarn }) {
-			t.Errorf("%+v, %v", all, err)
-		}
-	})
-}
-
 // What mandate status reads, it reads once, over a connection to each node and one for the answers.
 func TestReadsOnce(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -203,7 +203,6 @@ func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 func (f *facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
 	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
-	defer quorum.Recover(&f.ReceiveErr)
 	if _, f.ReceiveErr = sub.Receive(ctx); f.ReceiveErr != nil {
 		return
 	}

@@ -204,7 +204,7 @@ func (l *link) next(c *conn) (add, drop []string, within time.Duration, end bool
 func (l *link) read(ctx context.Context, c *conn) {
 	backoff := retryFirst
 	for ctx.Err() == nil {
-		m, err := receive(ctx, c.ps)
+		m, err := c.ps.Receive(ctx)
 		if err == nil {
 			backoff = retryFirst
 			l.received(c, m)
@@ -220,12 +220,6 @@ func (l *link) read(ctx context.Context, c *conn) {
 		}
 		backoff = min(2*backoff, retryMax)
 	}
-}
-
-// receive returns what arrives next, or an error if that is no message of Redis.
-func receive(ctx context.Context, ps *redis.PubSub) (m any, err error) {
-	defer quorum.Recover(&err)
-	return ps.Receive(ctx)
 }
 
 // received passes a message or a confirmation to the subscriptions to its channel, without holding mu.

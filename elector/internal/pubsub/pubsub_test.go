@@ -320,23 +320,3 @@ func TestRefusedTestsReplaceNothing(t *testing.T) {
 		})
 	}
 }
-
-// What is no message of Redis, and go-redis panics on, ends no process: messages are missed.
-func TestWhatIsNoMessageFails(t *testing.T) {
-	for _, raw := range []string{"*0\r\n", "*1\r\n:5\r\n", "*2\r\n$7\r\nmessage\r\n$1\r\nx\r\n", "*4611686018427387904\r\n"} {
-		onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
-			nodes[0].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
-				if cmd == "SUBSCRIBE" {
-					c.WriteRaw(raw)
-				}
-				return cmd == "SUBSCRIBE"
-			})
-			news := b.Subscribe("news", 9, all)
-			defer news.Close()
-			synctest.Wait()
-			if got := taken(news); got != "-" {
-				t.Errorf("%q: %q", raw, got)
-			}
-		})
-	}
-}

@@ -76,7 +76,7 @@ func (n *Node) Reconnect(read func(*redis.Client)) {
 	c, ok := n.rdb.(*redis.Client)
 	for i := 0; ok && i < 3; i++ {
 		o := *c.Options()
-		fresh := guarded(redis.NewClient(&o))
+		fresh := redis.NewClient(&o)
 		read(fresh)
 		_ = fresh.Close()
 	}
@@ -239,7 +239,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 			o.Dialer = (&leaving{dial: o.Dialer}).connect
 			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
-		n.rdb = guarded(redis.NewClient(&o))
+		n.rdb = redis.NewClient(&o)
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("it is nil")
@@ -303,7 +303,7 @@ func (n *Node) ownCluster(o *redis.ClusterOptions) {
 			o.Dialer = redis.NewDialer(o)
 		}
 		n.own(o)
-		return guarded(makes(o))
+		return makes(o)
 	}
 }
 

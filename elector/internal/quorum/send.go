@@ -104,7 +104,7 @@ func (n *Node) queue(r *request, master *redis.Client) *queue[*request] {
 		if single, ok := n.rdb.(*redis.Client); ok {
 			via = single
 		}
-		s := &service{node: n, script: r.script, limit: r.limit, via: guarded(via.WithTimeout(r.limit))}
+		s := &service{node: n, script: r.script, limit: r.limit, via: via.WithTimeout(r.limit)}
 		q = &queue[*request]{carry: s.carry, overdue: r.limit / 4}
 		n.queues[id] = q
 	}
