@@ -24,7 +24,7 @@ func (e *examination) held(r *Report) {
 		case err == nil || e.facts[i].Ping != nil:
 		case rediserr.TimedOut(err):
 			e.add(n.Node, "reach", LevelWarn, nearer, "a round trip takes %v: what it holds for the election could not be read in time", short(e.facts[i].RTT))
-		case rediserr.Advice(err) != "" && !rediserr.Denied(err): // a key of another type, for example
+		case rediserr.Advice(err) != "" && (e.facts[i].LooksOnly || !rediserr.Denied(err)): // a key of another type; a candidate's rights are checked already
 			e.add(n.Node, "lock", LevelFail, rediserr.Advice(err), "%s", problemOf(err))
 		}
 	}
