@@ -198,9 +198,8 @@ func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int
 		st.pastErr = rediserr.ForeignKey(k.History, "holds another type than a stream")
 	}
 	for _, e := range past.Val() {
-		if text, ok := e.Values["event"].(string); ok {
-			st.past = append(st.past, text)
-		}
+		text, _ := e.Values["event"].(string) // empty: of another program; it counts, since others were cut off for it
+		st.past = append(st.past, text)
 	}
 	if err := refusal(keys, lock); err != nil {
 		return st, err

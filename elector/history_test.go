@@ -101,6 +101,15 @@ func TestHistoryBehindManyPauses(t *testing.T) {
 		if got, err := el.Pauses(t.Context()); err != nil || len(got) != pauses {
 			t.Errorf("%d pauses, %v", len(got), err)
 		}
+		for _, n := range c.Nodes { // nor entries of another program
+			for range 100 {
+				if _, err := n.Server().XAdd("mandate:{orders}:history", "*", []string{"other", ""}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got, err := el.History(t.Context(), 10)
+		is("History behind others' entries", got, err)
 
 		// The last term is behind the pauses.
 		a.Shutdown()
