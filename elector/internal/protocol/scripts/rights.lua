@@ -1,4 +1,4 @@
--- rights: try each command that the scripts of an election use, on separate keys,
+-- rights: try each command that a candidate uses on keys of an election, on separate keys,
 -- and clean up. A missing right (or a full memory, or a read-only replica) becomes
 -- a line in the answer. The keys expire after a second in any case.
 -- KEYS string stream names hash
@@ -18,8 +18,10 @@ try('PUBSUB', 'NUMSUB', ARGV[1])
 try('PUBLISH', ARGV[1], 'rights')
 try('XADD', KEYS[2], 'MAXLEN', '~', '1', '*', 'event', '')
 redis.pcall('PEXPIRE', KEYS[2], '1000')
+try('XREVRANGE', KEYS[2], '+', '-', 'COUNT', '1')
 try('ZADD', KEYS[3], '0', 'rights')
 redis.pcall('PEXPIRE', KEYS[3], '1000')
+try('ZREVRANGE', KEYS[3], '0', '0')
 try('ZREMRANGEBYSCORE', KEYS[3], '-inf', '0')
 -- Of the members of a group of shards.
 try('HSET', KEYS[4], 'rights', '0')
