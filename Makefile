@@ -198,7 +198,7 @@ api: ## compare the exported API with the last tag: what breaks callers must be 
 	@.ci/api
 
 .PHONY: lint
-lint: ## gofmt, golangci-lint (installed when missing), go mod tidy -diff
+lint: ## the sums of .ci/budget, gofmt, golangci-lint (installed when missing), go mod tidy -diff
 	@.ci/lint
 
 # Only what people install has code of its own for other systems. It is compiled to be read, not to be fast.
