@@ -38,8 +38,7 @@ MODULES = $(addsuffix /...,$(shell .ci/modules))
 
 # The packages in which goroutines of several threads race: connections, processes, HTTP. Those of one virtual clock
 # (elector, shard, the simulation) would take three to five times longer and show nothing more.
-RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/... \
-	./elector/electorasynq/... ./elector/electorgocron/...
+RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/...
 # Modules with SQL drivers, which take minutes to compile for the race detector: only nightly has them under it.
 DRIVERS = ^./(elector/fence/sqltest|examples/)
 
@@ -115,7 +114,7 @@ test: ## test everything that needs no server and no luck: 3 minutes (8 with emp
 # Here and below: `make test` vets the same packages.
 .PHONY: race
 race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 2 minutes
-	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)|Calendar' $(TESTFLAGS) $(RACED)
+	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
 real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
@@ -157,10 +156,6 @@ compare: ## measure what faults cost with mandate and its peers, into docs/gener
 	cd elector/proof/compare && GOWORK=off GOFLAGS=-mod=mod $(GO) test -count=1 -timeout 2h -parallel 12 -args \
 		-mandate $(CURDIR)/bin/mandate -revision $(VERSION) -rounds $(ROUNDS) $(COMPARE)
 
-.PHONY: calendar
-calendar: ## count the ticks of a simulated week, with our schedulers and with the ways of others: 5 minutes
-	CALENDAR_PEERS=1 CALENDAR_FROM=2026-10-20 CALENDAR_DAYS=7 CALENDAR_CHANGES=100 $(GO) test -count=1 -v -run Calendar ./elector/electorgocron ./elector/electorasynq
-
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target (FUZZTIME=1m each; FUZZ=./elector only those of packages there)
 	@.ci/fuzz $(FUZZTIME) '$(FUZZ)'
@@ -173,7 +168,6 @@ model: ## check the model of the fencing tokens with spin, and that its mutants 
 nightly: ## everything that is long or random: hours
 	.ci/modules each $(GO) test $(RACE) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
 	$(MAKE) sim SIMSEED=$$(date +%s) SIMRUNS=1000
-	CALENDAR_SEED=$$(date +%s) CALENDAR_DAYS=400 CALENDAR_CHANGES=2000 $(GO) test -count=1 -v -run Calendar -timeout 1h ./elector/electorasynq ./elector/electorgocron ./cmd/mandate
 	$(MAKE) mutants
 	$(MAKE) servers SERVERS=.
 	$(MAKE) fuzz

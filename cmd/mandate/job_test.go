@@ -164,9 +164,11 @@ func TestHelperIsExtendedInTime(t *testing.T) {
 // The lock of a command that has succeeded is held for --hold from its start, unless the term ends.
 func TestHoldCountsFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, log, began := &job{hold: time.Minute}, slog.New(slog.DiscardHandler), time.Now()
+		j, log, began := &job{once: true, hold: time.Minute, stop: func() {}}, slog.New(slog.DiscardHandler), time.Now()
 		time.Sleep(10 * time.Second)
-		j.keep(t.Context(), log, began)
+		if err := j.exited(t.Context(), log, began, 0, ""); err != nil {
+			t.Error(err)
+		}
 		if d := time.Since(began); d != time.Minute {
 			t.Errorf("held for %v, want 1m", d)
 		}

@@ -182,11 +182,7 @@ func TestBlocksOfGoCompile(t *testing.T) {
 			switch {
 			case strings.Contains(block, "resolver."), strings.Contains(block, "otel."), strings.Contains(block, "leaderelection."):
 				continue
-			case strings.Contains(block, "gocron."):
-				module = "elector/electorgocron"
-			case strings.Contains(block, "asynq."), strings.Contains(block, "cron."):
-				module = "elector/electorasynq"
-			case strings.Contains(block, "errgroup."):
+			case strings.Contains(block, "cron."), strings.Contains(block, "errgroup."):
 				module = "examples"
 			}
 			source := program(block)

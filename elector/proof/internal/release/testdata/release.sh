@@ -26,7 +26,7 @@ sed -i 's/^## \[Unreleased\]/&\n\n## [0.1.0] - 2026-11-26/' CHANGELOG.md
 git commit -qam 'Begin the section of the release'
 make release VERSION="$version"
 read -ra tags <<<"$(git tag | paste -sd ' ')"
-[[ ${tags[*]} == 'cmd/mandate/v0.1.0 elector/electorasynq/v0.1.0 elector/electorgocron/v0.1.0 v0.1.0' ]] || fail "tags: ${tags[*]}"
+[[ ${tags[*]} == 'cmd/mandate/v0.1.0 v0.1.0' ]] || fail "tags: ${tags[*]}"
 
 # The bill of materials names what is linked, and its licenses.
 for name in stdlib github.com/redis/go-redis/v9 github.com/spf13/cobra golang.org/x/crypto/x509roots/fallback; do
