@@ -84,7 +84,7 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 	default:
 		return
 	}
-	q := pubsub.Parsed(s, requestOf)
+	q := requestOf(s.Payload)
 	if q != nil && q.Version != protocol.Version && q.Kind != rollCall {
 		p.c.OtherVersion(q.Version)
 		return

@@ -12,8 +12,7 @@ type mailbox struct {
 	seen     map[string]bool // nonces; owned by the goroutine that answers
 }
 
-// received is a request and the node that it came from. All candidates of this process share the
-// request, and must not change it.
+// received is a request and the node that it came from.
 type received struct {
 	node int
 	*request

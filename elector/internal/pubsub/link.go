@@ -250,9 +250,6 @@ func (l *link) received(c *conn, m any) {
 	}
 	all := slices.Clone(t.subs)
 	l.mu.Unlock()
-	if len(all) > 1 {
-		s.parsed = new(any)
-	}
 	for _, sub := range all {
 		sub.Receive(s)
 	}

@@ -125,22 +125,4 @@ type Signal struct {
 	Node    int
 	Payload string
 	Err     error // of Failed; names the node
-
-	parsed *any // the parsed Message, shared by all subscriptions; nil: there is only one
-}
-
-// Parsed returns the result of parse for the payload of a Message. All subscriptions to the channel
-// that call Parsed in their filters share one call of parse, and its result, which they must
-// not change. Otherwise each of a thousand candidates of one election in a process would parse what
-// each of the others publishes.
-func Parsed[T any](s Signal, parse func(payload string) T) T {
-	if s.parsed == nil {
-		return parse(s.Payload)
-	}
-	made, ok := (*s.parsed).(T)
-	if !ok {
-		made = parse(s.Payload)
-		*s.parsed = made
-	}
-	return made
 }

@@ -80,7 +80,7 @@ func (w *Waiter) wakes(s pubsub.Signal) bool {
 		return true
 	case pubsub.Message:
 	}
-	m := pubsub.Parsed(s, parse)
+	m := parse(s.Payload)
 	if m.Version > 0 && m.Version != protocol.Version {
 		w.c.OtherVersion(m.Version)
 	}
@@ -165,7 +165,7 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 func (w *Waiter) take() {
 	for _, s := range w.events.Take() {
 		if s.Kind == pubsub.Message {
-			w.d.termEnded(s.Node, pubsub.Parsed(s, parse))
+			w.d.termEnded(s.Node, parse(s.Payload))
 		} else if w.d.holder != "" { // what was published before is missed
 			w.d.claimWithin(w.d.RetryEvery)
 		}
