@@ -1,9 +1,43 @@
+// Package health answers one question, cheaply and without ever blocking on it:
+// is this process fit to lead?
+//
+// A [Probe] checks one thing. A [Runner] runs a probe again and again in the
+// background and keeps a [Status] which is safe to read on any path, also on the
+// one that renews a lease: reading it does no I/O and never waits for a probe.
+//
+// # Two roles
+//
+// A candidate probe looks at what a process needs before it may lead: its database,
+// its disk, its network. It is checked at all times. Run it with [Runner.Run], which counts
+// as unhealthy until the first success.
+//
+// A work probe looks at work that only a leader does: a [Heartbeat], a port that
+// only the leader opens. It can pass only while the work runs. Run it with
+// [Runner.RunArmed] for the length of one term: the start counts as the first
+// success. As a candidate probe it would shut every candidate out for ever.
+//
+// # What a runner promises
+//
+//   - One probe run at a time. A probe that ignores its context and hangs for ever
+//     costs one goroutine, however long it hangs.
+//   - A run that takes longer than [Settings.Timeout] is a failure, and each interval
+//     that it keeps hanging is one more. A panic is a failure.
+//   - Thresholds: [Settings.Failures] in a row to become unhealthy, [Settings.Successes] in
+//     a row to recover. One error marked with [Definite] is enough.
+//
+// Time is Go's monotonic time, except for [FileAge], which has to compare with the
+// file system's clock. After the process was suspended, the last verdict counts until the next run has ended,
+// which begins at once.
 package health
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+	"unicode"
 )
 
 // Probe checks one thing that health depends on.
@@ -94,4 +128,48 @@ func disarm(p Probe) {
 	if a, ok := p.(Armer); ok {
 		a.Disarm()
 	}
+}
+
+// short rounds a measured time for reading; no reader needs "3.200184113s" in a reason.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= 100*time.Millisecond:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Microsecond)
+}
+
+// maxExcerpt bounds foreign text in an error, in bytes: it is copied into events, logs and Redis.
+const maxExcerpt = 200
+
+// excerpt turns what another program wrote into one printable line. With control characters that
+// program could forge log lines, or control the terminal of anyone who reads the status.
+func excerpt(b []byte) string {
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(string(bytes.TrimSpace(b)), "?"))
+	line = strings.TrimSpace(line)
+	if len(line) <= maxExcerpt {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxExcerpt], "") + "..."
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("\n"))
+	return excerpt(line)
+}
+
+func lastLine(b []byte) string {
+	b = bytes.TrimSpace(b)
+	return excerpt(b[bytes.LastIndexByte(b, '\n')+1:])
 }

@@ -1,3 +1,32 @@
+// Package electortest helps to test programs that embed an elector: what does the
+// worker do when it becomes leader, when it loses its lease, when its probe fails,
+// when it is cut off from Redis?
+//
+//	func TestPollerStops(t *testing.T) {
+//		electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+//			e, err := elector.New(r.Quorum("a"), elector.Config{Election: "orders"})
+//			...
+//			go e.Run(ctx, poller.Work)
+//			r.Lead(e)                        // e leads, whatever other candidates do
+//			electortest.Advance(time.Minute) // a minute of work, in no real time
+//			r.TakeLease(e)                   // another candidate has the lease
+//			// now check that the poller has stopped
+//		})
+//	}
+//
+// [NewTerm] returns a term for a test of a work function alone.
+//
+// [Test] runs on virtual time: an hour passes in a moment, and the same test
+// takes the same steps on any machine. [Start] starts the same Redis on the real
+// clock, for code that can't run in a testing/synctest bubble (because it listens on
+// a socket, or starts processes).
+//
+// The Redis is an embedded one (miniredis) behind connections in memory. It runs
+// the elector's scripts, expires keys by the test's clock, and serves the
+// worker's own data too. It has no ACL, no Cluster, and not every command.
+//
+// Import it in _test.go files only: a program that imports it links the embedded
+// Redis and the testing package.
 package electortest
 
 import (
@@ -13,6 +42,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -149,4 +179,56 @@ const leftoverTime = time.Hour
 func Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// Probe is a health.Probe whose result the test sets, for Config.Probe or
+// Config.WorkProbe. The zero value passes. Safe for concurrent use.
+//
+// An elector reacts to it as to any probe: after the failures, intervals and
+// time-outs of its health.Settings.
+type Probe struct {
+	mu   sync.Mutex
+	err  error
+	hung bool
+}
+
+// Pass makes every run from now on succeed.
+func (p *Probe) Pass() { p.set(nil, false) }
+
+// Fail makes every run from now on fail with err.
+func (p *Probe) Fail(err error) { p.set(err, false) }
+
+// Hang makes every run from now on last until its time-out.
+func (p *Probe) Hang() { p.set(nil, true) }
+
+func (p *Probe) set(err error, hung bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err, p.hung = err, hung
+}
+
+// Check implements health.Probe.
+func (p *Probe) Check(ctx context.Context) error {
+	p.mu.Lock()
+	err, hung := p.err, p.hung
+	p.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// NewTerm returns a term with that token, for a test that calls a work function itself, with
+// no election and no Redis. The term is valid until end is called with the reason that the work
+// is to see, until Resign or Close is called, or until the test ends. Its deadline is a day away.
+//
+//	term, end := electortest.NewTerm(t, 7)
+//	go end(elector.ReasonLost)
+//	err := work(term.Context(), term)
+func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.Reason)) {
+	t.Helper()
+	term, end = elector.UngrantedTerm(module.Only{}, token)
+	t.Cleanup(func() { end(elector.ReasonShutdown) })
+	return term, end
 }

@@ -7,7 +7,7 @@
 //
 //	Channel        publishes it and collects the answers: the side of operators (channel.go)
 //	Peers.receive  on the subscription's goroutine: parses it, drops what does not concern this candidate (loop.go)
-//	mailbox        one for each of the two channels; what exceeds its bounds is dropped (mailbox.go)
+//	mailbox        one for each of the two channels; what exceeds its bounds is dropped (loop.go)
 //	Peers.run      the goroutine of this candidate's peers: answers, one request after the other (loop.go)
 //	Self           the candidate: what it is, whether it leads, an end of its term
 //
