@@ -15,7 +15,7 @@ type self struct{ c *candidate }
 // newPeers returns what exchanges messages with the other candidates.
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
-		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
+		Channel: c.election.channel(), Self: self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
 		Following: roleFollowing, Stopping: roleStopping,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),

@@ -38,13 +38,11 @@ func (p *Peers) Stop() {
 	}
 }
 
-// run publishes what this candidate is, and answers what was received until ctx ends. Where the order of
-// succession needs it, run also looks for an heir.
+// run answers what was received until ctx ends. Where the order of succession needs it, run also publishes what this
+// candidate is, and looks for an heir.
 func (p *Peers) run(ctx context.Context) {
 	var look <-chan time.Time
-	if p.c.Order == Race {
-		p.introduce()
-	} else {
+	if p.c.Order != Race {
 		every := time.NewTicker(p.c.RenewEvery)
 		defer every.Stop()
 		look = every.C
@@ -110,14 +108,12 @@ func requestOf(payload string) *request {
 }
 
 // concernsOthers reports whether this candidate can ignore a request: its own, or in a race, news
-// of a candidate with another id.
+// of another candidate.
 func (p *Peers) concernsOthers(q *request) bool {
 	if c := q.Candidate; c != nil && c.Incarnation == p.c.Incarnation {
 		return true
-	} else if c != nil && q.Kind == info && p.c.Order == Race && c.ID != p.c.ID {
-		return true
 	}
-	return q.Kind == gone && p.c.Order == Race
+	return p.c.Order == Race && (q.Kind == info || q.Kind == gone)
 }
 
 // answer handles a request. Each request arrives once from every node.
@@ -127,10 +123,7 @@ func (p *Peers) answer(ctx context.Context, r received) {
 		if r.Candidate == nil || !r.Candidate.Identities().Meet(p.self().Identities()) {
 			return // it votes about another lock
 		}
-		p.twin(*r.Candidate)
-		if p.c.Order != Race {
-			p.others.note(*r.Candidate, time.Now())
-		}
+		p.others.note(*r.Candidate, time.Now())
 	case gone:
 		if r.Candidate != nil {
 			delete(p.others, r.Candidate.Incarnation)
@@ -184,37 +177,6 @@ func requested(note string) string {
 		return "requested " + note
 	}
 	return "requested by an operator: " + note
-}
-
-// maxTwins bounds how many processes with this candidate's id are remembered and logged: anyone
-// who may publish can invent them.
-const maxTwins = 16
-
-// twin logs that another running process uses this candidate's id, once for each. Each candidate
-// publishes what it is when it starts, and candidates with the same id then publish what they
-// are, too. A lock left by an earlier life of this process proves nothing, so a restart with a
-// fixed id is not reported as a twin.
-func (p *Peers) twin(other Candidate) {
-	if other.ID != p.c.ID || other.Incarnation == p.c.Incarnation || p.twins[other.Incarnation] || len(p.twins) >= maxTwins {
-		return
-	}
-	if p.twins == nil {
-		p.twins = map[string]bool{}
-	}
-	p.twins[other.Incarnation] = true
-	p.c.Log.Warn("another process uses the same candidate id",
-		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
-		"other_running", other.RunningFor.Round(time.Second))
-	p.introduce()
-}
-
-// introduce publishes what this candidate is, on another goroutine: run's is to keep the small stack that it needs
-// to wait.
-func (p *Peers) introduce() {
-	p.requests.background(func() {
-		self := p.self()
-		p.c.publish(context.Background(), request{Kind: info, Candidate: &self}, p.c.CallTimeout)
-	})
 }
 
 // confirmPause reads from Redis whether the election is paused, as a message says: at most once per RetryEvery,

@@ -16,7 +16,6 @@ package peers
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -48,7 +47,6 @@ type Self interface {
 type Config struct {
 	Channel
 	Self Self
-	Log  *slog.Logger
 	// NotSubscribed is called with the reason when the subscription to a node fails, also while
 	// this candidate leads: no request can reach it through that node.
 	NotSubscribed func(error)
@@ -82,10 +80,9 @@ type Peers struct {
 
 	// owned by run
 	others        roster
-	shown         string          // what was last published of role and health
-	rollCallAt    time.Time       // when this candidate, as leader, last called the roll
-	rollCallToken uint64          // token of the term of that roll call
-	twins         map[string]bool // other incarnations seen with this candidate's id
+	shown         string    // what was last published of role and health
+	rollCallAt    time.Time // when this candidate, as leader, last called the roll
+	rollCallToken uint64    // token of the term of that roll call
 	// A report that a pause has begun or ended is unconfirmed: anyone can publish one.
 	pauseRead time.Time        // when Redis was last queried whether the election is paused
 	pauseDue  <-chan time.Time // when it is next; nil: no report is open

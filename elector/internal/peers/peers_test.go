@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -64,7 +63,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, protocol.KeysOf("mandate", "orders")
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
-		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
+		Self:    self, Go: func(f func()) { f() }, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
 		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
