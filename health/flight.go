@@ -88,12 +88,10 @@ func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 		return c.answer(ctx, grace)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-c.done:
 		return c.answer(ctx, grace)
-	case <-timer.C:
+	case <-time.After(grace):
 	}
 	select { // after a pause of the process both may be ready: then the answer counts
 	case <-c.done:

@@ -58,8 +58,7 @@ func (p *httpProbe) Check(ctx context.Context) error {
 	req.Header.Set("User-Agent", "mandate-health")
 	resp, err := p.client.Do(req)
 	if err != nil {
-		var wrapped *url.Error // holds the whole URL with its query
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok { // holds the whole URL with its query
 			err = wrapped.Err
 		}
 		return fmt.Errorf("%s: %w", p.name, err)

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,10 +103,8 @@ func (r *Runner) rest(ctx context.Context, start time.Time) {
 }
 
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
@@ -116,12 +115,10 @@ func (r *Runner) leave() error {
 	if idle == nil {
 		return nil
 	}
-	timer := time.NewTimer(r.settings.Timeout)
-	defer timer.Stop()
 	select {
 	case <-idle:
 		return nil
-	case <-timer.C:
+	case <-time.After(r.settings.Timeout):
 		return fmt.Errorf("health: the probe ignored the end of its context for %s and was left behind", short(r.settings.Timeout))
 	}
 }
@@ -160,18 +157,10 @@ type Settings struct {
 
 // WithDefaults returns s with the defaults in place of zeros.
 func (s Settings) WithDefaults() Settings {
-	if s.Interval == 0 {
-		s.Interval = time.Second
-	}
-	if s.Timeout == 0 {
-		s.Timeout = time.Second
-	}
-	if s.Failures == 0 {
-		s.Failures = 3
-	}
-	if s.Successes == 0 {
-		s.Successes = 1
-	}
+	s.Interval = cmp.Or(s.Interval, time.Second)
+	s.Timeout = cmp.Or(s.Timeout, time.Second)
+	s.Failures = cmp.Or(s.Failures, 3)
+	s.Successes = cmp.Or(s.Successes, 1)
 	return s
 }
 

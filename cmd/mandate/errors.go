@@ -85,8 +85,7 @@ const maxLine = 1000
 // typed, and some libraries quote it unchanged: formatError makes it safe to print on a terminal.
 func (a *app) formatError(err error) string {
 	what, lines := "", problemsOf(err)
-	var node *elector.NodeError
-	if errors.As(err, &node) { // one problem, with what each node answered
+	if node, ok := errors.AsType[*elector.NodeError](err); ok { // one problem, with what each node answered
 		text := err.Error()
 		i := max(0, strings.Index(text, node.Node))
 		what, lines = strings.TrimSuffix(text[:i], ": "), strings.Split(text[i:], "\n")

@@ -156,8 +156,7 @@ func (j *job) again(err error) error {
 // code.
 func notStarted(name string, err error) error {
 	code, why := exitNotRunnable, err.Error()
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		why = of.Path + ": " + of.Err.Error()
 	}
 	switch {

@@ -353,8 +353,7 @@ func granting(right string, errs ...error) string {
 // problemOf returns the text of an error. It leaves out the node's name, which is printed beside it,
 // and the advice for an election, which does not need most of the commands that are tried here.
 func problemOf(err error) string {
-	var node *rediserr.NodeError
-	if errors.As(err, &node) {
+	if node, ok := errors.AsType[*rediserr.NodeError](err); ok {
 		err = node.Err
 	}
 	return strings.TrimRight(err.Error(), ".")

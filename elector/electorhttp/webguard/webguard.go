@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,15 +23,8 @@ func Expected(host string, names []string) bool {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
-		return true
-	}
-	for _, n := range names {
-		if strings.EqualFold(strings.TrimSuffix(n, "."), host) {
-			return true
-		}
-	}
-	return false
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil ||
+		slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(strings.TrimSuffix(n, "."), host) })
 }
 
 // CrossSite reports whether the browser has marked a request as coming from a page of another site.

@@ -137,12 +137,10 @@ func ClockFrom(ctx context.Context) *Clock { c, _ := ctx.Value(clockKey{}).(*Clo
 
 // Sleep waits for d. It returns false if ctx ends before.
 func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

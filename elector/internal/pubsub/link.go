@@ -327,10 +327,8 @@ func (l *link) close() {
 	}
 	c.wake()
 	go func() { _ = c.ps.Close() }() // unblocks the reader
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
 	select {
 	case <-c.done:
-	case <-timer.C:
+	case <-time.After(closeTimeout):
 	}
 }

@@ -371,10 +371,8 @@ func (f *flights) wait(d time.Duration) {
 	}
 	zero := f.zero
 	f.mu.Unlock()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-zero:
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

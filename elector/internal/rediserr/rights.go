@@ -65,8 +65,7 @@ func CandidateNeeds(err error, prefix string) error {
 	if !Denied(err) {
 		return err
 	}
-	var node *NodeError
-	if errors.As(err, &node) {
+	if node, ok := errors.AsType[*NodeError](err); ok {
 		of := *node
 		of.Err = CandidateNeeds(node.Err, prefix)
 		return &of
