@@ -2,7 +2,6 @@ package electortest
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -124,25 +123,21 @@ func (r *Redis) choose(election, candidate string) {
 // the lock. It is called with each script call.
 func (r *Redis) keepOut(c testredis.Call, peer *server.Peer) (answered bool) {
 	r.node.Took() // nobody reads its record of calls
-	calls := protocol.ParseCalls("EVAL", append([]string{protocol.Script(c.Script).Source()}, c.Args...)...)
-	if len(calls) == 0 || calls[0].Script != protocol.ScriptClaim {
+	calls := testredis.Requests("EVAL", append([]string{testredis.Script(c.Script).Source()}, c.Args...)...)
+	if len(calls) == 0 || calls[0].Script != testredis.ScriptClaim {
 		return false
 	}
 	if len(calls) > 1 { // refused as by a Cluster, so that the elector sends one call per election
 		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
 		return true
 	}
-	value, err := protocol.ParseLockValue(calls[0].Args[protocol.ScriptClaim.Arg("value")])
+	value, err := protocol.ParseLockValue(calls[0].Args[testredis.ScriptClaim.Arg("value")])
 	chosen := r.chosenOf(calls[0].Keys[0])
 	if err != nil || chosen == "" || chosen == value.Candidate {
 		return false
 	}
 	value.Candidate, value.Incarnation = rival, rival
-	refused := protocol.RefusedClaim(value.String(), retry)
-	peer.Block(func(w *server.Writer) {
-		write(w, refused)
-		w.Flush()
-	})
+	testredis.RefuseClaim(peer, value.String(), retry)
 	return true
 }
 
@@ -156,18 +151,4 @@ func (r *Redis) chosenOf(lock string) string {
 		}
 	}
 	return ""
-}
-
-func write(w *server.Writer, answer any) {
-	switch answer := answer.(type) {
-	case []any:
-		w.WriteLen(len(answer))
-		for _, field := range answer {
-			write(w, field)
-		}
-	case int64:
-		w.WriteInt(int(answer))
-	default:
-		w.WriteBulk(fmt.Sprint(answer))
-	}
 }

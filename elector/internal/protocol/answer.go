@@ -111,12 +111,6 @@ func ParseReply(v any, err error, i, n int) Answer {
 	return parseAnswer(answers[i])
 }
 
-// RefusedClaim returns the answer to a claim for one election while another candidate holds
-// the lock for that much longer. It is for tests that simulate a node.
-func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{[]any{string(Held) + " 0 ", holder, left.Milliseconds(), int64(-1), ""}} // as answerLua
-}
-
 // unexpected is the error of an answer that no script of ours gives: another
 // program uses our key, or a proxy answered.
 func unexpected(v any) error { return fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v)) }

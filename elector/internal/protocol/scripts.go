@@ -4,7 +4,6 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -40,11 +39,6 @@ var (
 	ReleaseScript = newElectionScript(recordLua+releaseLua, true)
 	// AnnounceScript publishes and records an event, or keeps the name of an election.
 	AnnounceScript = newElectionScript(recordLua+announceLua, false)
-
-	scripts = map[Script]ElectionScript{
-		ScriptClaim: ClaimScript, ScriptRenew: RenewScript, ScriptRaise: RaiseScript,
-		ScriptRelease: ReleaseScript, ScriptAnnounce: AnnounceScript,
-	}
 )
 
 // Scripts for operators, which are not batched.
@@ -88,7 +82,7 @@ type ElectionScript struct {
 
 // Field is a field of a Request.
 type Field struct {
-	name  string // in the script
+	Name  string // in the script
 	index []int
 }
 
@@ -116,7 +110,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	if reads {
 		head = headLua
 		for _, k := range s.Keys {
-			names, from = append(names, k.name), append(from, "get("+k.name+"_key)")
+			names, from = append(names, k.Name), append(from, "get("+k.Name+"_key)")
 		}
 	}
 	s.Source = fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\n%s%slocal function one(k, a)\n", scriptFacts, len(s.Keys), len(s.Args), answerLua, head)
@@ -144,71 +138,4 @@ func (s ElectionScript) Command(name, script string, all ...*Request) []any {
 	}
 	args[3] = *args[3].(*string)
 	return args
-}
-
-// Script names one of the scripts that run an election on a node.
-type Script string
-
-// The scripts.
-const (
-	ScriptClaim    Script = "claim"
-	ScriptRenew    Script = "renew"
-	ScriptRaise    Script = "raise"
-	ScriptRelease  Script = "release"
-	ScriptAnnounce Script = "announce"
-)
-
-// Source returns the source of the script, for callers that run it themselves.
-func (s Script) Source() string { return scripts[s].Source }
-
-// Arg returns the position of an argument, for tests that inspect requests on their way to a node.
-func (s Script) Arg(name string) int {
-	for i, a := range scripts[s].Args {
-		if a.name == name {
-			return i
-		}
-	}
-	panic("protocol: script " + string(s) + " has no argument " + name)
-}
-
-// Call is what a script call requests of a node for one election.
-type Call struct {
-	Script Script
-	Keys   []string // the lock's key first, except for ScriptAnnounce
-	Args   []string
-}
-
-// ParseCalls parses a command that a node receives, and returns one Call per election, in
-// order, if the command runs one of the scripts: by its hash, or by its source if the node did
-// not know the hash. It returns nil for any other command. The keys and arguments are slices
-// of args.
-func ParseCalls(command string, args ...string) []Call {
-	if len(args) < 2 || !strings.EqualFold(command, "EVALSHA") && !strings.EqualFold(command, "EVAL") {
-		return nil
-	}
-	name, known := ScriptOf(args[0])
-	n, err := strconv.Atoi(args[1])
-	if !known || err != nil || n < 0 || len(args) < 2+n {
-		return nil
-	}
-	s, keys, argv := scripts[name], args[2:2+n], args[2+n:]
-	k, a := len(s.Keys), len(s.Args)
-	if n%k != 0 || len(argv) != n/k*a {
-		return nil
-	}
-	var all []Call
-	for ; len(keys) > 0; keys, argv = keys[k:], argv[a:] {
-		all = append(all, Call{name, keys[:k], argv[:a]})
-	}
-	return all
-}
-
-// ScriptOf recognizes a script by its hash or its source.
-func ScriptOf(sent string) (Script, bool) {
-	for name, s := range scripts {
-		if sent == s.Hash() || sent == s.Source {
-			return name, true
-		}
-	}
-	return "", false
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // The newest event that no majority has recorded goes along with the next announcement, or is recorded when the nodes
@@ -161,8 +162,8 @@ func TestAnnouncementsTravelTogether(t *testing.T) {
 func TestStuckAnnouncementsDelayNothingElse(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, p *cluster) {
 		all := p.process(9)
-		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
-			if calls[0].Script == protocol.ScriptAnnounce {
+		all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
+			if calls[0].Script == testredis.ScriptAnnounce {
 				time.Sleep(time.Minute)
 			}
 			return false

@@ -238,9 +238,9 @@ type process struct {
 const trip = 10 * time.Millisecond
 
 // watch counts the calls to a node, and has f look at each before it runs; true: f has answered it.
-func (all *process) watch(node int, f func([]protocol.Call, *server.Peer) bool) {
+func (all *process) watch(node int, f func([]testredis.Request, *server.Peer) bool) {
 	all.cluster.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-		calls := protocol.ParseCalls(cmd, args...)
+		calls := testredis.Requests(cmd, args...)
 		if len(calls) == 0 {
 			return false
 		}
@@ -260,7 +260,7 @@ var apart = []string{"CROSSSLOT Keys in request don't hash to the same slot", "N
 // with this one.
 func (all *process) wantsEachApart(refusal, key string) (denied bool) {
 	denied = strings.HasPrefix(refusal, "NOPERM")
-	all.watch(0, func(calls []protocol.Call, c *server.Peer) bool {
+	all.watch(0, func(calls []testredis.Request, c *server.Peer) bool {
 		refuse := !denied && len(calls) > 1
 		for _, call := range calls {
 			refuse = refuse || denied && call.Keys[0] == key

@@ -39,7 +39,7 @@ func (p *cluster) process(n int) *process {
 		b.WaitIdle(time.Minute)
 	}
 	for i := range p.redis {
-		for _, s := range []protocol.Script{protocol.ScriptClaim, protocol.ScriptRenew, protocol.ScriptRaise, protocol.ScriptRelease, protocol.ScriptAnnounce} {
+		for _, s := range []testredis.Script{testredis.ScriptClaim, testredis.ScriptRenew, testredis.ScriptRaise, testredis.ScriptRelease, testredis.ScriptAnnounce} {
 			if err := p.own[i].ScriptLoad(p.t.Context(), s.Source()).Err(); err != nil {
 				p.t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(6)
 		stuck := true
-		all.watch(0, func([]protocol.Call, *server.Peer) bool {
+		all.watch(0, func([]testredis.Request, *server.Peer) bool {
 			all.mu.Lock()
 			hangs := stuck
 			stuck = false
@@ -164,7 +164,7 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(3)
 		limit := all.voters[0].cfg.CallTimeout
-		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
+		all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
 			if calls[0].Keys[0] == all.voters[0].cfg.Keys.Lock {
 				time.Sleep(time.Minute)
 			}
@@ -279,8 +279,8 @@ func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(4)
 		late := all.voters[1]
-		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
-			if calls[0].Script == protocol.ScriptRenew && len(calls) > 1 {
+		all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
+			if calls[0].Script == testredis.ScriptRenew && len(calls) > 1 {
 				time.Sleep(time.Second)
 			}
 			return false
@@ -321,8 +321,8 @@ func TestBatchArrivesLate(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, p *cluster) {
 		all := p.process(4)
 		late := 2 * all.voters[0].cfg.CallTimeout
-		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
-			if calls[0].Script == protocol.ScriptRenew && len(calls) > 1 {
+		all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
+			if calls[0].Script == testredis.ScriptRenew && len(calls) > 1 {
 				time.Sleep(late)
 			}
 			return false

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
-
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Call is one script call that a node received. Script is the script's name; "read" and "looked"
@@ -53,7 +51,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 		n.asked++
 	}
 	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
-		script, _ := protocol.ScriptOf(args[0])
+		script, _ := scriptOf(args[0])
 		c = Call{Script: string(script), Args: args[1:], At: time.Now()}
 		if answer == "" {
 			n.calls = append(n.calls, c)
@@ -84,7 +82,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 
 // Run executes a call and drops its answer. It is for hooks.
 func (n *Node) Run(c Call) {
-	src := protocol.Script(c.Script).Source()
+	src := Script(c.Script).Source()
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
 	n.mu.Lock()
 	n.own = p
@@ -97,7 +95,7 @@ func (n *Node) Run(c Call) {
 
 // RunAt executes a call on another node, whose answer the client gets.
 func (n *Node) RunAt(to *Node, c Call, p *server.Peer) {
-	to.Server().Server().Dispatch(p, append([]string{"EVAL", protocol.Script(c.Script).Source()}, c.Args...))
+	to.Server().Server().Dispatch(p, append([]string{"EVAL", Script(c.Script).Source()}, c.Args...))
 }
 
 // On sets a hook, which is called with every call before it runs. If the hook returns true, it has

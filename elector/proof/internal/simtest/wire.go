@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // command is one whole request as it goes over the wire.
@@ -69,7 +69,7 @@ const (
 // deed is what a request does for one election.
 type deed struct {
 	kind   kind
-	script protocol.Script
+	script testredis.Script
 	lock   string   // the key
 	argv   [][]byte // as they lie in the request: they can be changed in place
 }
@@ -86,7 +86,7 @@ func (c command) elections() (all []deed) {
 	for i, a := range c.args {
 		args[i] = string(a)
 	}
-	calls := protocol.ParseCalls(args[0], args[1:]...)
+	calls := testredis.Requests(args[0], args[1:]...)
 	if len(calls) == 0 {
 		return nil
 	}
@@ -95,15 +95,15 @@ func (c command) elections() (all []deed) {
 	for i, call := range calls {
 		k := other
 		switch call.Script {
-		case protocol.ScriptClaim:
+		case testredis.ScriptClaim:
 			k = claim
-		case protocol.ScriptRenew:
+		case testredis.ScriptRenew:
 			k = renewal
-		case protocol.ScriptRelease:
+		case testredis.ScriptRelease:
 			if k = release; call.Args[call.Script.Arg("token")] == "0" {
 				k = abandonment
 			}
-		case protocol.ScriptRaise, protocol.ScriptAnnounce:
+		case testredis.ScriptRaise, testredis.ScriptAnnounce:
 		}
 		all = append(all, deed{k, call.Script, call.Keys[0], argv[i*each : (i+1)*each]})
 	}
