@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -13,10 +12,15 @@ import (
 // does not wait for the nodes: an announcement must never delay a renewal. If no majority answers, the event is recorded
 // with the next announcement, of which Keep makes one as soon as the nodes answer again: without that, a term that ended by
 // an outage of Redis would seem to have vanished, as if the process had been killed. Only the newest such event is kept.
-func (v *Voter) Announce(head string, event []byte) {
-	what, name := protocol.Request{Head: head, Event: string(event)}, protocol.Request{Name: v.cfg.Keys.Election}
-	if missed := v.missed.Swap(nil); missed != nil {
-		what.Missed = *missed
+func (v *Voter) Announce(head string, text []byte) {
+	what, name := protocol.Request{Head: head, Event: string(text)}, protocol.Request{Name: v.cfg.Keys.Election}
+	var missed event
+	if kept := v.missed.Swap(nil); kept != nil {
+		missed, what.Missed = *kept, kept.text
+	}
+	if what.Event != "" {
+		v.events++
+		missed = event{v.events, what.Event}
 	}
 	n, until := v.nodes.Len(), time.Now().Add(connectLimits*v.cfg.CallTimeout)
 	wanted := func() bool { return time.Now().Before(until) }
@@ -27,14 +31,29 @@ func (v *Voter) Announce(head string, event []byte) {
 		to.send(recording, naming)
 	}
 	v.Go(func() {
-		missed := cmp.Or(what.Event, what.Missed)
-		if !v.recorded(events) && missed != "" {
-			v.missed.CompareAndSwap(nil, &missed) // there may be a newer one
+		if !v.recorded(events) && missed.text != "" {
+			v.keepMissed(missed)
 		}
 		for range n {
 			<-names
 		}
 	})
+}
+
+// event is an event of this candidate. A later one has a higher number.
+type event struct {
+	number uint64
+	text   string
+}
+
+// keepMissed keeps an event for the next announcement, unless a newer one is kept: a release may lapse when the next term
+// has begun.
+func (v *Voter) keepMissed(missed event) {
+	for kept := v.missed.Load(); kept == nil || kept.number < missed.number; kept = v.missed.Load() {
+		if v.missed.CompareAndSwap(kept, &missed) {
+			return
+		}
+	}
 }
 
 // recorded reports whether a majority of the nodes has recorded an event, or refused to, which only an operator can change.

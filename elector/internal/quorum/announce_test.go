@@ -61,6 +61,34 @@ func TestMissedEventIsRecordedLater(t *testing.T) {
 	}
 }
 
+// A release that lapses in the background, when the next term was announced in vain, does not take the place of its begin; but the
+// end of a term takes that of its own begin.
+func TestNewestMissedEventIsKept(t *testing.T) {
+	for _, want := range []string{"released one", "elected two"} {
+		t.Run(want, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
+				a := p.voter("a")
+				p.refuse(0, "EVALSHA", "LOADING")
+				a.Announce("elected 1  ", []byte("elected one"))
+				a.WaitIdle(time.Minute)
+				r := a.Releasing(1, protocol.Heir{}, []byte("released one"))
+				if want == "elected two" {
+					a.Announce("elected 2  ", []byte(want))
+					a.WaitIdle(time.Minute)
+				}
+				r.Missed()
+				p.refuse(0, "", "")
+				a.Keep()
+				a.WaitIdle(time.Minute)
+				entries, _ := p.redis[0].Stream(p.keys.History)
+				if len(entries) != 1 || entries[0].Values[1] != want {
+					t.Errorf("history: %q", entries)
+				}
+			})
+		})
+	}
+}
+
 // An announcement keeps the history and the name of its election for a while, and drops names without an event
 // for longer.
 func TestAnnouncementKeepsHistoryAndName(t *testing.T) {

@@ -18,7 +18,7 @@ type Release struct {
 	value    string
 	token    uint64
 	heir     protocol.Heir
-	event    string   // what the nodes publish and record
+	event    event    // what the nodes publish and record
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	ended    chan *request           // the outcomes
@@ -28,12 +28,13 @@ type Release struct {
 }
 
 // Releasing ends the attempt that won the term and returns its Release, which Try
-// sends. The nodes publish and record event with the end of the term. A later Claim does not change the Release.
-func (v *Voter) Releasing(token uint64, heir protocol.Heir, event []byte) *Release {
+// sends. The nodes publish and record text with the end of the term. A later Claim does not change the Release.
+func (v *Voter) Releasing(token uint64, heir protocol.Heir, text []byte) *Release {
 	v.alive.Store(0)
+	v.events++
 	n := v.nodes.Len()
 	r := &Release{
-		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: string(event),
+		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: event{v.events, string(text)},
 		ended: make(chan *request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
 	}
 	for _, s := range v.state {
@@ -91,7 +92,7 @@ func (r *Release) send(node int, limit time.Duration) {
 	r.underWay[node] = true
 	r.v.release(node, r.seq, protocol.Request{
 		Value: r.value, Token: r.token, Successor: r.heir.Incarnation, Keep: r.heir.Keep.Milliseconds(),
-		Closed: max(r.token, r.counters[node]) + 1, OnlyHeld: r.v.onlyHeld, Event: r.event,
+		Closed: max(r.token, r.counters[node]) + 1, OnlyHeld: r.v.onlyHeld, Event: r.event.text,
 	}, limit, r.ended)
 }
 
@@ -143,7 +144,7 @@ func (r *Release) note(a *request) {
 // Missed notes that the lock has lapsed before a majority answered: the event is recorded with the next announcement.
 func (r *Release) Missed() {
 	if !r.Definite() {
-		r.v.missed.Store(&r.event)
+		r.v.keepMissed(r.event)
 	}
 }
 

@@ -56,7 +56,8 @@ type Voter struct {
 
 	onlyHeld bool // its releases change nothing on a node that does not hold the lock; never changes
 
-	missed     atomic.Pointer[string] // the newest event that no majority of the nodes has answered; nil: there is none
+	events     uint64                // numbers the events of this voter
+	missed     atomic.Pointer[event] // the newest event that no majority of the nodes has answered; nil: there is none
 	background flights
 }
 
