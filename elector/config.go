@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -92,27 +93,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
 	t := c.timing().WithDefaults()
 	c.Lease, c.StopMargin = t.Lease, t.StopMargin
-	def(&c.DrainTimeout, c.Lease)
-	def(&c.Cooldown, c.Lease)
-	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.MaxTerm} {
-		*d = max(0, *d) // negative: none
-	}
+	c.DrainTimeout = max(0, cmp.Or(c.DrainTimeout, c.Lease)) // negative: none
+	c.Cooldown = max(0, cmp.Or(c.Cooldown, c.Lease))
+	c.MaxTerm = max(0, c.MaxTerm)
 	if c.ID == "" {
 		c.ID = defaultID()
 	}
 	if c.Version == "" {
 		c.Version = buildVersion()
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -53,14 +53,10 @@ func (el *Election) As(operator string) *Election {
 
 // signed returns reason with the operator's name in front, if there is one.
 func (el *Election) signed(reason string) string {
-	switch {
-	case el.operator == "":
+	if el.operator == "" {
 		return reason
-	case reason == "":
-		return "by " + el.operator
-	default:
-		return "by " + el.operator + ": " + reason
 	}
+	return protocol.PauseNote{By: el.operator, Reason: reason}.String()
 }
 
 // Prefix returns the first part of the election's keys: the prefix of the Quorum that made it.

@@ -239,12 +239,7 @@ type PauseRecord struct {
 // pausesOf turns operators' reports into pauses, newest first. A pause ends when an operator
 // resumes the election, when its time has passed, or when another pause takes its place.
 func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
-	var actions []Event
-	for _, ev := range events {
-		if ev.byOperator() {
-			actions = append(actions, ev)
-		}
-	}
+	actions := slices.DeleteFunc(events, func(ev Event) bool { return !ev.byOperator() })
 	slices.SortStableFunc(actions, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	for _, ev := range actions {
 		if i := len(pauses) - 1; i >= 0 {

@@ -66,12 +66,7 @@ func (a *all) Disarm() {
 type joined struct{ errs []error }
 
 func join(errs []error) error {
-	var bad []error
-	for _, err := range errs {
-		if err != nil {
-			bad = append(bad, err)
-		}
-	}
+	bad := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(bad) {
 	case 0:
 		return nil

@@ -127,8 +127,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 
 // runMember runs the member of the group until ctx ends.
 func (a *app) runMember(ctx context.Context, work shard.Work) error {
-	err := a.shardMember.Run(ctx, work)
-	if err != nil {
+	if err := a.shardMember.Run(ctx, work); err != nil {
 		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(err.Error(), "shard: "))}
 	}
 	return nil

@@ -84,9 +84,7 @@ func (g *groupReport) state() string {
 	switch {
 	case g.gone && !g.missed:
 		return stateAbandoned
-	case g.gone:
-		return stateVacant
-	case len(g.Unowned) == g.Shards:
+	case g.gone, len(g.Unowned) == g.Shards:
 		return stateVacant
 	default:
 		return stateLed

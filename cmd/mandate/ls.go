@@ -68,7 +68,7 @@ what could not be read. Those with the newest events are read first; of more tha
 				all = foldedRows(names)
 			}
 			serr := a.readWithWrites(cmd.Context(), names, all)
-			sortByName(all)
+			slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
@@ -128,10 +128,6 @@ func nodeProblem(all []report) (fields []output.Field) {
 		}
 	}
 	return fields
-}
-
-func sortByName(all []report) {
-	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 }
 
 // electionTable has a row for each election.

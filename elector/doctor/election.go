@@ -157,7 +157,8 @@ func (e *examination) leader(r *Report) {
 	case r.Unresponsive:
 		e.unresponsive(r)
 	case l != nil:
-		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed(r))
+		unprobed := map[bool]string{true: ", without a probe: nobody would notice work that hangs"}[r.Unprobed()]
+		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed)
 	case r.MayLead != nil && r.MayLead.Protocol != 0, len(r.Candidates) == 0 && len(r.Others) > 0: // see protocol
 	case r.MayLead != nil:
 		e.add("", "leader", LevelUnknown, "", "%s may lead, which depends on nodes that can't be read", r.MayLead.Candidate)
@@ -194,14 +195,6 @@ func (e *examination) unresponsive(r *Report) {
 	}
 	e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 		"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
-}
-
-// unprobed returns what to add about a leader without a probe; empty: it has one, or that is not known.
-func unprobed(r *Report) string {
-	if r.Unprobed() {
-		return ", without a probe: nobody would notice work that hangs"
-	}
-	return ""
 }
 
 // elsewhere returns a candidate that leads on another list of nodes than the one that was read, which may have more.

@@ -168,12 +168,6 @@ func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys) (all []strin
 	return all
 }
 
-// severalServers is the finding about a node that leads to several servers; ok: it does.
-func severalServers(node string, servers []string) (f Finding, ok bool) {
-	return Finding{Check: "servers", Level: LevelFail, Advice: "give the address of one",
-		Found: fmt.Sprintf("%s leads to several servers (identities %s): no lock can hold there", node, strings.Join(servers, ", "))}, len(servers) > 1
-}
-
 // infoFields parses what INFO answers.
 func infoFields(text string) map[string]string {
 	fields := map[string]string{}

@@ -243,8 +243,9 @@ func (e *examination) together() {
 		if why := unfitBecause(f); why != "" && (f.Ping != nil || len(e.facts) > 1) { // for a single node, its own finding is enough
 			unfit = append(unfit, Finding{Node: f.Node, Found: why, Advice: e.cure(f)})
 		}
-		if s, ok := severalServers(f.Node, f.Servers); ok {
-			e.findings = append(e.findings, s)
+		if len(f.Servers) > 1 {
+			e.add("", "servers", LevelFail, "give the address of one",
+				"%s leads to several servers (identities %s): no lock can hold there", f.Node, strings.Join(f.Servers, ", "))
 		}
 		id := f.Info["run_id"]
 		switch {

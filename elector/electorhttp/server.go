@@ -1,6 +1,7 @@
 package electorhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,8 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address: give host:port, such as 127.0.0.1:8080", addr)
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, err // its text already has "listen tcp" and the address
-	}
-	return l, nil
+	host = cmp.Or(host, "127.0.0.1")
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port)) // the text of an error has "listen tcp" and the address
 }
 
 // NewServer makes a server that limits what a client may cost: the time to send a
@@ -68,11 +62,6 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	return broken
 }
 
-func loopback(addr net.Addr) bool {
-	a, ok := addr.(*net.TCPAddr)
-	return ok && a.IP.IsLoopback()
-}
-
 // Serve runs the Handler and serves it until ctx ends, and then lets requests under way
 // finish for at most 2 s. It closes the listener. The error is nil after ctx has ended,
 // or that of the listener, or of Run.
@@ -90,9 +79,11 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		followed <- h.Run(ctx)
 	}()
 	refusals := webguard.Refusals{Log: h.cfg.Logger}
+	addr, _ := l.Addr().(*net.TCPAddr)
+	loopback := addr != nil && addr.IP.IsLoopback()
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Browsers always send a Host header; some health checks of load balancers send none.
-		if loopback(l.Addr()) && r.Host != "" && refusals.Foreign(r, nil) {
+		if loopback && r.Host != "" && refusals.Foreign(r, nil) {
 			refuse(w, http.StatusMisdirectedRequest, "not served under this name: write localhost, or the IP address")
 			return
 		}

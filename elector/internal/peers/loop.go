@@ -155,11 +155,7 @@ func (p *Peers) stepDown(token uint64, r received) Answer {
 	if r.Token != token {
 		return Answer{Candidate: &self, Refused: "the term that you mean is over"}
 	}
-	why := errors.New("requested by an operator")
-	if r.Note != "" {
-		why = errors.New(requested(r.Note))
-	}
-	p.c.Self.HandOver(token, r.To, why)
+	p.c.Self.HandOver(token, r.To, requested(r.Note))
 	return Answer{Candidate: &self}
 }
 
@@ -172,11 +168,11 @@ func (p *Peers) reply(ctx context.Context, r received, with Answer) {
 }
 
 // requested returns the reason of a step-down with a note; a note "by ..." names who requested it.
-func requested(note string) string {
+func requested(note string) error {
 	if strings.HasPrefix(note, "by ") {
-		return "requested " + note
+		return errors.New("requested " + note)
 	}
-	return "requested by an operator: " + note
+	return errors.New(strings.TrimSuffix("requested by an operator: "+note, ": "))
 }
 
 // confirmPause reads from Redis whether the election is paused, as a message says: at most once per RetryEvery,

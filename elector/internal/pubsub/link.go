@@ -306,16 +306,6 @@ func (l *link) retry(c *conn) {
 	}
 }
 
-// replace makes a new subscription in place of c.
-func (l *link) replace(c *conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == c && !l.closed {
-		l.connect()
-		c.wake() // it ends
-	}
-}
-
 // close ends the subscription and waits for its goroutines, for a bounded time.
 func (l *link) close() {
 	l.mu.Lock()

@@ -12,7 +12,7 @@
 //     connection, at first after 50 ms and in the end once a minute (failed, retry).
 //   - Test: a connection that is in order may receive nothing. The link publishes to itself, and looks whether that
 //     arrives and how many have received it (selftest.go).
-//   - Replace: if the test fails, a new connection takes the place of the old one (deaf, replace).
+//   - Replace: if the test fails, a new connection takes the place of the old one (deaf).
 //
 // Without subscriptions a link closes its connection.
 package pubsub

@@ -87,5 +87,10 @@ func (l *link) judge(c *conn) {
 // deaf makes a new subscription in place of one that receives nothing.
 func (l *link) deaf(c *conn) {
 	l.failed(c, errDeaf)
-	l.replace(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == c && !l.closed {
+		l.connect()
+		c.wake() // it ends
+	}
 }

@@ -53,7 +53,11 @@ type Page struct {
 // New makes an empty Page. It does no I/O.
 func New(cfg Config) *Page {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	p := &Page{mux: http.NewServeMux(), refused: webguard.Refusals{Log: cfg.Logger}, hosts: cfg.Hosts, rows: newRows(), viewers: &viewers{max: cmp.Or(cfg.MaxViewers, 64), came: make(chan struct{}, 1)}}
+	p := &Page{
+		mux: http.NewServeMux(), refused: webguard.Refusals{Log: cfg.Logger}, hosts: cfg.Hosts,
+		rows:    &rows{newest: map[string]numbered{}, changed: make(chan struct{})},
+		viewers: &viewers{max: cmp.Or(cfg.MaxViewers, 64), came: make(chan struct{}, 1)},
+	}
 	if cfg.Token != "" {
 		p.reader = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}

@@ -31,10 +31,6 @@ type numbered struct {
 	data   []byte
 }
 
-func newRows() *rows {
-	return &rows{newest: map[string]numbered{}, changed: make(chan struct{})}
-}
-
 // Show shows a row, in place of the former one of the same election. It is sent to viewers only if it
 // has changed.
 func (p *Page) Show(row Row) { p.rows.set(row.Election, "row", row.bounded()) }
