@@ -27,7 +27,6 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	return nil, ctx.Err()
 }
 
-// standBy subscribes to elections and releases.
 func (m *machine) standBy() *standby.Waiter {
 	return standby.New(standby.Config{
 		Settings: standby.Settings{

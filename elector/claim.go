@@ -72,7 +72,6 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 	return token, sent, tally
 }
 
-// hint returns the lowest token that a claim requests.
 func (m *machine) hint() uint64 {
 	return max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
 }

@@ -38,7 +38,6 @@ func (t *Term) checkDeadline() {
 	t.timer.Reset(min(left, shared(t.every, t.every/moments)))
 }
 
-// expire ends a term whose deadline has passed.
 func (t *Term) expire() {
 	elapsed, known := t.clock.Since(t.begun)
 	age, ok := t.grant.Age()

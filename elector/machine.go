@@ -385,7 +385,6 @@ func (m *machine) event(kind string, t *Term, ended *Ended) Event {
 	return ev
 }
 
-// supervised describes a term to the supervisor of this process.
 func (m *machine) supervised(t *Term) supervised.Term {
 	return supervised.Term{
 		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise,

@@ -12,7 +12,6 @@ import (
 // self is the candidate as package peers sees it: a peers.Self.
 type self struct{ c *candidate }
 
-// newPeers returns what exchanges messages with the other candidates.
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,

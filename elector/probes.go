@@ -20,7 +20,6 @@ type probes struct {
 	over chan struct{}      // closed when its runner has returned
 }
 
-// names returns which probes there are.
 func (p *probes) names() (all []string) {
 	if p.candidate != nil {
 		all = append(all, "candidate")
@@ -62,7 +61,6 @@ func changed(r *health.Runner) <-chan struct{} {
 	return r.Changed()
 }
 
-// run runs the candidate's probe until ctx ends.
 func (p *probes) run(ctx context.Context) { p.report(p.candidate.Run(ctx)) }
 
 // report logs that a probe did not stop, and was left behind in its goroutine.

@@ -44,7 +44,6 @@ var latencyBounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// renewalCounts count the renewals.
 type renewalCounts struct {
 	outcomes struct{ Confirmed, Unconfirmed, Refused uint64 }
 	took     time.Duration              // by all confirmed ones
@@ -112,7 +111,6 @@ func newCounters(log *slog.Logger, names []string, lease time.Duration) *counter
 	return &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names))}
 }
 
-// read returns what was counted so far.
 func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +174,6 @@ type nodeCondition struct {
 	silentFor time.Duration       // for how long it has not answered; zero: it does
 }
 
-// states returns what is wrong with each node.
 func (c *counters) states() []nodeCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -142,7 +142,6 @@ func (r *Runner) armed(now time.Time) {
 	r.update(now)
 }
 
-// record counts the outcome of one probe run.
 func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

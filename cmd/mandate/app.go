@@ -49,7 +49,6 @@ const (
 	defaultPrefix = "mandate"
 )
 
-// problem records a problem with the command line.
 func (a *app) problem(format string, args ...any) {
 	a.problems = append(a.problems, fmt.Sprintf(format, args...))
 }
@@ -123,7 +122,6 @@ type format struct {
 	json bool
 }
 
-// formatFlags adds --wide and --json.
 func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
 	cmd.Flags().BoolVar(&f.wide, "wide", false, "print all columns, with exact times")
 	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)

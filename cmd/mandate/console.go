@@ -246,7 +246,6 @@ func (f *feed) followSite(ctx context.Context) {
 	}
 }
 
-// row returns the report as a row of the page.
 func (r *report) row() console.Row {
 	why, next := r.problem()
 	row := console.Row{Election: r.Election, State: r.state(), Rank: r.rank(why), Problem: why, Next: next}
@@ -277,7 +276,6 @@ func (r *report) row() console.Row {
 	return row
 }
 
-// fill adds a group's owners and members to its row.
 func (g *groupReport) fill(row *console.Row) {
 	row.Leader, row.Able = g.owned(), g.able()
 	for _, m := range g.Members {

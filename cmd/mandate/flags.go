@@ -161,7 +161,6 @@ func (a *app) secret(flag, file string) string {
 // maxFile is the size limit of a file that a flag names, in bytes: a wrong name may be that of any file.
 const maxFile = 1 << 20
 
-// readFile reads a file of at most maxFile bytes.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -79,7 +79,6 @@ type groupReport struct {
 	missed bool      // and had an assigner within the last day
 }
 
-// state returns the state of all shards together.
 func (g *groupReport) state() string {
 	switch {
 	case g.gone && !g.missed:
@@ -91,7 +90,6 @@ func (g *groupReport) state() string {
 	}
 }
 
-// owned returns how many of the shards have an owner.
 func (g *groupReport) owned() string {
 	if g.gone {
 		return fmt.Sprintf("%s (%d shards)", g.state(), g.Shards)
@@ -99,7 +97,6 @@ func (g *groupReport) owned() string {
 	return fmt.Sprintf("%d/%d owned", g.Shards-len(g.Unowned), g.Shards)
 }
 
-// able returns how many of the members want shards.
 func (g *groupReport) able() string {
 	able := 0
 	for _, m := range g.Members {

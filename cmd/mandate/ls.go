@@ -130,7 +130,6 @@ func nodeProblem(all []report) (fields []output.Field) {
 	return fields
 }
 
-// electionTable has a row for each election.
 func electionTable(all []report, wide bool) *output.Table {
 	t := output.NewTable("ELECTION", "LEADER", "LEADS FOR", "LEASE LEFT", "ABLE", "LAST END", "TOKEN", "SINCE", "ADDRESS", "CONDITION")
 	for i := range all {
@@ -171,7 +170,6 @@ func electionTable(all []report, wide bool) *output.Table {
 	return t
 }
 
-// checkPatterns records invalid patterns.
 func (a *app) checkPatterns(patterns []string) {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil {

@@ -112,7 +112,6 @@ func unowned(st shard.Status) string {
 	return all.String()
 }
 
-// memberTable has a row for each member.
 func memberTable(st shard.Status, wide bool) *output.Table {
 	t := output.NewTable("MEMBER", "OWNED", "DUE", "MOVING", "WEIGHT", "VERSION", "HOST", "PROCESS", "ADDRESS", "SHARDS")
 	for _, m := range st.Members {

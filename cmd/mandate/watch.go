@@ -126,7 +126,6 @@ func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJS
 	}
 }
 
-// eventLine formats an event for people.
 func eventLine(ev elector.Event) string {
 	who, what := eventText(ev)
 	if ev.Kind != elector.EventVacant {

@@ -168,7 +168,6 @@ func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys) (all []strin
 	return all
 }
 
-// infoFields parses what INFO answers.
 func infoFields(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -12,7 +12,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// nodes checks each node, and then all of them together.
 func (e *examination) nodes() {
 	for i := range e.facts {
 		e.node(&e.facts[i])
@@ -20,7 +19,6 @@ func (e *examination) nodes() {
 	e.together()
 }
 
-// node checks one node.
 func (e *examination) node(f *facts) {
 	if f.Ping != nil { // see together
 		return
@@ -234,7 +232,6 @@ func serverOf(info map[string]string) (name, version string) {
 	return "Redis", info["redis_version"]
 }
 
-// together checks the nodes against each other.
 func (e *examination) together() {
 	var unfit []Finding
 	runs := map[string]string{}

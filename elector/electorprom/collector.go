@@ -132,7 +132,6 @@ func newGauge(name, help string, labels prometheus.Labels, value func() float64)
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mandate_" + name, Help: help, ConstLabels: labels}, value)
 }
 
-// set is several collectors as one.
 type set []prometheus.Collector
 
 func (s set) Describe(ch chan<- *prometheus.Desc) {

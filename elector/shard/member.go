@@ -132,7 +132,6 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// candidate returns the configuration of the candidate for a shard.
 func (m *Member) candidate(shard int) elector.Config {
 	c := m.cfg.candidate(ElectionOf(m.cfg.Group, shard), m.cfg.Lease)
 	c.StopMargin = m.cfg.StopMargin
@@ -259,7 +258,6 @@ func (m *Member) own(shard int, t *Term) {
 	m.owned[shard] = t
 }
 
-// follow puts another plan in force.
 func (m *Member) follow(p *group.Plan) *inForce {
 	f := &inForce{Plan: p, me: p.Index(m.incarnation), next: p.Assignees(), owner: p.Owners()}
 	m.mu.Lock()

@@ -26,7 +26,6 @@ type node struct {
 	listed  time.Time
 }
 
-// beatNow has the next beat sent at once.
 func (n *node) beatNow() {
 	select {
 	case n.wake <- struct{}{}:
@@ -42,7 +41,6 @@ type outgoing struct {
 	plan     *group.Plan    // of this assigner; nil: none yet
 }
 
-// publish has the nodes told what has changed.
 func (r *reconciler) publish() {
 	out := &outgoing{self: r.self}
 	if r.joins {
@@ -141,7 +139,6 @@ func (r *reconciler) answered(i int, out *outgoing, a group.Answer, err error) {
 	}
 }
 
-// followNewest puts the newest plan of the nodes in force.
 func (r *reconciler) followNewest() {
 	var plans []*group.Plan
 	for i := range r.nodes {

@@ -126,7 +126,6 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	return err
 }
 
-// send has Run's goroutine call f.
 func (r *reconciler) send(f func()) {
 	select {
 	case r.inbox <- f:
@@ -134,7 +133,6 @@ func (r *reconciler) send(f func()) {
 	}
 }
 
-// fail ends Run with an error.
 func (r *reconciler) fail(format string, args ...any) {
 	r.failed = cmp.Or(r.failed, fmt.Errorf("shard: group %s: %w", r.m.cfg.Group, fmt.Errorf(format, args...)))
 }
@@ -226,7 +224,6 @@ func (r *reconciler) apply(f func()) {
 	}
 }
 
-// act brings the candidacies in line with the plan.
 func (r *reconciler) act() {
 	for s, next := range r.plan.next {
 		c := r.running[s]

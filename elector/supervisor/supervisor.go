@@ -74,7 +74,6 @@ func (ts *Terms) Follow(pipe io.Reader) error {
 	}
 }
 
-// note processes one line.
 func (ts *Terms) note(line []byte) {
 	var m supervised.Message
 	if json.Unmarshal(line, &m) != nil {

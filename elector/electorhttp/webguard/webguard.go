@@ -84,7 +84,6 @@ func (l *Refusals) Foreign(r *http.Request, names []string) bool {
 	return true
 }
 
-// note logs where a request came from.
 func (l *Refusals) note(msg string, r *http.Request, attrs ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

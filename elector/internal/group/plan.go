@@ -56,7 +56,6 @@ func newPlanner(members []Member, shards int, last *Plan) *planner {
 	return p
 }
 
-// assign gives each shard to a member.
 func (p *planner) assign() {
 	var left []int
 	for s := range p.target {
@@ -98,7 +97,6 @@ func (p *planner) limit(moves int) {
 	}
 }
 
-// plan returns the plan as it is published.
 func (p *planner) plan() *Plan {
 	made := &Plan{Shards: len(p.target)}
 	for _, m := range p.members {

@@ -99,7 +99,6 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Memb
 	}
 }
 
-// settings parses the settings of a node.
 func (s *Store) settings(text string) (f Settings, err error) {
 	if json.Unmarshal([]byte(text), &f) != nil || f.Shards < 1 || f.Shards > MaxShards {
 		return Settings{}, fmt.Errorf("the key %s holds %.100q, which no member wrote: delete it", s.settingsKey, text)

@@ -68,7 +68,6 @@ end
 // them granted: beyond this one they would never grant another.
 const maxToken = 1<<53 - 2
 
-// parseAnswer parses what a script returned for one election.
 func parseAnswer(v any) Answer {
 	f, list := v.([]any)
 	if !list {

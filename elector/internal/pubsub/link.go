@@ -200,7 +200,6 @@ func (l *link) next(c *conn) (add, drop []string, within time.Duration, end bool
 	return add, drop, within, false
 }
 
-// read passes on what arrives.
 func (l *link) read(ctx context.Context, c *conn) {
 	backoff := retryFirst
 	for ctx.Err() == nil {

@@ -121,7 +121,6 @@ func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*
 	})
 }
 
-// newAttempt begins a new attempt, with a fresh lock value.
 func (v *Voter) newAttempt() {
 	v.seq++
 	v.alive.Store(v.seq)

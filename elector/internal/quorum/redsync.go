@@ -18,7 +18,6 @@ type redlock struct {
 	mutex *redsync.Mutex
 }
 
-// ballot is the vote of one node.
 type ballot struct {
 	cast func()    // sends the request
 	won  chan bool // gets the vote; closed: there is none in time

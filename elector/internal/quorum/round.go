@@ -96,7 +96,6 @@ func (r *round) await(answers <-chan *request, note func(*request)) {
 	r.end()
 }
 
-// end ends the round.
 func (r *round) end() {
 	r.ended, r.RTT = true, time.Since(r.started)
 	for i, a := range r.Answers {
@@ -106,7 +105,6 @@ func (r *round) end() {
 	}
 }
 
-// outstanding returns how many requests have not ended.
 func (r *round) outstanding() (n int) {
 	for _, k := range r.sent {
 		n += k

@@ -72,7 +72,6 @@ func (n *Node) send(all ...*request) {
 	}
 }
 
-// sendToMaster sends a request to the master of its keys.
 func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *request) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
@@ -90,7 +89,6 @@ func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *request) {
 // have replaced its masters many times.
 const maxQueues = 100
 
-// queue returns the queue for a request.
 func (n *Node) queue(r *request, master *redis.Client) *queue[*request] {
 	id := queueOf{script: r.script.Script, limit: r.limit, master: master}
 	n.mu.Lock()

@@ -161,7 +161,6 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 	}
 }
 
-// take takes into account what has arrived.
 func (w *Waiter) take() {
 	for _, s := range w.events.Take() {
 		if s.Kind == pubsub.Message {

@@ -43,7 +43,6 @@ type order struct {
 	Signal syscall.Signal `json:"signal,omitempty"` // for all commands
 }
 
-// helper is the state of the helper process.
 type helper struct {
 	*keeper
 	Setup

@@ -199,7 +199,6 @@ func (k *keeper) killAll() {
 	k.commands[everything] = &command{id: everything, ended: true}
 }
 
-// signalCommands sends a signal to the commands themselves.
 func (k *keeper) signalCommands(sig syscall.Signal) {
 	for _, c := range k.commands {
 		if !c.ended {

@@ -201,7 +201,6 @@ func (h *Helper) follow(cmd *exec.Cmd, from *os.File, ended chan struct{}) {
 	close(ended)
 }
 
-// note notes one report.
 func (h *Helper) note(line string) {
 	var what string
 	var id, value int
@@ -256,7 +255,6 @@ func newProcess(h *Helper, until Instant) *Process {
 	}
 }
 
-// note notes what the helper has reported.
 func (p *Process) note(what string, value int) {
 	switch what {
 	case "started":
