@@ -106,13 +106,14 @@ func notRenewed(errs []error, n int, age time.Duration) error {
 			denied++
 		}
 		if !rediserr.Answered(errs[i]) {
-			unanswered = append(unanswered, node.Node+": "+(&rediserr.NodeError{Node: node.Node, Err: node.Err}).Answer())
+			unanswered = append(unanswered, node.Node+": "+node.Answer())
 			continue
 		}
-		if from[node.Problem] == nil {
-			answers = append(answers, node.Problem)
+		problem := node.Problem()
+		if from[problem] == nil {
+			answers = append(answers, problem)
 		}
-		from[node.Problem] = append(from[node.Problem], node.Node)
+		from[problem] = append(from[problem], node.Node)
 	}
 	if len(unanswered) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), n, unit(age), strings.Join(unanswered, ", ")))

@@ -121,7 +121,7 @@ func readNodes(ctx context.Context, nodes *quorum.Nodes, k *protocol.Keys, limit
 		n.Node, n.Reachable, n.Err, n.RTT = nodes.All()[i].Name, a.Err == nil, a.Err, a.At.Sub(sent)
 		n.pastErr = nodes.NodeError(i, n.pastErr)
 		if a.Err != nil {
-			n.Error, n.Denied, n.Answered = nodeErrors([]error{a.Err})[0].Problem, rediserr.Denied(a.Err), rediserr.Answered(a.Err)
+			n.Error, n.Denied, n.Answered = nodeErrors([]error{a.Err})[0].Problem(), rediserr.Denied(a.Err), rediserr.Answered(a.Err)
 			if n.past == nil {
 				n.pastErr = cmp.Or(n.pastErr, a.Err)
 			}

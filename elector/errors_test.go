@@ -54,14 +54,14 @@ func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := do(t.Context())
 			var node *elector.NodeError
-			if !errors.As(err, &node) || node.Node != "127.0.0.1:1" || node.Problem == "" || node.Err == nil {
+			if !errors.As(err, &node) || node.Node != "127.0.0.1:1" || node.Problem() == "" || node.Err == nil {
 				t.Fatalf("%v holds the node error %+v", err, node)
 			}
 			if !errors.Is(err, elector.ErrUnreachable) || !strings.HasSuffix(err.Error(), ": 127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:3: connect: connection refused") {
 				t.Errorf("does not name each node, and their common problem once: %v", err)
 			}
-			if strings.Contains(node.Problem, node.Node) && !strings.Contains(node.Problem, "dial tcp") {
-				t.Errorf("the problem %q names the node again", node.Problem)
+			if strings.Contains(node.Problem(), node.Node) && !strings.Contains(node.Problem(), "dial tcp") {
+				t.Errorf("the problem %q names the node again", node.Problem())
 			}
 		})
 	}

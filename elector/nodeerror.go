@@ -11,29 +11,21 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// NodeError is what went wrong on one Redis node. errors.As finds the first NodeError in
-// an error that names nodes.
-type NodeError struct {
-	Node    string // as NodeStatus names it
-	Problem string // what went wrong, and what to do about it where that is known
-	Err     error  // the node's answer, or why there is no answer
-}
-
-func (e *NodeError) Error() string { return e.Node + ": " + e.Problem }
-
-func (e *NodeError) Unwrap() error { return e.Err }
+// NodeError is the error of one Redis node: Node names it as NodeStatus does, Problem is what went wrong and what to do
+// about it where that is known, and Err is the node's answer, or why there is none. errors.As finds the first NodeError
+// in an error that names nodes.
+type NodeError = rediserr.NodeError
 
 // nodeErrors returns the errors of the nodes as NodeErrors, without those that are nil.
 func nodeErrors(errs []error) []*NodeError {
 	var all []*NodeError
 	for _, err := range errs {
-		var node *rediserr.NodeError
+		node, ok := errors.AsType[*NodeError](err)
 		switch {
-		case err == nil:
-		case errors.As(err, &node):
-			all = append(all, &NodeError{Node: node.Node, Problem: node.Problem(), Err: node.Err})
-		default: // a bug in this package: every error of a node names the node
-			all = append(all, &NodeError{Node: "a Redis node", Problem: err.Error(), Err: err})
+		case ok:
+			all = append(all, node)
+		case err != nil: // a bug in this package: every error of a node names the node
+			all = append(all, &NodeError{Node: "a Redis node", Err: err})
 		}
 	}
 	return all
@@ -53,11 +45,12 @@ type nodesError []*NodeError
 func (e nodesError) Error() string {
 	var problems, lines []string
 	for _, n := range e {
-		if i := slices.Index(problems, n.Problem); i >= 0 {
+		problem := n.Problem()
+		if i := slices.Index(problems, problem); i >= 0 {
 			lines[i] += ", " + n.Node
 			continue
 		}
-		problems, lines = append(problems, n.Problem), append(lines, n.Node)
+		problems, lines = append(problems, problem), append(lines, n.Node)
 	}
 	for i, problem := range problems {
 		lines[i] += ": " + problem

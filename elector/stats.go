@@ -81,11 +81,11 @@ type counters struct {
 type nodeCount struct {
 	NodeRequests
 
-	failing bool                // it was logged as not responding, or as answering with errors
-	refusal *rediserr.NodeError // the newest error, if the node answered with it; otherwise nil
-	silent  time.Time           // since when the node has not answered; zero: it does
-	failed  time.Time           // when the newest error occurred
-	well    time.Time           // when a request first succeeded after that
+	failing bool       // it was logged as not responding, or as answering with errors
+	refusal *NodeError // the newest error, if the node answered with it; otherwise nil
+	silent  time.Time  // since when the node has not answered; zero: it does
+	failed  time.Time  // when the newest error occurred
+	well    time.Time  // when a request first succeeded after that
 	logged  lasting
 }
 
@@ -170,8 +170,8 @@ func (c *counters) answered(n *nodeCount, now time.Time, took time.Duration) (we
 
 // nodeCondition is what is wrong with a node for this candidate.
 type nodeCondition struct {
-	refusal   *rediserr.NodeError // the error with which it answers; nil: none
-	silentFor time.Duration       // for how long it has not answered; zero: it does
+	refusal   *NodeError    // the error with which it answers; nil: none
+	silentFor time.Duration // for how long it has not answered; zero: it does
 }
 
 func (c *counters) states() []nodeCondition {

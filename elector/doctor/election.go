@@ -46,7 +46,7 @@ func (e *examination) election(r *Report) {
 		e.pause(r)
 	}
 	if r.CandidatesErr != nil {
-		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.CandidatesErr))
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", strings.TrimRight(r.CandidatesErr.Error(), "."))
 	} else {
 		if len(r.Others) > 0 && !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Protocol == r.Others[0] }) { // see vote
 			e.add("", "protocol", LevelWarn, otherVersion, "candidates of another version: %d, with %v", len(r.Others), protocol.OtherVersion(r.Others[0]))
@@ -60,7 +60,7 @@ func (e *examination) election(r *Report) {
 	e.dataLoss(r, time.Now())
 	e.flapping(r, time.Now())
 	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's
-		e.add("", "history", LevelUnknown, "", "it can't be read: %s", problemOf(r.TermsErr))
+		e.add("", "history", LevelUnknown, "", "it can't be read: %s", strings.TrimRight(r.TermsErr.Error(), "."))
 	}
 }
 

@@ -15,14 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NodeError is the error of one node. Its text includes what to do about it, if that
-// is known.
+// NodeError is the error of one node.
 type NodeError struct {
-	Node   string
+	Node   string // as its list of nodes names it
 	User   string // the Redis user, if the node refused the request for want of a right
-	TLS    bool
-	Silent bool // nothing was ever received from the node, also no TLS handshake
-	Err    error
+	TLS    bool   // the list says that its port speaks TLS
+	Silent bool   // nothing was ever received from the node, also no TLS handshake
+	Err    error  // the node's answer, or why there is none
 }
 
 func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
