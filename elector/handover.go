@@ -82,8 +82,8 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		return refuse("%d candidates have the id %s (on %s and %s): give each its own id", len(named), to, named[0].Host, named[1].Host)
 	case named[0].Role == roleLeading:
 		return refuse("%s is already the leader", to)
-	case named[0].unable() != "":
-		return refuse("%s: try again later", named[0].unable())
+	case whyUnable(named[0]) != "":
+		return refuse("%s: try again later", whyUnable(named[0]))
 	}
 	return named[0], nil
 }

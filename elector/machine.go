@@ -331,12 +331,12 @@ func (m *machine) readPoll(views []NodeStatus) time.Duration {
 // The roles, in the order in which a candidate takes them. Only machine.become
 // changes the role.
 const (
-	roleIdle      = "idle"      // not a candidate: Run and Campaign are not running
-	roleFollowing = "following" // campaigning, or waiting while another leads
-	roleLeading   = "leading"   // serving a term
-	roleStopping  = "stopping"  // the term has ended, its work has not returned yet
-	roleResting   = "resting"   // cooling down before the next campaign
-	roleObserving = "observing" // Config.Observer: it follows, and never campaigns
+	roleIdle      = "idle"          // not a candidate: Run and Campaign are not running
+	roleFollowing = peers.Following // campaigning, or waiting while another leads
+	roleLeading   = peers.Leading   // serving a term
+	roleStopping  = peers.Stopping  // the term has ended, its work has not returned yet
+	roleResting   = "resting"       // cooling down before the next campaign
+	roleObserving = peers.Observing // Config.Observer: it follows, and never campaigns
 )
 
 // leadsTo lists the roles that may follow each role.

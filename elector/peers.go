@@ -16,15 +16,14 @@ func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
-		Following: roleFollowing, Stopping: roleStopping,
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
 
-func (s self) Info() peers.Candidate {
+func (s self) Info() CandidateStatus {
 	c, now := s.c, s.c.published.read()
 	role := now.role
-	info := peers.Candidate{
+	info := CandidateStatus{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
 		Role: role, Probes: c.probes.names(), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
@@ -33,7 +32,7 @@ func (s self) Info() peers.Candidate {
 	}
 	names, states := c.nodes.Names(), c.counters.states()
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
-		n := peers.Node{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
+		n := VotingNode{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
 		if refusal := states[i].refusal; refusal != nil {
 			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRemedy)
 		}
@@ -51,7 +50,7 @@ func (s self) Info() peers.Candidate {
 	}
 	info.Unable = !info.Healthy && c.probes.failing() == nil
 	if role == roleResting {
-		info.RestFor, info.RestWhy = max(0, time.Until(now.restUntil)), now.restWhy
+		info.RestFor, info.RestReason = max(0, time.Until(now.restUntil)), now.restWhy
 	}
 	return info
 }

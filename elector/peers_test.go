@@ -69,7 +69,7 @@ func TestCandidatesOfAnotherLockDoNotCount(t *testing.T) {
 		el := electionOf(c.Quorum("operator"), "orders")
 		for i := range 40 {
 			c.Nodes[0].Server().Publish("mandate:{orders}:ask", fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"X1",`+
-				`"role":"following","healthy":true,"priority":9,"running_ns":1e12,"healthy_for_ns":%d,"nodes":[{"name":"n","identity":"OTHER1"}]}}`, 1e12+i))
+				`"role":"following","healthy":true,"priority":9,"running_ms":1e6,"healthy_for_ms":%d,"nodes":[{"name":"n","identity":"OTHER1"}]}}`, 1e6+i))
 			time.Sleep(shortLease / 4)
 		}
 		if !term.Valid() {

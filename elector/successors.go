@@ -39,7 +39,7 @@ func (l Leader) successors(roll []CandidateStatus) ([]CandidateStatus, error) {
 	var able []CandidateStatus
 	var unable []string
 	for _, c := range roll {
-		switch why := c.unable(); {
+		switch why := whyUnable(c); {
 		case c.Incarnation == l.Incarnation:
 		case why != "":
 			unable = append(unable, why)
@@ -61,8 +61,8 @@ func (l Leader) successors(roll []CandidateStatus) ([]CandidateStatus, error) {
 	}
 }
 
-// unable returns why a candidate that does not lead could not be elected now; "" if it could.
-func (c CandidateStatus) unable() string {
+// whyUnable returns why a candidate that does not lead could not be elected now; "" if it could.
+func whyUnable(c CandidateStatus) string {
 	switch {
 	case c.Role == roleObserving:
 		return fmt.Sprintf("%s is an observer", c.ID)

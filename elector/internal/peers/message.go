@@ -4,56 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
-
-// Candidate is what a candidate publishes of itself.
-type Candidate struct {
-	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
-	Advertise   string `json:"advertise,omitempty"`
-	Version     string `json:"version,omitempty"`
-	Host        string `json:"host,omitempty"`
-	Role        string `json:"role"`
-	Token       uint64 `json:"token,omitempty"` // of the term that it leads
-	Healthy     bool   `json:"healthy"`
-	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
-	Priority    int    `json:"priority,omitempty"`
-	// RunningFor and HealthyFor are durations, so that the clocks of two machines are never
-	// compared.
-	RunningFor time.Duration `json:"running_ns"`
-	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
-	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // left of its cool-down
-	RestWhy    string        `json:"rest_reason,omitempty"` // how the term ended that caused its cool-down
-	PID        int           `json:"pid,omitempty"`         // on Host
-	Lease      time.Duration `json:"lease_ns,omitempty"`
-	Succession string        `json:"succession,omitempty"`
-	Nodes      []Node        `json:"nodes,omitempty"` // its list of nodes, in its order
-	Probes     []string      `json:"probes,omitempty"`
-}
-
-// Identities returns the identities of the nodes that the candidate votes with.
-func (c Candidate) Identities() protocol.Identities {
-	ids := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		ids[i] = n.Identity
-	}
-	return protocol.IdentitiesOf(ids)
-}
-
-// Node is a Redis node in a candidate's list.
-type Node struct {
-	Name     string `json:"name"`               // the node's address in the candidate's list
-	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: the node has not answered lately
-	Refusal  string `json:"refusal,omitempty"`  // the error with which the node answers the candidate's requests; empty: none
-	Remedy   string `json:"remedy,omitempty"`   // for the refusal; empty: not known
-	// SilentFor is since when the node has not answered the candidate's requests; zero: it answers, or refuses.
-	SilentFor time.Duration `json:"silent_ns,omitempty"`
-}
 
 // request is a message on the channels <prefix>:{<election>}:ask and :roll. Anyone who may publish
 // on the first can make a leader hand over, as an operator does, again and again; any other
@@ -156,36 +109,4 @@ func parseAnswer(s string) (Answer, error) {
 		a.Candidate.bound()
 	}
 	return a, nil
-}
-
-// maxNodes is more nodes than any candidate's list has.
-const maxNodes = 15
-
-// These bound the texts of a Node, in bytes, so that those of all nodes fit into one message.
-const (
-	MaxRefusal = 250
-	MaxRemedy  = 500 // all rights of a candidate
-)
-
-// bound limits the numbers and the lengths of the texts that a candidate sends: they decide which
-// candidate is preferred, and are kept in memory.
-func (c *Candidate) bound() {
-	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
-	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), protocol.Clip(c.Succession, 64)
-	c.Detail, c.RestWhy, c.PID = protocol.Clip(c.Detail, protocol.MaxDetail), protocol.Clip(c.RestWhy, protocol.MaxDetail), max(0, c.PID)
-	c.ID, c.Incarnation = protocol.Clip(c.ID, protocol.MaxName), protocol.Clip(c.Incarnation, 64)
-	c.Advertise, c.Version = protocol.Clip(c.Advertise, protocol.MaxAdvertise), protocol.Clip(c.Version, protocol.MaxAdvertise)
-	c.Host, c.Role = protocol.Clip(c.Host, protocol.MaxAdvertise), protocol.Clip(c.Role, 64)
-	c.Probes = slices.Clone(c.Probes[:min(len(c.Probes), 2)])
-	for i, p := range c.Probes {
-		c.Probes[i] = protocol.Clip(p, 16)
-	}
-	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
-	for i, n := range c.Nodes {
-		c.Nodes[i] = Node{
-			Name: protocol.Clip(n.Name, protocol.MaxName), Identity: protocol.Clip(n.Identity, 16),
-			Refusal: protocol.Clip(n.Refusal, MaxRefusal), Remedy: protocol.Clip(n.Remedy, MaxRemedy),
-			SilentFor: max(0, n.SilentFor),
-		}
-	}
 }

@@ -20,7 +20,7 @@ func FuzzParseRequest(f *testing.F) {
 		f.Add(string(q.encode()))
 	}
 	f.Add(`{"v":1,"kind":"roll-call","election":"e","nonce":"*"}`)
-	f.Add(`{"v":1,"kind":"card","election":"e","card":{"running_ns":-1,"healthy_for_ns":-9223372036854775808}}`)
+	f.Add(`{"v":1,"kind":"card","election":"e","card":{"running_ms":-1,"healthy_for_ms":-9223372036854775808}}`)
 	f.Add(`{"v":1,"kind":"card","election":"e","card":{"priority":1e99}}`)
 	f.Fuzz(func(t *testing.T, s string) {
 		q, err := parseRequest(s)
@@ -47,7 +47,7 @@ func FuzzParseAnswer(f *testing.F) {
 	candidate := Candidate{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
 	f.Add(string(Answer{Candidate: &candidate}.encode()))
 	f.Add(string(Answer{Refused: "no"}.encode()))
-	f.Add(`{"v":1,"card":{"id":"a","incarnation":"b","healthy_for_ns":-5,"token":18446744073709551616}}`)
+	f.Add(`{"v":1,"card":{"id":"a","incarnation":"b","healthy_for_ms":-5,"token":18446744073709551616}}`)
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, s string) {
 		a, err := parseAnswer(s)

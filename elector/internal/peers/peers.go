@@ -55,12 +55,8 @@ type Config struct {
 	// Go runs a function in the background; the owner of Peers waits for its end.
 	Go func(func())
 
-	ID, Incarnation string
-	Order           Order
-	// Following is the role of a candidate that could lead next, and Stopping that of a leader whose
-	// release will still name the heir.
-	Following, Stopping string
-
+	ID, Incarnation                            string
+	Order                                      Order
 	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
 }
 

@@ -64,7 +64,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
 		Self:    self, Go: func(f func()) { f() }, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
-		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
+		ID: "m", Incarnation: "m1", Order: order,
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
 	return p, nodes
@@ -107,7 +107,7 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 func TestRequestsCountOnTheirChannelOnly(t *testing.T) {
 	self := &fakeSelf{token: 7}
 	p, nodes := testPeers(self, ByPriority)
-	other := Candidate{ID: "x", Incarnation: "x1", Role: following, Healthy: true, Priority: 9}
+	other := Candidate{ID: "x", Incarnation: "x1", Role: Following, Healthy: true, Priority: 9}
 	for _, q := range []request{
 		{Kind: stepDown, Leader: "m1", Nonce: "A", Token: 7}, {Kind: leaderAll, Nonce: "B"}, {Kind: paused}, {Kind: resumed},
 		{Kind: info, Candidate: &other}, {Kind: gone, Candidate: &other},

@@ -30,7 +30,7 @@ func (p *Peers) updateSuccession(ctx context.Context) {
 	}
 	token, leads := p.c.Self.Leading()
 	if !leads {
-		if self.Role != p.c.Stopping { // the release of a stopping leader still names the heir
+		if self.Role != Stopping { // the release of a stopping leader still names the heir
 			p.heir.Store(nil)
 		}
 		return
@@ -49,7 +49,7 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
 	}
 	first := ""
-	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
+	if heir := p.others.heir(p.c.Order, self); heir != nil {
 		first = heir.Incarnation
 	}
 	if first != p.Heir() {
@@ -66,7 +66,7 @@ func (p *Peers) outrankingCandidate(self Candidate, now time.Time) *entry {
 	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
 		return nil
 	}
-	return p.others.outranks(p.c.Following, self, p.c.Lease, now)
+	return p.others.outranks(self, p.c.Lease, now)
 }
 
 // Order decides which candidate should lead next: an elector.Succession, which describes them.
@@ -107,10 +107,10 @@ func (r roster) forget(now time.Time, after time.Duration) {
 
 // heir returns the candidate that should lead after the leader self, among those with the role
 // following; nil: none in particular.
-func (r roster) heir(o Order, following string, self Candidate) *entry {
+func (r roster) heir(o Order, self Candidate) *entry {
 	var able []entry
 	for _, c := range r {
-		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == Following {
 			able = append(able, c)
 		}
 	}
@@ -183,8 +183,8 @@ func ahead(leader, id string) int {
 
 // outranks returns the candidate to which a leader must yield, if any: one with a higher
 // priority that has been healthy for at least hold, so that leadership does not flap.
-func (r roster) outranks(following string, self Candidate, hold time.Duration, now time.Time) *entry {
-	c := r.heir(ByPriority, following, self)
+func (r roster) outranks(self Candidate, hold time.Duration, now time.Time) *entry {
+	c := r.heir(ByPriority, self)
 	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
 		return nil
 	}

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-const following = "following"
-
 // Who goes first: one that could lead, in the order of succession; and where that
 // does not decide, one and the same in the eyes of everybody.
 func TestHeir(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	type change func(*entry)
 	candidate := func(id string, running time.Duration, more ...change) entry {
-		c := entry{Candidate{ID: id, Incarnation: id + "1", Role: following, Healthy: true, RunningFor: running}, now}
+		c := entry{Candidate{ID: id, Incarnation: id + "1", Role: Following, Healthy: true, RunningFor: running}, now}
 		for _, f := range more {
 			f(&c)
 		}
@@ -49,7 +47,7 @@ func TestHeir(t *testing.T) {
 				r.note(c.Candidate, c.at)
 			}
 			got := ""
-			if f := r.heir(c.by, following, Candidate{ID: "m", Incarnation: "m1"}); f != nil {
+			if f := r.heir(c.by, Candidate{ID: "m", Incarnation: "m1"}); f != nil {
 				got = f.ID
 			}
 			if got != c.want {
@@ -59,9 +57,9 @@ func TestHeir(t *testing.T) {
 	}
 	twins := roster{}
 	for _, i := range []string{"2", "1", "3"} {
-		twins.note(Candidate{ID: "a", Incarnation: i, Role: following, Healthy: true}, now)
+		twins.note(Candidate{ID: "a", Incarnation: i, Role: Following, Healthy: true}, now)
 	}
-	if got := twins.heir(BySeniority, following, Candidate{ID: "m"}); got.Incarnation != "1" {
+	if got := twins.heir(BySeniority, Candidate{ID: "m"}); got.Incarnation != "1" {
 		t.Errorf("of one id and age: %q", got.Incarnation)
 	}
 }
@@ -86,12 +84,12 @@ func TestOutranks(t *testing.T) {
 		{6, hold / 2, hold/2 - 1, false},
 	} {
 		r := roster{}
-		r.note(Candidate{ID: "b", Incarnation: "b1", Role: following, Healthy: true, Priority: c.priority, HealthyFor: c.healthy}, now.Add(-c.since))
-		if got := r.outranks(following, Candidate{ID: "m", Incarnation: "m1", Priority: 5}, hold, now); (got != nil) != c.want {
+		r.note(Candidate{ID: "b", Incarnation: "b1", Role: Following, Healthy: true, Priority: c.priority, HealthyFor: c.healthy}, now.Add(-c.since))
+		if got := r.outranks(Candidate{ID: "m", Incarnation: "m1", Priority: 5}, hold, now); (got != nil) != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if got := (roster{}).outranks(following, Candidate{Priority: -1}, hold, now); got != nil {
+	if got := (roster{}).outranks(Candidate{Priority: -1}, hold, now); got != nil {
 		t.Errorf("alone: %v", got)
 	}
 }
@@ -123,7 +121,7 @@ func TestRosterIsBounded(t *testing.T) {
 // older than anything.
 func TestNewerVersionLeadsNext(t *testing.T) {
 	candidate := func(id, version string, priority int, running time.Duration) Candidate {
-		return Candidate{ID: id, Incarnation: id, Version: version, Priority: priority, Role: following, Healthy: true, RunningFor: running}
+		return Candidate{ID: id, Incarnation: id, Version: version, Priority: priority, Role: Following, Healthy: true, RunningFor: running}
 	}
 	old, young := candidate("old", "1.9.0", 0, time.Hour), candidate("young", "1.10.0", 0, time.Second)
 	for name, c := range map[string]struct {
@@ -144,7 +142,7 @@ func TestNewerVersionLeadsNext(t *testing.T) {
 			for _, x := range c.all {
 				r.note(x, time.Now())
 			}
-			if heir := r.heir(c.order, following, Candidate{ID: "me", Incarnation: "me"}); heir == nil || heir.ID != c.want {
+			if heir := r.heir(c.order, Candidate{ID: "me", Incarnation: "me"}); heir == nil || heir.ID != c.want {
 				t.Errorf("%s: %+v", name, heir)
 			}
 			slices.Reverse(c.all)
