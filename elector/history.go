@@ -63,20 +63,29 @@ func compareIDs(a, b termID) int {
 // or who leads; History then returns what the other nodes have. While it is not known who leads,
 // the newest term without a reported end is neither Current nor vanished: it has no Reason.
 func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
+	n = min(max(n, 1), maxRecords)
 	st, err := el.look(ctx, entriesOf(n))
 	return el.terms(ctx, n, st, err)
 }
 
 // entriesOf returns how many entries of the history are read for n terms: those of n+1 terms, and the end of a still
 // older one. Those that are cut off must not make a leader look as if it had vanished.
-func entriesOf(n int) int { return 2*min(max(n, 1), maxRecords) + 2 }
+func entriesOf(n int) int {
+	switch {
+	case n < 1:
+		return 0
+	case n >= maxRecords:
+		return protocol.WholeHistory
+	default:
+		return 2*n + 2
+	}
+}
 
 // terms returns what a look with entriesOf(n) entries shows of n terms.
 func (el *Election) terms(ctx context.Context, n int, st Status, lookErr error) ([]TermRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
-	n = min(max(n, 1), maxRecords)
 	terms, cut := st.terms(lookErr, entriesOf(n))
 	if cut && !cover(terms, n) {
 		if all, err := el.look(ctx, protocol.WholeHistory); err == nil {
@@ -119,12 +128,16 @@ func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
 		return nil, err
 	}
 	st, _ := el.look(ctx, protocol.WholeHistory)
-	byNode, errs := st.past()
-	pauses := pausesOf(eventsOf(byNode, st), time.Now())
-	if answersOf(errs) < el.nodes.Majority() {
-		return pauses, noMajority(el.nodes.Len(), errs)
+	if _, errs := st.past(); answersOf(errs) < el.nodes.Majority() {
+		return st.pauses(), noMajority(el.nodes.Len(), errs)
 	}
-	return pauses, nil
+	return st.pauses(), nil
+}
+
+// pauses merges the pauses that all nodes have recorded.
+func (st Status) pauses() []PauseRecord {
+	byNode, _ := st.past()
+	return pausesOf(eventsOf(byNode, st), time.Now())
 }
 
 // past returns what the nodes have of the history, and their errors.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // A history is told by all nodes together, also when the first one lost its own. A minority may
@@ -100,6 +101,10 @@ func TestHistoryBehindManyPauses(t *testing.T) {
 		}
 		if got, err := el.Pauses(t.Context()); err != nil || len(got) != pauses {
 			t.Errorf("%d pauses, %v", len(got), err)
+		}
+		r := doctor.Read(t.Context(), el, 500)
+		if is("Read", r.Terms, r.TermsErr); len(r.Pauses) != pauses {
+			t.Errorf("Read: %d pauses", len(r.Pauses))
 		}
 		for _, n := range c.Nodes { // nor entries of another program
 			for range 100 {

@@ -35,14 +35,16 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 
 // Survey is what Status, Candidates and History show of one moment.
 type Survey struct {
-	Status        Status
+	Status
+
 	StatusErr     error
-	At            time.Time // of the status
-	Candidates    []CandidateStatus
+	At            time.Time         // when the status was read
+	Candidates    []CandidateStatus // those that answered
 	CandidatesErr error
-	Others        []int // the protocols of candidates that have another one
-	Terms         []TermRecord
-	TermsErr      error
+	Others        []int         // the protocols of candidates that answered with another one
+	Terms         []TermRecord  // the newest ones, newest first
+	Pauses        []PauseRecord // those of the entries that were read for the terms, newest first: all if that is all terms
+	TermsErr      error         // of both
 }
 
 // Survey is for package doctor: Status, Candidates and History, with n terms, by one query of the nodes and one of the
@@ -53,19 +55,17 @@ func (el *Election) Survey(ctx context.Context, n int, _ module.Only) (s Survey)
 	}
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		if n == 0 {
-			s.Status, s.StatusErr = el.look(ctx, 0)
-			return
-		}
 		s.Status, s.StatusErr = el.look(ctx, entriesOf(n))
-		s.At = time.Now()
-		s.Terms, s.TermsErr = el.terms(ctx, n, s.Status, s.StatusErr)
+		if s.At = time.Now(); n > 0 {
+			s.Terms, s.TermsErr = el.terms(ctx, n, s.Status, s.StatusErr)
+			s.Pauses = s.pauses()
+		}
 	})
 	answers, others, errs := el.channel().RollCall(ctx)
 	looking.Wait()
 	s.Others = others
 	var ids []string
-	for _, n := range s.Status.Nodes {
+	for _, n := range s.Nodes {
 		ids = append(ids, n.Identity)
 	}
 	lock := protocol.IdentitiesOf(ids)

@@ -301,7 +301,7 @@ func TestOverdueTicksAreSeen(t *testing.T) {
 		r.Client("x").Set(t.Context(), "mandate:{reports}:tick:sweep", fmt.Sprintf("%d 60000 1 %d 0a taken a", ahead.UnixMilli(), ahead.UnixMilli()), 0)
 		r.Client("x").ZAdd(t.Context(), "mandate:{reports}:jobs", redis.Z{Score: float64(ahead.UnixMilli()), Member: "sweep"})
 		first := func() (doctor.Finding, string) {
-			row := report{Report: doctor.Report{Status: elector.Status{Election: "reports"}}}
+			row := report{Report: doctor.Report{Survey: elector.Survey{Status: elector.Status{Election: "reports"}}}}
 			row.read(t.Context(), r.Quorum("operator"), doctor.RecentTerms)
 			var all strings.Builder
 			for _, f := range row.problems() {

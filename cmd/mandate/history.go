@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,13 +55,8 @@ It writes nothing, and answers within 4 s.`,
 }
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f format) error {
-	var shown history
-	var err error
-	var reading sync.WaitGroup
-	reading.Go(func() { shown.Pauses, err = el.Pauses(ctx) })
-	r := doctor.Read(ctx, el, count)
-	reading.Wait()
-	shown.Terms, err = r.Terms, cmp.Or(r.TermsErr, err)
+	r := doctor.Read(ctx, el, maxTerms) // also for all pauses
+	shown := history{Terms: r.Terms[:min(count, len(r.Terms))], Pauses: r.Pauses}
 	name := output.Printable(el.Name())
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, a.given.command("ls"))
 	if len(r.Candidates) > 0 {
@@ -71,7 +65,7 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f 
 	if len(shown.Terms) == count {
 		shown.since(begin(shown.Terms[count-1]))
 	}
-	return a.printHistory(shown, f, none, err)
+	return a.printHistory(shown, f, none, r.TermsErr)
 }
 
 // since leaves out pauses that had ended before.

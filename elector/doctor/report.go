@@ -14,19 +14,12 @@ import (
 // Report is what the nodes, the candidates and the history show of an election, all read through
 // the public API.
 type Report struct {
-	elector.Status
+	elector.Survey
 
-	StatusErr     error
-	At            time.Time                 // when the status was read
-	Candidates    []elector.CandidateStatus // those that answered
-	CandidatesErr error
-	Others        []int                // the protocols of candidates that answered with another one
-	Unresponsive  bool                 // the leader seems to hang or to be dead
-	Terms         []elector.TermRecord // the newest ones, newest first
-	TermsErr      error
-	Ticks         []Job // of [Ticks]
-	TicksErr      error
-	Writes        []Finding // of [Writable]; nil: not tried
+	Unresponsive bool  // the leader seems to hang or to be dead
+	Ticks        []Job // of [Ticks]
+	TicksErr     error
+	Writes       []Finding // of [Writable]; nil: not tried
 }
 
 // RecentTerms is how many of the newest terms it takes to see that an election is flapping.
@@ -41,10 +34,7 @@ const RecentTerms = 20
 func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	var reading sync.WaitGroup
 	reading.Go(func() { r.Ticks, r.TicksErr = Ticks(ctx, el) })
-	seen := el.Survey(ctx, terms, module.Only{})
-	r.Status, r.StatusErr, r.At = seen.Status, seen.StatusErr, seen.At
-	r.Candidates, r.CandidatesErr, r.Terms, r.TermsErr = seen.Candidates, seen.CandidatesErr, seen.Terms, seen.TermsErr
-	r.Others = seen.Others
+	r.Survey = el.Survey(ctx, terms, module.Only{})
 	reading.Wait()
 	if r.CandidatesErr == nil && len(r.Candidates)+len(r.Others) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up
