@@ -111,8 +111,7 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, lim
 	if took >= nodes.Majority() || len(refusing) == 0 {
 		return nil
 	}
-	why := nodeErrors(refusing)[0]
-	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(why.Error(), "."))
+	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(refusing[0].Error(), "."))
 }
 
 // handoverBlocked returns why this leader must not hand over because of MaxTerm or a candidate with a higher

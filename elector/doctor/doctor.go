@@ -236,7 +236,7 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		case err != nil && !rediserr.Answered(err):
 			f.Level, f.Found = LevelUnknown, problemOf(err)
 		case err != nil:
-			f.Level, f.Found, f.Advice = LevelFail, problemOf(err), remedy(problemOf(err))
+			f.Level, f.Found, f.Advice = LevelFail, problemOf(err), remedy(f.Node, problemOf(err))
 		}
 		findings = append(findings, f)
 	}

@@ -309,7 +309,7 @@ func (e *examination) refusals(r *Report) {
 		level = LevelFail
 	}
 	for _, n := range nodes {
-		e.add(n.Name, "refuses", level, cmp.Or(n.Remedy, remedy(n.Refusal)), "refuses %s: %s", list(who[n.Name]), strings.TrimRight(n.Refusal, "."))
+		e.add(n.Name, "refuses", level, cmp.Or(n.Remedy, remedy(n.Name, n.Refusal)), "refuses %s: %s", list(who[n.Name]), strings.TrimRight(n.Refusal, "."))
 	}
 }
 

@@ -289,7 +289,7 @@ func TestRefusals(t *testing.T) {
 		if len(e.findings) != of || e.findings[0].Level != want || e.findings[0].Node != "n2" {
 			t.Errorf("%d of 3: %+v", of, e.findings)
 		}
-		if of == 2 && (e.findings[0].Found != "refuses a, b: ERR 'pexpire'" || e.findings[0].Advice != "ACL SETUSER w +pexpire" || e.findings[1].Advice != remedy("OOM ")) {
+		if of == 2 && (e.findings[0].Found != "refuses a, b: ERR 'pexpire'" || e.findings[0].Advice != "ACL SETUSER w +pexpire" || e.findings[1].Advice != remedy("n3", "OOM ")) {
 			t.Errorf("%+v", e.findings)
 		}
 	}

@@ -288,9 +288,7 @@ func unfitBecause(f *facts) string {
 	refused := slices.IndexFunc(f.Refused, needed)
 	switch {
 	case f.Ping != nil:
-		node := &rediserr.NodeError{Node: f.Node, Err: f.Ping}
-		_ = errors.As(f.Ping, &node)
-		return strings.TrimRight(node.Answer(), ".")
+		return strings.TrimRight(f.nodeError(f.Ping).Answer(), ".")
 	case f.holdsBack():
 		return "no script is answered in time"
 	case f.LooksOnly && refused < 0 || rediserr.TimedOut(f.EvalErr):
@@ -323,21 +321,22 @@ func (e *examination) cure(f *facts) string {
 // advice returns what to do about an error of a node; empty: nothing is known. Who lacks a right of a candidate is told
 // all of them.
 func (e *examination) advice(f *facts, err error) string {
-	var node *rediserr.NodeError
-	if !errors.As(err, &node) {
-		node = &rediserr.NodeError{Node: f.Node, User: f.User, Err: err}
-	}
-	of := *node
+	of := *f.nodeError(err)
 	of.Err = rediserr.CandidateNeeds(of.Err, e.keys.Prefix())
 	return of.Advice()
 }
 
-// remedy returns the advice for a refusal, of which only the text is left; empty: there is none.
-func remedy(refusal string) string {
-	if rediserr.Denied(errors.New(refusal)) {
-		return rediserr.Grant("", errors.New(refusal))
+// nodeError returns an error of the node as one with its name.
+func (f *facts) nodeError(err error) *rediserr.NodeError {
+	if node, ok := errors.AsType[*rediserr.NodeError](err); ok {
+		return node
 	}
-	return rediserr.AdviceFor(refusal)
+	return &rediserr.NodeError{Node: f.Node, User: f.User, Err: err}
+}
+
+// remedy returns the advice for a node's refusal, of which only the text is left; empty: there is none.
+func remedy(node, refusal string) string {
+	return (&rediserr.NodeError{Node: node, Err: errors.New(refusal)}).Advice()
 }
 
 // granting returns the advice to grant a right, if one of the errors is that it lacks.

@@ -42,7 +42,7 @@ func (e *NodeError) Problem() string {
 func (e *NodeError) Advice() string {
 	advice := Advice(e.Err)
 	if advice == lacksRight {
-		return Grant(e.User, e.Err)
+		return grant(e.User, e.Err)
 	}
 	return cmp.Or(e.wrongPort(), strings.ReplaceAll(advice, "{node}", e.Node))
 }

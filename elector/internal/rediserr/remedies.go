@@ -128,9 +128,6 @@ func Advice(err error) string {
 	return advice
 }
 
-// AdviceFor is Advice for an error of which only the text is left.
-func AdviceFor(text string) string { return Advice(errors.New(text)) }
-
 // look looks for err among the remedies.
 func look(err error) (advice string, permanent bool) {
 	if Denied(err) {

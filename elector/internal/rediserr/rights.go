@@ -80,9 +80,9 @@ func CandidateNeeds(err error, prefix string) error {
 // deniedCommand matches a refused command in a server's error, such as 'pubsub|numsub'.
 var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
 
-// Grant returns how to give a user the right that a request lacked: the ACL command for the server, as
+// grant returns how to give a user the right that a request lacked: the ACL command for the server, as
 // far as user and right are known.
-func Grant(user string, err error) string {
+func grant(user string, err error) string {
 	see := "docs/redis.md lists what each user needs"
 	switch text := err.Error(); {
 	case strings.Contains(text, "'select'"):

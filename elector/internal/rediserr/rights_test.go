@@ -92,7 +92,7 @@ func TestGrantNamesWhatMayBeWrong(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'get' command":                                               "(+get %R~p:lock); docs",
 		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": "or correct the prefix; docs",
 	} {
-		if got := Grant("w", Needs(errors.New(msg), "+get %R~p:lock")); !strings.Contains(got, want) {
+		if got := grant("w", Needs(errors.New(msg), "+get %R~p:lock")); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", msg, got, want)
 		}
 	}
