@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 type Election struct {
 	nodes *quorum.Nodes
 	bus   *pubsub.Bus
+	hooks *termHooks
 	name  string
 	keys  protocol.Keys
 
@@ -44,11 +46,19 @@ func (el *Election) channel() peers.Channel {
 // Nodes is for other packages of this module, as [Quorum.Parts] is.
 func (el *Election) Nodes(module.Only) *quorum.Nodes { return el.nodes }
 
+// OnTerm is for package schedule: f is called when a candidate of this process begins a term in the election, before its work. It
+// must not block.
+func (el *Election) OnTerm(_ module.Only, f func(candidate string, log *slog.Logger, term *Term)) {
+	el.hooks.mu.Lock()
+	defer el.hooks.mu.Unlock()
+	el.hooks.on[el.keys.Lock] = append(el.hooks.on[el.keys.Lock], f)
+}
+
 // As returns a handle on the same election that acts for an operator: the history, the candidates'
 // logs and the status show a step-down, a transfer or a pause requested through it as
 // "by <operator>: <reason>". This text has at most 500 bytes.
 func (el *Election) As(operator string) *Election {
-	return &Election{nodes: el.nodes, bus: el.bus, name: el.name, keys: el.keys, own: el.own, operator: operator}
+	return &Election{nodes: el.nodes, bus: el.bus, hooks: el.hooks, name: el.name, keys: el.keys, own: el.own, operator: operator}
 }
 
 // signed returns reason with the operator's name in front, if there is one.

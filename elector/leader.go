@@ -38,6 +38,7 @@ func (m *machine) start(t *Term, work Work) {
 	elected := m.event(EventElected, t, nil)
 	m.become(roleLeading, &elected, slog.Uint64("token", t.token))
 	m.probes.arm()
+	m.election.hooks.begun(&m.candidate, t)
 	go m.work(t, work)
 	runtime.Gosched() // the work begins now: what follows can wait
 	if m.cfg.MaxTerm > 0 {

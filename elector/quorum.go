@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +30,23 @@ type Quorum struct {
 	bus    *pubsub.Bus
 	owned  []redis.UniversalClient // made by Open for their options alone; Close closes them
 	prefix string                  // of every key; "": the default one
+	hooks  *termHooks
+}
+
+// termHooks has what is called when a candidate of this process begins a term, by the key of its lock. Safe for concurrent use.
+type termHooks struct {
+	mu sync.Mutex
+	on map[string][]onTerm
+}
+
+type onTerm func(candidate string, log *slog.Logger, term *Term)
+
+func (h *termHooks) begun(c *candidate, t *Term) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.on[c.keys.Lock] {
+		f(c.cfg.ID, c.log, t)
+	}
 }
 
 const defaultPrefix = "mandate"
@@ -44,7 +62,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus}, nil
+	return &Quorum{nodes: nodes, bus: bus, hooks: &termHooks{on: map[string][]onTerm{}}}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -102,7 +120,7 @@ func (q *Quorum) NoMajority(_ module.Only, errs []error) error {
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix), hooks: q.hooks}
 }
 
 // Prefix returns the first part of the keys of all elections that are made on this Quorum.
@@ -120,7 +138,7 @@ func (q *Quorum) Election(name string) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: protocol.KeysOf(prefix, name).In(q.nodes.Database())}, nil
+	return &Election{nodes: q.nodes, bus: q.bus, hooks: q.hooks, name: name, keys: protocol.KeysOf(prefix, name).In(q.nodes.Database())}, nil
 }
 
 // maxElections bounds what Elections returns.

@@ -294,10 +294,15 @@ func (s *samples) election(r *report, leaderless float64) {
 
 // job adds what is known of a job. Its label is not "job", which Prometheus gives to the program that it scrapes.
 func (s *samples) job(election string, j *doctor.Job) {
-	gauge := func(name, help string, value float64) {
-		s.gauge("tick_"+name, help, value, "election", election, "scheduled_job", j.Job)
+	gauge := func(name, help string, value float64, labels ...string) {
+		s.gauge("tick_"+name, help, value, append(labels, "election", election, "scheduled_job", j.Job)...)
 	}
-	gauge("overdue_seconds", "For how long the next tick of the job has been due, by the clock of its Redis; 0: it is not.", j.Late.Seconds())
+	last := cmp.Or(string(j.Run.Outcome), "running")
+	if j.Run.Began.IsZero() {
+		last = "never"
+	}
+	gauge("overdue_seconds", "For how long the next tick of the job has been due, by the clock of its Redis; 0: it is not. last_run is how the newest run ended.",
+		j.Late.Seconds(), "last_run", last)
 	gauge("blocked_seconds", "For how long the job can't run, because its mark is in the future; 0: it can.", j.Ahead.Seconds())
 	if len(j.Skipped) > 0 {
 		gauge("skipped_timestamp_seconds", "When ticks of the job that nobody ran were found last. Absent: never.", float64(j.Skipped[0].Found.UnixMilli())/1000)

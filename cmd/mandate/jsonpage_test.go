@@ -10,10 +10,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -55,7 +58,8 @@ var jsonObjects = []jsonObject{
 	{"Missing member", []any{shard.MissingMember{}}},
 	{"Unowned shard", []any{shard.Vacancy{}}},
 	{"Job", []any{tickJSON{}}},
-	{"Gap", []any{gapJSON{}}},
+	{"Run", []any{fence.Ran{}}},
+	{"Gap", []any{fence.Skip{}}},
 	{"Finding", []any{doctor.Finding{}}},
 	{"Handover", []any{handoverJSON{}}},
 	{"Pausing", []any{pauseJSON{}}},
@@ -83,8 +87,8 @@ func TestJSONPage(t *testing.T) {
 	}
 }
 
-// jsonRows writes a row for each key of a struct in JSON: none may be missing, or be a number of bare nanoseconds.
-func jsonRows(t *testing.T, w *bytes.Buffer, of reflect.Type) {
+// jsonRows writes a row for each key of a struct in JSON: none may be missing, or be a number of bare nanoseconds. It returns the keys.
+func jsonRows(t *testing.T, w *bytes.Buffer, of reflect.Type) (all []string) {
 	t.Helper()
 	filled := reflect.New(of)
 	fill(filled.Elem())
@@ -96,8 +100,15 @@ func jsonRows(t *testing.T, w *bytes.Buffer, of reflect.Type) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
+	all = slices.Collect(maps.Keys(keys))
 	comments, names := comments(t, of)
 	for f := range of.Fields() {
+		if f.Anonymous && f.Tag == "" {
+			for _, key := range jsonRows(t, w, f.Type) {
+				delete(keys, key)
+			}
+			continue
+		}
 		key, optional := keyOf(f, keys)
 		if key == "" {
 			continue
@@ -116,6 +127,7 @@ func jsonRows(t *testing.T, w *bytes.Buffer, of reflect.Type) {
 	for key := range keys {
 		t.Errorf("%v: the key %q has no row", of, key)
 	}
+	return all
 }
 
 // keyOf returns the key of a field, and whether it may be left out; "" if it is not printed.

@@ -56,7 +56,7 @@ func scraped(t *testing.T) map[string]*metric {
 		electortest.Advance(10 * time.Second)
 		for _, ago := range []time.Duration{3 * time.Minute, 0} { // and two in between are skipped
 			at := time.Now().Add(-ago)
-			takeTick(t, r, e, fence.Tick{Job: "mail", At: at, Every: time.Minute, Prev: at.Add(-time.Minute)})
+			takeTick(t, r, e, fence.Tick{Job: "mail", At: at, Prev: at.Add(-time.Minute), Next: at.Add(time.Minute)})
 		}
 		get(newExporter(r.Quorum("exporter")))
 	})
@@ -192,7 +192,9 @@ func TestRunbookNamesEachState(t *testing.T) {
 func (q query) shows() []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`\{\{ *(?:\$labels\.)?(\w+) *\}\}`).FindAllStringSubmatch(q.text, -1) {
-		all = append(all, m[1])
+		if m[1] != "else" && m[1] != "end" {
+			all = append(all, m[1])
+		}
 	}
 	return all
 }

@@ -20,16 +20,17 @@ func (a *app) ticksCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "ticks NAME",
-		Short: "Show the last tick of each job of a scheduler, and which is overdue",
-		Long: `Show the jobs of the election NAME whose ticks are kept in Redis: the last tick
-that was taken, who took it, and for how long the next one is overdue by the
-clock of its Redis. "failed": the job returned an error, and may run again. --redis is the Redis that holds the ticks, which may be another one than
-that of the election; of several, each is read. It writes nothing, and answers
-within 2 s. Ticks in a database are not shown: read the table mandate_tick.
+		Short: "Show the last tick and run of each scheduled job, and which is overdue",
+		Long: `Show the jobs of the election NAME whose ticks are kept in Redis: the newest tick
+that was decided, the next one, how the last run ended, and for how long the
+next tick is overdue by the clock of its Redis. --redis is the Redis that holds
+the ticks, which may be another one than that of the election; of several, each
+is read. It writes nothing, and answers within 2 s. Ticks in a database are not
+shown: read the table mandate_tick.
 
-Below are the jobs that have been overdue for a minute or are blocked, each with
-what to do (then the exit code is 5), and the newest gaps of each job: ticks that
-nobody ran, and why. A job that is gone is overdue until its mark expires.`,
+Below are the jobs that have been overdue for a minute, are blocked, or failed,
+each with what to do (then the exit code is 5), and the newest gaps of each job:
+ticks that nobody ran, and why.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: a.openElection,
@@ -52,7 +53,7 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	case len(all) == 0:
 		err = &exitError{code: exitNoLeader, err: fmt.Errorf("no ticks of %s here: is this the Redis in which the scheduler keeps its ticks, and the name right?", output.Printable(el.Name()))}
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
-		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run"), quiet: true}
+		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run well"), quiet: true}
 	}
 	p := output.New(a.stdout)
 	var perr error
@@ -60,46 +61,62 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	case f.json:
 		perr = output.JSON(a.stdout, rows)
 	case len(all) > 0:
-		perr = p.Lines(slices.Concat(p.Table(ticksTable(all)), jobProblems(p, rows), skippedTicks(all)))
+		perr = p.Lines(slices.Concat(p.Table(ticksTable(rows)), jobProblems(p, rows), skippedTicks(rows)))
 	}
 	return cmp.Or(perr, err)
 }
 
-func ticksTable(all []doctor.Job) *output.Table {
-	t := output.NewTable("JOB", "LAST TICK", "TAKEN", "BY", "TOKEN", "EVERY", "OVERDUE")
-	for _, k := range all {
-		color, taken, overdue := output.Plain, output.Ago(k.At), ""
-		if k.Failed {
-			color, taken = output.Yellow, "failed "+taken
-		}
-		if k.Never {
-			taken = "never"
-		}
-		if k.Ahead > 0 {
+func ticksTable(rows []tickJSON) *output.Table {
+	t := output.NewTable("JOB", "LAST TICK", "NEXT", "LAST RUN", "BY", "TOKEN", "OVERDUE")
+	for i := range rows {
+		k := &rows[i]
+		color, overdue := output.Plain, ""
+		switch {
+		case k.Ahead > 0:
 			color, overdue = output.Red, "in the future: blocked for "+output.Brief(k.Ahead)
-		}
-		if k.Late > 0 {
+		case k.Late > 0:
 			color, overdue = output.Red, output.Brief(k.Late)
+		case k.Problem != "":
+			color = output.Yellow
 		}
-		t.Row(color, k.Job, k.Tick.Local().Format(dateTimeZone), taken, k.By, fmt.Sprint(k.Token), output.Brief(k.Every), overdue)
+		t.Row(color, k.Taken.Job, shortTime(k.Tick, "none yet"), shortTime(k.Next, "none"), lastRun(k.Run), k.Run.By, fmt.Sprint(k.Token), overdue)
 	}
 	return t
+}
+
+// shortTime formats the time of a tick; none is for the zero time.
+func shortTime(at time.Time, none string) string {
+	if at.IsZero() {
+		return none
+	}
+	return at.Local().Format(dateTimeZone)
+}
+
+// lastRun says how the newest run of a job ended, or since when it is running.
+func lastRun(r fence.Ran) string {
+	switch {
+	case r.Began.IsZero():
+		return "never"
+	case r.Tick.IsZero():
+		return "by hand, " + cmp.Or(string(r.Outcome), "running") + " " + output.Ago(r.Began)
+	}
+	return cmp.Or(string(r.Outcome), "running") + " " + output.Ago(r.Began)
 }
 
 // jobProblems returns what keeps jobs from running, each with what to do.
 func jobProblems(p *output.Printer, rows []tickJSON) (lines []string) {
 	for _, row := range rows {
-		lines = append(lines, p.Fields([]output.Field{{Name: "problem", Text: row.Problem, Color: output.Red}, {Name: "next", Text: row.Next, Color: output.Yellow}})...)
+		lines = append(lines, p.Fields([]output.Field{{Name: "problem", Text: row.Problem, Color: output.Red}, {Name: "next", Text: row.Advice, Color: output.Yellow}})...)
 	}
 	return lines
 }
 
 // skippedTicks returns a line for each gap between the ticks of a job.
-func skippedTicks(all []doctor.Job) (lines []string) {
-	for _, k := range all {
-		for _, s := range k.Skipped {
-			lines = append(lines, fmt.Sprintf("%s: not run: the ticks after that of %s, up to that of %s: %s", output.Printable(k.Job),
-				s.After.Local().Format(dateTimeZone), s.Until.Local().Format(dateTimeZone), output.Printable(s.Reason)))
+func skippedTicks(rows []tickJSON) (lines []string) {
+	for i := range rows {
+		for _, s := range rows[i].Skipped {
+			lines = append(lines, fmt.Sprintf("%s: not run: the ticks from %s to %s: %s", output.Printable(rows[i].Taken.Job),
+				shortTime(s.First, ""), shortTime(s.Last, ""), output.Printable(s.Reason)))
 		}
 	}
 	return lines
@@ -107,41 +124,19 @@ func skippedTicks(all []doctor.Job) (lines []string) {
 
 // tickJSON is a job in JSON.
 type tickJSON struct {
-	Job     string    `json:"job"`               // its name
-	Tick    time.Time `json:"tick"`              // the ideal time of the last tick
-	Taken   time.Time `json:"taken"`             // when, by the clock of Redis
-	By      string    `json:"by,omitempty"`      // the candidate that took it
-	Token   uint64    `json:"token"`             // of its term
-	Every   float64   `json:"every_ms"`          // the time from the tick to the next one
-	Overdue float64   `json:"overdue_ms"`        // 0: it is not
-	Blocked float64   `json:"blocked_ms"`        // for how long a mark in the future lets no tick run
-	Failed  bool      `json:"failed,omitempty"`  // the last tick may run again
-	Never   bool      `json:"never,omitempty"`   // no tick has run yet
-	Skipped []gapJSON `json:"skipped,omitempty"` // the newest gaps first
-	Problem string    `json:"problem,omitempty"` // what is wrong
-	Next    string    `json:"next,omitempty"`    // what to type next
-}
+	doctor.Job
 
-// gapJSON is a gap between ticks in JSON.
-type gapJSON struct {
-	After  time.Time `json:"after"`  // the last tick before the gap
-	Until  time.Time `json:"until"`  // no tick has run until this one
-	Found  time.Time `json:"found"`  // when the gap was noticed
-	Reason string    `json:"reason"` // why no tick was run
+	Overdue float64 `json:"overdue_ms"`          // 0: it is not
+	Blocked float64 `json:"blocked_ms"`          // for how long a mark in the future lets no tick run
+	Problem string  `json:"problem,omitempty"`   // what is wrong
+	Advice  string  `json:"next_step,omitempty"` // what to type next
 }
 
 func (a *app) ticksJSON(election string, all []doctor.Job) []tickJSON {
 	rows := []tickJSON{} // never null
 	for i := range all {
-		k := &all[i]
-		row := tickJSON{
-			Job: k.Job, Tick: k.Tick, Taken: k.At, By: k.By, Token: k.Token, Every: output.MS(k.Every),
-			Overdue: output.MS(k.Late), Blocked: output.MS(k.Ahead), Failed: k.Failed, Never: k.Never,
-		}
-		row.Problem, row.Next = k.Problem(election, a.given.command)
-		for _, s := range k.Skipped {
-			row.Skipped = append(row.Skipped, gapJSON(s))
-		}
+		row := tickJSON{Job: all[i], Overdue: output.MS(all[i].Late), Blocked: output.MS(all[i].Ahead)}
+		row.Problem, row.Advice = all[i].Problem(election, a.given.command)
 		rows = append(rows, row)
 	}
 	return rows

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +39,15 @@ func TestTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(job, mark string) {
-		_ = m.Set("mandate:{reports}:tick:"+job, mark)
+	set := func(job string, fields ...string) {
+		for i := 0; i < len(fields); i += 2 {
+			m.HSet("mandate:{reports}:tick:"+job, fields[i], fields[i+1])
+		}
 		_, _ = m.ZAdd("mandate:{reports}:jobs", 1e15, job)
+	}
+	mark := func(at time.Time, more ...string) []string { // of a tick that was taken
+		ms := strconv.FormatInt(at.UnixMilli(), 10)
+		return append([]string{"tick", ms, "next", strconv.FormatInt(at.Add(time.Hour).UnixMilli(), 10), "token", "7", "state", "taken", "what", ms, "began", ms, "ended", ms, "of", "7", "by", "worker-a", "outcome", "ok"}, more...)
 	}
 	ticks := func(code int, args ...string) (string, string) {
 		t.Helper()
@@ -55,14 +62,14 @@ func TestTicks(t *testing.T) {
 		t.Error(e)
 	}
 	at := time.Now().Add(-90 * time.Minute).Truncate(time.Second)
-	for job, every := range map[string]time.Duration{"mail": time.Hour, "bills": 24 * time.Hour} {
-		if err := once.Take(t.Context(), fence.Tick{Job: job, At: at, Every: every, Within: 2 * time.Hour, Token: 7, By: "worker-a"}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	set("mail", mark(at)...)
+	set("bills", mark(at, "next", strconv.FormatInt(at.Add(24*time.Hour).UnixMilli(), 10), "what", "hand", "outcome", "panicked", "detail", "no such file")...)
+	set("sweep", mark(at, "outcome", "", "ended", "0")...)
+	set("new", "tick", "0", "next", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "token", "7", "state", "first")
 	o, _ := ticks(exitWarnings)
 	for _, want := range []string{
-		`mail .* worker-a +7 +1h00m +30m`, `bills .* worker-a +7 +24h00m$`, `problem +mail has been overdue for 30m`,
+		`mail .* ok 1h30m ago +worker-a +7 +30m`, `bills .* by hand, panicked 1h30m ago +worker-a +7$`, `sweep .* running 1h30m ago +worker-a +7$`, `new +none yet .* never +7$`,
+		`problem +mail has been overdue for 30m`, `problem +the last run of bills, by worker-a, panicked: no such file`, `next +the log of worker-a has more of bills`,
 		`next +mandate status reports --redis \S+, and the leader's log of mail; if no program has this job any more: redis-cli DEL 'mandate:{reports}:tick:mail' on `,
 	} {
 		if !regexp.MustCompile("(?m)^" + want).MatchString(o) {
@@ -71,17 +78,19 @@ func TestTicks(t *testing.T) {
 	}
 	var all []tickJSON
 	o, _ = ticks(exitWarnings, "--json")
-	if err := json.Unmarshal([]byte(o), &all); err != nil || len(all) != 2 || all[0].Overdue != 0 || all[1].Job != "mail" || all[1].Overdue < 1.7e6 || !all[1].Tick.Equal(at) {
-		t.Errorf("%+v, %v", all, err)
+	if err := json.Unmarshal([]byte(o), &all); err != nil || len(all) != 4 || all[0].Overdue != 0 || all[1].Taken.Job != "mail" || all[1].Overdue < 1.7e6 || !all[1].Tick.Equal(at) ||
+		all[0].Run.Outcome != fence.Panicked || all[0].Run.Error != "no such file" || all[3].Overdue != 0 || strings.Contains(o, "0001-01-01") {
+		t.Errorf("%s, %v", o, err)
 	}
 
 	m.Del("mandate:{reports}:tick:mail")
+	m.Del("mandate:{reports}:tick:bills")
 	ticks(0)
 
 	// What is printed for a job that is blocked ends that.
-	set("it's", fmt.Sprintf("%d 1000 7 %d 0a taken b", at.Add(1000*time.Hour).UnixMilli(), at.UnixMilli()))
-	tick := fence.Tick{Job: "it's", At: time.Now(), Every: time.Minute, Token: 7}
-	if err := once.Take(t.Context(), tick); !errors.Is(err, fence.ErrRan) {
+	set("it's", mark(at.Add(1000*time.Hour))...)
+	tick := fence.Tick{Job: "it's", At: time.Now(), Token: 7}
+	if _, err := once.Take(t.Context(), tick); !errors.Is(err, fence.ErrRan) {
 		t.Error(err)
 	}
 	if o, _ := ticks(exitWarnings); !regexp.MustCompile(`(?m)^it's .* in the future: blocked for 41d\d\dh$`).MatchString(o) {
@@ -93,39 +102,39 @@ func TestTicks(t *testing.T) {
 	}
 	m.SetTime(time.Time{})
 	o, _ = ticks(exitWarnings, "--json")
-	if json.Unmarshal([]byte(o), &all) != nil || all[1].Blocked < 3.5e9 || all[1].Overdue != 0 || !strings.Contains(all[1].Problem, "it's is blocked for another 998h") {
+	if json.Unmarshal([]byte(o), &all) != nil || all[0].Blocked < 3.5e9 || all[0].Overdue != 0 || !strings.Contains(all[0].Problem, "it's is blocked for another 998h") {
 		t.Error(o)
 	}
-	key, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+regexp.MustCompile(`redis-cli DEL (.*) on `).FindStringSubmatch(all[1].Next)[1]).Output()
+	key, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+regexp.MustCompile(`redis-cli DEL (.*) on `).FindStringSubmatch(all[0].Advice)[1]).Output()
 	if err != nil || !m.Del(string(key)) {
 		t.Errorf("%s is no key, %v", key, err)
 	}
-	if err := once.Take(t.Context(), tick); err != nil {
+	if _, err := once.Take(t.Context(), tick); err != nil {
 		t.Error(err)
 	}
 	m.Del(string(key))
 
-	set("gap", fmt.Sprintf("%[1]d 1000 9 %[1]d 0a first b\n%[2]d %[1]d %[1]d nobody led\x1b[2J\n", at.UnixMilli(), at.Add(-time.Minute).UnixMilli()))
-	if o, _ := ticks(exitWarnings); !regexp.MustCompile(`(?m)^gap .* never `).MatchString(o) || !regexp.MustCompile(`(?m)^gap: not run: the ticks after that of .*, up to that of .*: nobody led.\[2J$`).MatchString(o) {
+	set("gap", mark(time.Now(), "gaps", fmt.Sprintf("%d %d %d 0a nobody led\x1b[2J\n", at.Add(-time.Minute).UnixMilli(), at.UnixMilli(), at.UnixMilli()))...)
+	if o, _ := ticks(0); !regexp.MustCompile(`(?m)^gap: not run: the ticks from .* to .*: nobody led.\[2J$`).MatchString(o) {
 		t.Error(o)
 	}
 	all = nil
-	if o, _ := ticks(exitWarnings, "--json"); json.Unmarshal([]byte(o), &all) != nil || !all[1].Never || len(all[1].Skipped) != 1 || !all[1].Skipped[0].Until.Equal(at) {
+	if o, _ := ticks(0, "--json"); json.Unmarshal([]byte(o), &all) != nil || len(all[0].Skipped) != 1 || !all[0].Skipped[0].Last.Equal(at) {
 		t.Error(o)
 	}
 	m.Del("mandate:{reports}:tick:gap")
 
-	set("\x1b[2J\xff", fmt.Sprintf("%d 1000 9 %d 0a taken \x1b]0;x\a\u202e", at.UnixMilli(), at.UnixMilli()))
-	set("night\x1b[2J", "\xff\x00 backup")
+	set("\x1b[2J\xff", mark(at, "by", "\x1b]0;x\a\u202e", "detail", "\x1b[2J", "outcome", "failed")...)
+	set("night\x1b[2J", "tick", "\xff\x00 backup")
 	for _, args := range [][]string{nil, {"--json"}, {"--wide"}} {
 		o, e := ticks(exitFailed, args...)
-		if !strings.Contains(o, "bills") || !strings.Contains(o, "[2J") || !strings.Contains(e, "night?[2J") || !strings.Contains(e, "no tick") {
+		if !strings.Contains(o, "sweep") || !strings.Contains(o, "[2J") || !strings.Contains(e, "night?[2J") || !strings.Contains(e, "no tick") {
 			t.Errorf("%q: %s%s", args, o, e)
 		}
 	}
 	m.Del("mandate:{reports}:jobs")
 	_ = m.Set("mandate:{reports}:jobs", "x")
-	if _, e := ticks(exitFailed); !strings.Contains(e, "belongs to another program") {
+	if _, e := ticks(exitFailed); !strings.Contains(e, "holds another type than a sorted set") {
 		t.Error(e)
 	}
 	m.Close()

@@ -20,13 +20,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Job is a job of a scheduler whose ticks are taken with [fence.Once], and the newest of them.
+// Job is a job whose ticks are taken with [fence.Once], as those of package schedule are.
 type Job struct {
 	fence.Taken
 
-	Node  string        // that keeps its mark
-	Late  time.Duration // for how long the next tick has been due, by the node's clock
-	Ahead time.Duration // for how long the job is blocked: the mark is in the future by the node's clock and by that of this host
+	Node  string        `json:"node"` // that keeps its mark
+	Late  time.Duration `json:"-"`    // for how long the next tick has been due, by the node's clock
+	Ahead time.Duration `json:"-"`    // for how long the job is blocked: the mark is in the future by the node's clock and by that of this host
 }
 
 // These bound Ticks as Election.Status is bounded.
@@ -58,6 +58,7 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 }
 
 func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, error) {
+	keys := "+zrevrange +hgetall +time %R~" + el.Prefix() + ":{" + el.Name() + "}:*"
 	names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
 	if err := n.Do(ctx, names); err == nil && len(names.Val()) == 0 {
 		return nil, nil
@@ -66,9 +67,12 @@ func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, 
 	if err != nil {
 		return nil, err
 	}
-	taken, err := once.All(ctx)
+	taken, err := once.Read(ctx, names.Val())
+	if names.Err() != nil {
+		taken, err = once.All(ctx) // which explains why not
+	}
 	if len(taken) == 0 {
-		return nil, rediserr.Needs(err, "+zrevrange +get +time %R~"+el.Prefix()+":{"+el.Name()+"}:*")
+		return nil, rediserr.Needs(err, keys)
 	}
 	now, terr := n.Client().Time(ctx).Result()
 	if terr != nil {
@@ -84,17 +88,30 @@ func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, 
 // lateIn is after how long a tick counts as overdue: sooner a failover, or clocks that differ, may be why.
 const lateIn = time.Minute
 
-// Problem returns what keeps the job from running, and what to do about it. Both are empty if nothing does, or if its tick
+// Problem returns what is wrong with the job, and what to do about it. Both are empty if it runs well, or if its tick
 // has been due for less than a minute. command is that of a Config.
 func (j *Job) Problem(election string, command func(verb string, args ...string) string) (found, advice string) {
 	forget := "redis-cli DEL '" + strings.ReplaceAll(j.Mark, "'", `'\''`) + "' on " + j.Node
+	run := ""
+	switch r := j.Run; {
+	case r.Outcome == fence.Unknown:
+		run = fmt.Sprintf("the last run of %s did not report its end: %s has died, or was cut off", j.Job, r.By)
+	case r.Outcome != "" && r.Outcome != fence.OK && r.Outcome != fence.Removed:
+		run = fmt.Sprintf("the last run of %s, by %s, %s: %s", j.Job, r.By, r.Outcome, r.Error)
+	}
+	leaders := "the log of " + cmp.Or(j.Run.By, "the leader") + " has more of " + j.Job
 	switch {
 	case j.Ahead > 0:
 		return fmt.Sprintf("%s is blocked for another %v: its mark is in the future", j.Job, j.Ahead.Truncate(time.Second)),
 			"if that clock was wrong, and is right again: " + forget
 	case j.Late > lateIn:
-		return fmt.Sprintf("%s has been overdue for %v", j.Job, j.Late.Truncate(time.Second)),
-			command("status", election) + ", and the leader's log of " + j.Job + "; if no program has this job any more: " + forget
+		found = fmt.Sprintf("%s has been overdue for %v", j.Job, j.Late.Truncate(time.Second))
+		if run != "" {
+			found += "; " + run
+		}
+		return found, command("status", election) + ", and the leader's log of " + j.Job + "; if no program has this job any more: " + forget
+	case run != "":
+		return run, leaders
 	}
 	return "", ""
 }
@@ -113,7 +130,7 @@ func (e *examination) ticks(r *Report) {
 		}
 	}
 	if len(problems) > 0 {
-		e.add("", "ticks", LevelWarn, advice, "jobs that do not run (%d of %d): %s", len(problems), len(r.Ticks), list(problems))
+		e.add("", "ticks", LevelWarn, advice, "jobs that do not run well (%d of %d): %s", len(problems), len(r.Ticks), list(problems))
 	}
 	if len(skipped) > 0 {
 		e.add("", "skipped", LevelNote, advice, "ticks were not run, as was found in the last hour: %s", list(skipped))

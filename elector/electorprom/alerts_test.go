@@ -98,7 +98,7 @@ func healthy() fleet {
 	for name, v := range map[string]float64{
 		"exporter_list_complete": 1, "election_leader_known": 1, "election_leaderless_seconds": 0, "election_paused": 0,
 		"election_candidates": 2, "election_observers": 0, "election_candidates_able": 2,
-		"tick_overdue_seconds{scheduled_job=mail}": 0, "tick_blocked_seconds{scheduled_job=mail}": 0,
+		"tick_overdue_seconds{scheduled_job=mail,last_run=ok}": 0, "tick_blocked_seconds{scheduled_job=mail}": 0,
 		"group_unowned_seconds": 0, "group_members": 2, "group_assigner_known": 1,
 		"group_member_owned{member=m}": 8, "group_member_due{member=m}": 8,
 	} {
@@ -146,7 +146,8 @@ var faults = map[string]fault{
 	"MandateShardsUnowned":    {shows: fleet{"e group_unowned_seconds": from(0, per(15))}},
 	"MandateNoAssigner":       {shows: fleet{"e group_assigner_known": from(1, is(0))}},
 	"MandateMemberOverloaded": {shows: fleet{"e group_member_owned{member=m}": from(8, is(16))}},
-	"MandateTickOverdue":      {shows: fleet{"e tick_overdue_seconds{scheduled_job=mail}": from(0, is(70))}},
+	"MandateTickOverdue":      {shows: fleet{"e tick_overdue_seconds{scheduled_job=mail,last_run=ok}": from(0, is(70))}},
+	"MandateTickFailed":       {shows: fleet{"e tick_overdue_seconds{scheduled_job=bills,last_run=panicked}": from(-1, is(0))}},
 	"MandateTickSkipped":      {shows: fleet{"e tick_skipped_timestamp_seconds{scheduled_job=mail}": from(-9e9, is(begins*15))}, event: true},
 	"MandateRedisNodeDown":    {shows: fleet{"e redis_node_up{node=r1}": from(1, is(0))}},
 	"MandateRedisMajorityDown": {

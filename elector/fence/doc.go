@@ -55,9 +55,10 @@
 // # One tick, once
 //
 // A leader is not enough for a scheduler: A runs the job of 12:00 and hands over, the clock of B is 200 ms
-// behind, its own 12:00 comes, and it runs the job again, with a newer token. [Once] keeps the newest tick of each job
-// that was taken: its ideal time, which is the same on every clock, and the token that took it. A tick is run only
-// if it is later, by a token that is not older:
+// behind, its own 12:00 comes, and it runs the job again, with a newer token. Package elector/schedule prevents this, and is
+// what most programs want. [Once] is for a loop of one's own. For each job it keeps a mark: the newest tick that was decided, by its
+// ideal time, which is the same on every clock, and the newest token of any request. A tick is taken only if it is later, by a
+// token that is not older:
 //
 //	ticks, err := fence.NewOnce(client, e.Election())
 //	tick, err := fence.Latest(schedule.Next, time.Now())
@@ -65,20 +66,19 @@
 //	err = ticks.Do(ctx, tick, sendMail)
 //	if errors.Is(err, fence.ErrRan) { ... } // this tick, or a later one, was taken before
 //
-// The mark is raised before the job begins. What becomes of a tick:
+// The tick is taken before the job begins. What becomes of it:
 //
-//	the job returned nil                    it ran once
-//	the job returned an error               it ran once; with Tick.Retry it may run again
-//	the process died before the mark        the next leader may run it
-//	the process died after the mark         it is not run again, also if the job had not begun
-//	no answer from Redis within ctx         the job is not run; the tick may have been taken
+//	the job returned                        it ran once; the mark records how it ended (Taken.Run)
+//	the job returned an ErrNothingDone      it may run again, until a later one is taken
+//	the process died before it was taken    the next leader may run it, until it is older than Tick.Within
+//	the process died after that             it is not run again, also if the job had not begun; the next leader logs that
+//	no answer from Redis within ctx         the job is not run; the same Attempt may try again
+//	nobody ran it                           the next one that is run, or is too old, records it with its Why (Taken.Skipped), and logs it
+//	a clock was ahead when it was taken     the job is blocked until then (Taken.Blocked), or until the mark is deleted
 //	Redis lost the mark                     it may run again: a database is safer, see OnceSQL
-//	nobody led when it was due              a leader may run it late, within Tick.Within, as long as no later tick was taken
-//	nobody ran it                           the mark names it, and why, from the next one on (Taken.Skipped)
-//	a clock was ahead when it was taken     the job is blocked until then (Taken.Blocked), or until somebody deletes the mark
 //
-// [OnceSQL] keeps the marks in a table. [OnceSQL.Take] raises the mark in the transaction in which the job writes: the tick is then
-// taken if and only if its writes are committed, exactly once.
+// [OnceSQL] keeps the marks in a table, without runs by hand and gaps. [OnceSQL.Take] raises the mark in the transaction in which the
+// job writes: the tick is then taken if and only if its writes are committed, exactly once.
 //
 // # Anything else
 //

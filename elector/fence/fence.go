@@ -1,9 +1,12 @@
 package fence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Errors that a caller may want to distinguish with errors.Is. The error itself is a [*StaleError].
@@ -24,13 +27,19 @@ type StaleError struct {
 	Token    uint64 // the token of the refused write
 	Newest   uint64 // the newest token that the resource has seen; 0 when that is not known
 	Foreign  string // what a foreign mark holds, in words; empty otherwise
+
+	fix string // what to do about a foreign mark; empty: set it to a token
 }
 
 // Error says what was refused, and what to do.
 func (e *StaleError) Error() string {
 	if e.Foreign != "" {
-		return fmt.Sprintf("%v: the mark %s holds %s, so token %d is refused as if it were stale: find out what else writes there, "+
-			"then set the mark to the sitting leader's token", ErrForeignMark, e.Resource, e.Foreign, e.Token)
+		refused := ""
+		if e.Token > 0 {
+			refused = fmt.Sprintf(", so token %d is refused as if it were stale", e.Token)
+		}
+		return fmt.Sprintf("%v: the mark %s holds %s%s: find out what else writes there, then %s",
+			ErrForeignMark, e.Resource, e.Foreign, refused, cmp.Or(e.fix, "set the mark to the sitting leader's token"))
 	}
 	return fmt.Sprintf("%v: %s refuses token %d after %d: another leader was elected, stop writing",
 		ErrStale, e.Resource, e.Token, e.Newest)
@@ -73,6 +82,17 @@ func legible(mark string) string {
 // maxToken is the largest number that Redis' scripts keep exactly; no election
 // hands out a larger one.
 const maxToken = 1<<53 - 1
+
+// checkClient refuses a client that cannot keep a mark.
+func checkClient(client redis.UniversalClient) error {
+	switch client.(type) {
+	case nil:
+		return errors.New("fence: the client is nil")
+	case *redis.Ring:
+		return errors.New("fence: a redis.Ring forgets the mark when it takes another server for its key: give a client of one server, of Sentinel or of Cluster")
+	}
+	return nil
+}
 
 func checkToken(token uint64) error {
 	switch {

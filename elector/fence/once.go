@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,9 +22,11 @@ import (
 
 // Once runs each tick of a job at most once, although the clocks of hosts differ and the leader changes
 // between them, as long as Redis does not lose the mark. Its marks are in one Redis deployment: a single server, Sentinel or
-// Cluster. Its calls return when their context ends, also if the client ignores that. Safe for concurrent use.
+// Cluster. Its calls return when their context ends, also if the client ignores that. Safe for concurrent use. Package
+// elector/schedule runs jobs by it; Once itself is for programs with a loop of their own.
 type Once struct {
-	// Logger logs each gap that is found between ticks; nil: slog.Default. It must not change after the first use.
+	// Logger logs each gap that is found between ticks, and each run whose leader reported no end; nil: slog.Default. It must not
+	// change after the first use.
 	Logger *slog.Logger
 
 	client redis.UniversalClient
@@ -31,7 +35,7 @@ type Once struct {
 
 // NewOnce returns the ticks of an election, such as elector.Elector.Election. Each job has a mark, with an
 // expiry. The deployment need not be one that holds the election, but must be the same for all
-// candidates. NewOnce does no I/O.
+// candidates. NewOnce does no I/O. It refuses a client that cannot keep a mark, or whose requests may hang for ever.
 func NewOnce(client redis.UniversalClient, election interface {
 	Prefix() string
 	Name() string
@@ -41,46 +45,54 @@ func NewOnce(client redis.UniversalClient, election interface {
 	if err != nil {
 		return nil, err
 	}
+	if mayHang(client) {
+		return nil, errors.New("fence: the client's requests may hang for ever: set its ReadTimeout, or ContextTimeoutEnabled")
+	}
 	return &Once{client: client, keys: strings.TrimSuffix(on.mark, "fence")}, nil
+}
+
+// mayHang reports whether nothing bounds the requests of a client. What wraps one is not looked into.
+func mayHang(client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		o := c.Options()
+		return min(o.ReadTimeout, o.WriteTimeout) < 0 || min(o.ReadTimeout, o.WriteTimeout) == 0 && !o.ContextTimeoutEnabled
+	case *redis.ClusterClient: // whose connections ignore contexts without a time-out
+		return min(c.Options().ReadTimeout, c.Options().WriteTimeout) <= 0
+	}
+	return false
 }
 
 func (o *Once) mark(job string) string { return o.keys + "tick:" + job }
 
 func (o *Once) jobs() string { return o.keys + "jobs" }
 
-// keptBeyond is how much longer than two periods, and than it may run late, a mark is kept: as long as Redis may
-// need for a clock that was wrong.
-const keptBeyond = 24 * time.Hour
-
 //go:embed once.lua
 var onceLua string
 
 var onceScript = redis.NewScript(onceLua)
 
-// Do takes a tick, as Take does, then runs f, and returns the error of either. A process that dies after it took
-// the tick leaves it undone: at most once. Work that must be done exactly once takes its tick in its own
-// transaction: see [OnceSQL].
+// Do takes a tick, as Take does, runs f, records how that ended, and returns the error of either. A process that dies after it took
+// the tick leaves it undone: at most once. After an [ErrNothingDone] of f the tick may be taken again. Work that must be done exactly
+// once takes its tick in its own transaction: see [OnceSQL].
 func (o *Once) Do(ctx context.Context, t Tick, f func(ctx context.Context) error) error {
 	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
-	if err := o.Take(ctx, t); err != nil {
+	if _, err := o.Take(ctx, t); err != nil {
 		return err
 	}
-	err := f(ctx)
-	if err == nil || !t.Retry {
-		return err
+	err, outcome := f(ctx), OK
+	switch {
+	case errors.Is(err, ErrNothingDone):
+		outcome = NothingDone
+	case err != nil:
+		outcome = Failed
 	}
-	return errors.Join(err, o.GiveBack(ctx, t))
-}
-
-// GiveBack lets a tick run again that Take took with the same Attempt, and that was not run. It waits for 1 s at most,
-// also if ctx has ended.
-func (o *Once) GiveBack(ctx context.Context, t Tick) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := o.run(ctx, "back", t); err != nil {
-		return fmt.Errorf("fence: the tick %s of %s can't run again: giving it back: %w", stamp(t.At), t.Job, err)
+	if unrecorded := o.End(ctx, t, outcome, err); outcome == NothingDone {
+		err = errors.Join(err, unrecorded)
 	}
-	return nil
+	return err
 }
 
 // NewAttempt returns another [Tick.Attempt] each time.
@@ -91,81 +103,104 @@ func NewAttempt() string {
 }
 
 // Take returns nil if no tick of the job at or after t has been taken, and none with a newer token: the caller runs
-// it then, and nobody else does, so Retry has no effect. Otherwise the error is a [*RanError] (this tick, or a
-// later one, has been taken), a [*StaleError] (a newer leader has taken a tick), a [*SkippedError] (it is too old), or another one;
-// after a time-out the tick may have been taken. It makes one round trip, which ctx bounds.
-func (o *Once) Take(ctx context.Context, t Tick) error {
+// it then, and nobody else does, and calls End. Otherwise the error is an ErrRan (this tick, or a
+// later one, has been taken), an ErrStale (a newer leader has taken a tick), an ErrSkipped (it is too old), an ErrNotDue, or another one;
+// after a time-out the tick may have been taken. It makes one round trip, which ctx bounds. Taken is the mark before; without an
+// answer it is empty.
+func (o *Once) Take(ctx context.Context, t Tick) (Taken, error) {
 	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
 	if err := t.Check(); err != nil {
-		return err
+		return Taken{}, err
 	}
-	answer, err := o.run(ctx, "take", t)
+	mode, late := "take", ""
+	switch {
+	case t.ByHand:
+		mode = "hand"
+	case t.Missed:
+		mode = "meet"
+	}
+	if t.late() {
+		late = "late"
+	}
+	verdict, mark, err := o.run(ctx, mode, t, late, "", "")
 	if err != nil {
-		return fmt.Errorf("fence: taking the tick %s of %s: %w", stamp(t.At), t.Job, err)
+		return Taken{}, fmt.Errorf("fence: taking the tick %s of %s: %w", stamp(t.At), t.Job, err)
 	}
-	switch answer[0] {
-	case "taken":
-		o.logGap(t.Job, answer[1])
-		return nil
-	case "early":
-		return t.tooEarly("Redis' clock")
-	case "old":
-		o.logGap(t.Job, answer[1])
-		return t.skipped()
+	switch verdict {
+	case "run", "hand":
+		return mark, nil
+	case "late":
+		return mark, t.skipped()
+	case "not due":
+		return mark, ErrNotDue
 	}
-	return t.refused(o.mark(t.Job), answer[1])
+	return mark, t.refused(mark)
 }
 
-// logGap logs a gap as the script describes it, if there is one.
-func (o *Once) logGap(job, gap string) {
-	log := o.Logger
-	if log == nil {
-		log = slog.Default()
+// End records how a run ended, whose tick Take has taken with the same Attempt. It makes one round trip, which ctx bounds.
+func (o *Once) End(ctx context.Context, t Tick, outcome Outcome, detail error) error {
+	if t.Attempt == "" {
+		return errors.New("fence: a run that ends has the Attempt of its Take")
 	}
-	if s, _ := parseGap(gap); s != nil {
-		log.Warn("ticks were not run", "job", job, "after", stamp(s.After), "until", stamp(s.Until), "reason", s.Reason)
+	text := ""
+	if detail != nil {
+		text = oneLine(detail.Error())
 	}
+	if _, _, err := o.run(ctx, "end", t, "", string(outcome), text); err != nil {
+		return fmt.Errorf("fence: recording how the tick %s of %s ended: %w", stamp(t.At), t.Job, err)
+	}
+	return nil
 }
 
-// Missed reports whether the tick, the newest one that is due, has neither been taken nor skipped, or was given back: nobody led, or Redis did
-// not answer. A job that is not known yet has missed nothing; from now on it is known, so that its first tick can be missed.
-func (o *Once) Missed(ctx context.Context, t Tick) (bool, error) {
-	t.Attempt = cmp.Or(t.Attempt, NewAttempt())
-	if err := t.Check(); err != nil {
-		return false, err
+// oneLine is what a mark keeps of a text.
+func oneLine(text string) string {
+	printable := func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
 	}
-	answer, err := o.run(ctx, "meet", t)
-	if err != nil {
-		return false, fmt.Errorf("fence: looking for missed ticks of %s: %w", t.Job, err)
-	}
-	if answer[0] != "known" && answer[0] != "foreign" {
-		return false, nil
-	}
-	last, err := parseTaken(o.mark(t.Job), t.Job, answer[1])
-	at := t.At.Truncate(time.Millisecond)
-	due := last.until().Before(at) && !at.Before(last.Tick.Add(last.Every)) // else the schedule has changed: it was not due
-	return err == nil && (due || last.Failed && last.Tick.Equal(at)), err
+	return strings.Map(printable, strings.ToValidUTF8(text[:min(len(text), 300)], ""))
 }
 
-// until returns the newest tick that was taken or skipped.
-func (t Taken) until() time.Time {
-	if len(t.Skipped) > 0 && t.Skipped[0].Until.After(t.Tick) {
-		return t.Skipped[0].Until
-	}
-	return t.Tick
-}
-
-// run runs the script.
-func (o *Once) run(ctx context.Context, mode string, t Tick) ([]string, error) {
-	keep := 2*t.Every + t.within() + keptBeyond
+// run runs the script. It returns its verdict, and the mark before.
+func (o *Once) run(ctx context.Context, mode string, t Tick, late, outcome, detail string) (string, Taken, error) {
+	key := o.mark(t.Job)
+	unix := func(at time.Time) int64 { return max(0, at.UnixMilli()) }
 	answer, err := await(ctx, func() ([]string, error) {
-		return onceScript.Run(ctx, o.client, []string{o.mark(t.Job), o.jobs()}, mode, t.Job, t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, t.Attempt, t.By,
-			keep.Milliseconds(), t.within().Milliseconds(), max(0, t.Prev.UnixMilli()), t.Why).StringSlice()
+		return onceScript.Run(ctx, o.client, []string{key, o.jobs()}, mode, t.Job, unix(t.At), unix(t.Prev), unix(t.Next), t.Token, t.Attempt, t.By,
+			t.keep().Milliseconds(), late, oneLine(t.Why), outcome, detail).StringSlice()
 	})
-	if err == nil && len(answer) != 2 {
-		err = fmt.Errorf("unexpected answer %q", answer)
+	if err != nil {
+		return "", Taken{}, o.explain(err, key, "a hash, or "+o.jobs()+" another type than a sorted set")
 	}
-	return answer, o.explain(err, o.mark(t.Job))
+	mark := Taken{Job: t.Job, Mark: key}
+	if len(answer) < 3 || len(answer)%2 != 1 {
+		return "", mark, fmt.Errorf("unexpected answer %.200q", answer)
+	}
+	in := map[string]string{}
+	for pair := range slices.Chunk(answer[3:], 2) {
+		in[pair[0]] = pair[1]
+	}
+	if len(in) > 0 {
+		mark, err = parseMark(key, t.Job, in)
+	}
+	now, _ := strconv.ParseInt(answer[1], 10, 64)
+	if mark.Clock = time.UnixMilli(now); mode != "end" {
+		o.log(t, mark, answer[2])
+	}
+	return answer[0], mark, err
+}
+
+// log logs the gaps that a call has found, and a run of another term without an end.
+func (o *Once) log(t Tick, mark Taken, gaps string) {
+	log := cmp.Or(o.Logger, slog.Default())
+	for _, s := range parseGaps(gaps) {
+		log.Warn("ticks were not run", "job", t.Job, "first", stamp(s.First), "last", stamp(s.Last), "reason", s.Reason)
+	}
+	if mark.Running() && mark.Run.Token < t.Token {
+		log.Warn("a former leader reported no end of a run", "job", t.Job, "tick", mark.Run.Tick, "by", mark.Run.By, "token", mark.Run.Token)
+	}
 }
 
 // await calls f, and returns when that does or ctx ends: go-redis heeds a context only with ContextTimeoutEnabled.
@@ -189,43 +224,43 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 }
 
 // explain makes the error for a key of another type an ErrForeignMark, and says where the rights are listed.
-func (o *Once) explain(err error, key string) error {
-	if err == nil {
+func (o *Once) explain(err error, key, kind string) error {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if rediserr.Denied(err) {
+	case rediserr.Denied(err):
 		return fmt.Errorf("%w (the Redis user lacks a right: docs/redis.md lists those of fence.Once)", err)
-	} else if !strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts more before it
-		return err
+	case strings.Contains(err.Error(), "WRONGTYPE"): // miniredis puts more before it
+		return &StaleError{Resource: key, Foreign: "another type than " + kind, fix: "delete it"}
 	}
-	return fmt.Errorf("%w: the key %s belongs to another program: find out which, then delete it", ErrForeignMark, key)
+	return err
 }
 
-// Last returns the newest tick of a job that was taken; the zero Taken if there is none.
+// Last returns the mark of a job; the zero Taken if there is none.
 func (o *Once) Last(ctx context.Context, job string) (Taken, error) {
-	key := o.mark(job)
-	mark, err := await(ctx, func() (string, error) { return o.client.Get(ctx, key).Result() })
-	if errors.Is(err, redis.Nil) {
-		return Taken{}, nil
+	all, err := o.Read(ctx, []string{job})
+	if len(all) == 0 {
+		return Taken{}, err
 	}
-	if err != nil {
-		return Taken{}, fmt.Errorf("fence: reading the tick of %s: %w", job, o.explain(err, key))
-	}
-	return parseTaken(key, job, mark)
+	return all[0], err
 }
 
-// All returns the newest tick of each job that was taken, by name. Marks of other programs are in the error, beside the
-// others.
+// All returns the marks of all jobs, by name. Marks of other programs are in the error, beside the others.
 func (o *Once) All(ctx context.Context) ([]Taken, error) {
 	jobs, err := await(ctx, func() ([]string, error) { return o.client.ZRevRange(ctx, o.jobs(), 0, -1).Result() })
 	if err != nil {
-		return nil, fmt.Errorf("fence: reading the jobs in %s: %w", o.jobs(), o.explain(err, o.jobs()))
+		return nil, fmt.Errorf("fence: reading the jobs in %s: %w", o.jobs(), o.explain(err, o.jobs(), "a sorted set"))
 	}
 	slices.Sort(jobs)
+	return o.Read(ctx, jobs)
+}
+
+// Read returns the marks of jobs, in one round trip, as All does. One that has expired is left out.
+func (o *Once) Read(ctx context.Context, jobs []string) (all []Taken, err error) {
 	marks, err := await(ctx, func() ([]redis.Cmder, error) {
 		return o.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, job := range jobs {
-				p.Get(ctx, o.mark(job))
+				p.HGetAll(ctx, o.mark(job))
 			}
 			return nil
 		})
@@ -233,19 +268,18 @@ func (o *Once) All(ctx context.Context) ([]Taken, error) {
 	if len(marks) < len(jobs) {
 		return nil, fmt.Errorf("fence: reading the ticks of %d jobs: %w", len(jobs), err)
 	}
-	var all []Taken
 	var errs []error
 	for i, job := range jobs {
-		mark, err := marks[i].(*redis.StringCmd).Result()
-		if errors.Is(err, redis.Nil) { // its mark has expired
-			continue
+		fields, err := marks[i].(*redis.MapStringStringCmd).Result()
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("fence: reading the tick of %s: %w", legible(job), o.explain(err, o.mark(job), "a hash")))
+		case len(fields) > 0:
+			mark, err := parseMark(o.mark(job), job, fields)
+			if errs = append(errs, err); err == nil {
+				all = append(all, mark)
+			}
 		}
-		t, foreign := parseTaken(o.mark(job), job, mark)
-		if err = cmp.Or(o.explain(err, o.mark(job)), foreign); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		all = append(all, t)
 	}
 	return all, errors.Join(errs...)
 }

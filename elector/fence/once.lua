@@ -1,59 +1,75 @@
--- One tick of a job is taken, or given back after a failure; or a job is made known.
--- KEYS the mark of the job; the jobs of its election: a sorted set by the end of their marks
--- ARGV take, back or meet; job, tick, every, token, attempt, by, keep, within, the tick before, why that did not run; times in milliseconds
--- A mark: a line of tick, every, token, when it was taken, the attempt, taken, failed or first (none has been taken yet), by whom;
--- then one for each gap, the newest first: after which tick, until which, when that was found, why
--- Answers: 'taken' for the attempt that runs the tick, with the gap that was found; else why not, with the mark
+-- A tick of a job is decided, or a run by hand begins; or a run has ended.
+-- KEYS the mark of the job, a hash; the jobs of its election: a sorted set by the end of their marks
+-- ARGV mode, job, tick, the one before, the one after, token, attempt, by, keep, late, why, outcome, detail; times in milliseconds, 0: none
+-- Modes: take; meet (take, but only what was missed: the job is known, and the tick not older than the first undecided one); hand; end
+-- Fields of a mark: tick (the newest that was decided), next (the first that was not), token, attempt and state (of tick: taken, owed, late, first);
+-- of the newest run: run (its attempt), what (its tick, or hand), began, by, of (its token), ended, outcome, detail; gaps: a line each, the newest first
+-- Answers: the verdict, the time, the gaps that this attempt has found; then the mark as it was: field, value, ...
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local mode, job, attempt = ARGV[1], ARGV[2], ARGV[6]
-local mark, gaps = redis.call('GET', KEYS[1]), ''
-local tick, token, at, before, state, by, known, due
-if mark then
-  local every
-  tick, every, token, at, before, state, by, gaps = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%x+) (%l+) ([^\n]*)\n?(.*)$')
-  if state ~= 'taken' and state ~= 'failed' and state ~= 'first' then return {'foreign', mark} end
-  if math.max(#tick, #every + 2, #token - 2, #at) > 14 then return {'foreign', mark} end -- numbers that neither Lua nor Go keeps
-  known = string.match(gaps, '^%d+ (%d+) %d+ [^\n]*\n') or gaps == '' and '0'
-  if not known or #known > 14 then return {'foreign', mark} end
-  tick, token, known, due = tonumber(tick), tonumber(token), math.max(tonumber(tick), tonumber(known)), tick + every
+local mode, job, wanted, prev, following = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local token, attempt, keep, late = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[9]), ARGV[10] ~= ''
+local old, m = redis.call('HGETALL', KEYS[1]), {}
+if #old > 100 then old = {'state', ''} end -- another program's
+for i = 1, #old, 2 do m[old[i]] = old[i + 1] end
+local known, gaps, stamp = #old > 0, m.gaps or '', string.format('%.0f', now)
+
+-- found returns the gaps that this attempt has found.
+local function found()
+  return (string.gsub(gaps, '[^\n]*\n', function(line) if string.match(line, '^%d+ %d+ %d+ (%x+) ') ~= attempt then return '' end end))
 end
-if mode == 'back' then
-  if before == attempt and state == 'taken' then
-    redis.call('SET', KEYS[1], (string.gsub(mark, ' taken ', ' failed ', 1)), 'PX', redis.call('PTTL', KEYS[1]))
-  end
-  return {'taken', ''}
+local function answer(verdict) return {verdict, stamp, found(), unpack(old)} end
+-- Numbers that neither Lua nor Go keeps are another program's.
+local function number(text, most)
+  local n = text and string.match(text, '^%d+$') and tonumber(text)
+  return n and n <= most and n
 end
-if mode == 'meet' and mark then return {'known', mark} end
-local wanted, keep = tonumber(ARGV[3]), tonumber(ARGV[8])
-if before == attempt and state == 'taken' then
-  -- The answer was lost, with the gap that was found then.
-  local gap, after, found = string.match(gaps, '^((%d+) %d+ (%d+) [^\n]*\n)')
-  if wanted == tick then return {'taken', found == at and gap or ''} end
-  -- It was taken too late for its sender, who ran nothing: it belongs to the gap.
-  if known == tick then
-    known, due = tick - 1, tick
-    if found == at and tonumber(ARGV[10]) >= tick then known, gaps = tonumber(after), string.sub(gaps, #gap + 1) end
-  end
+local times, tokens = 1e14 - 1, 9007199254740991
+
+local tick, first, newest = number(m.tick, times), number(m.next, times), number(m.token, tokens)
+local sound = tick and first and newest and m.state and m.state ~= '' and number(m.began or '0', times) and number(m.ended or '0', times)
+  and number(m.of or '0', tokens) and (not m.what or not string.match(m.what, '^%d+$') or number(m.what, times))
+if known and not sound then return answer('foreign') end
+if mode == 'end' then
+  if m.run ~= attempt then return answer('overtaken') end
+  if ARGV[12] == 'nothing done' and m.attempt == attempt and m.state == 'taken' then redis.call('HSET', KEYS[1], 'state', 'owed') end
+  redis.call('HSET', KEYS[1], 'ended', stamp, 'outcome', ARGV[12], 'detail', ARGV[13])
+  return answer('ended')
 end
-if wanted > now + math.max(tonumber(ARGV[4]), 60000) then return {'early', ''} end
-local line = table.concat({ARGV[3], ARGV[4], ARGV[5], string.format('%d', now), attempt, mode == 'meet' and 'first' or 'taken', ARGV[7]}, ' ')
-local found = ''
-local old, gap = mode == 'take' and now - wanted > tonumber(ARGV[9]), tonumber(ARGV[10])
-if mark then
-  if tonumber(ARGV[5]) < token then return {'stale', mark} end
-  if wanted < tick or wanted == tick and state == 'taken' then return {'ran', mark} end
-  if old then line, gap = string.match(mark, '^[^\n]*'), wanted end
-  if gap > known and gap >= due then -- otherwise the schedule has changed, and nothing was due
+if known and token < newest then return answer('stale') end
+local mine = m.attempt == attempt and m.state == 'taken' -- the answer was lost; or it came too late for its sender, who ran nothing
+if m.state == 'owed' or mine then first = tick end
+
+local verdict = 'run'
+if mode == 'hand' then verdict = 'hand'
+elseif known and (wanted < tick or wanted == tick and first ~= tick) then verdict = 'ran'
+elseif mode == 'meet' and (not known or first == 0 or wanted < first) then verdict = 'not due'
+elseif late then verdict = 'late' end
+local set = {'token', ARGV[6]}
+local function put(...) for _, v in ipairs({...}) do set[#set + 1] = v end end
+if verdict == 'run' or verdict == 'late' then
+  local last = late and wanted or known and first == tick and math.max(tick, prev) or prev
+  if known and first > 0 and last >= first and (late or last < wanted) then
     local n = 0
-    found = string.format('%d %d %d %s\n', known, gap, now, ARGV[11] .. (old and '; too old to run late' or ''))
-    gaps = string.gsub(found .. gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)
+    gaps = string.format('%.0f %.0f %s %s %s\n', first, last, stamp, attempt, ARGV[11]) .. gaps
+    gaps = string.gsub(gaps, '[^\n]*\n', function() n = n + 1; if n > 20 then return '' end end)
+    put('gaps', gaps)
   end
-elseif old then
-  return {'old', ''}
+  if late and not known then return answer('late') end
+  put('tick', ARGV[3], 'next', ARGV[5], 'attempt', attempt, 'state', late and 'late' or 'taken')
+elseif not known then
+  put('tick', mode == 'hand' and '0' or ARGV[3], 'next', ARGV[5], 'attempt', attempt, 'state', 'first')
+elseif mode == 'meet' and (following == 0 or following > tick) then
+  put('next', ARGV[5]) -- the schedule may have changed
+end
+if verdict == 'run' or verdict == 'hand' then
+  put('run', attempt, 'what', mode == 'hand' and 'hand' or ARGV[3], 'began', stamp, 'by', ARGV[8], 'of', ARGV[6], 'ended', '0', 'outcome', '', 'detail', '')
+elseif m.outcome == '' and (mine or m.of ~= ARGV[6]) then -- mine: it was not begun; else its leader has gone, and has reported no end
+  put('ended', stamp, 'outcome', mine and 'nothing done' or 'unknown')
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 redis.call('ZADD', KEYS[2], now + keep, job)
-redis.call('PEXPIRE', KEYS[2], string.format('%d', math.max(redis.call('PTTL', KEYS[2]), keep)))
-redis.call('SET', KEYS[1], line .. '\n' .. gaps, 'PX', ARGV[8]) -- last: a user who lacks a right for the others takes nothing
-return {old and 'old' or 'taken', found}
+redis.call('PEXPIRE', KEYS[2], string.format('%.0f', math.max(redis.call('PTTL', KEYS[2]), keep)))
+redis.call('HSET', KEYS[1], unpack(set)) -- last: a user who lacks a right for the others takes nothing
+redis.call('PEXPIRE', KEYS[1], ARGV[9])
+return answer(verdict)

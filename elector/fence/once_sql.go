@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -62,10 +63,10 @@ func (o *OnceSQL) Schema() string { return o.schema }
 
 // Take takes a tick in the caller's transaction: it returns nil if no tick of the job at or after t has been taken,
 // and none with a newer token. The tick is taken when the transaction commits, together with what the job wrote:
-// exactly once. Otherwise the error is a [*RanError] or a [*StaleError], and the caller must roll back.
+// exactly once. Otherwise the error is an ErrRan, an ErrSkipped or an ErrStale, and the caller must roll back.
 //
 // Call Take first in the transaction. Until that ends, Take blocks in every other one for the same job, as
-// [SQL.Guard] does; nobody gives ticks back but a rollback, so Retry has no effect.
+// [SQL.Guard] does; only a rollback gives a tick back.
 func (o *OnceSQL) Take(ctx context.Context, tx Tx, t Tick) error {
 	return o.taken(t, func(args ...any) (string, error) { return o.take.run(ctx, tx, args...) })
 }
@@ -76,17 +77,16 @@ func (o *OnceSQL) TakeFunc(ctx context.Context, queryRow func(ctx context.Contex
 }
 
 func (o *OnceSQL) taken(t Tick, take func(args ...any) (string, error)) error {
-	now := time.Now()
 	if err := t.Check(); err != nil {
 		return err
 	}
-	if t.At.Sub(now) > max(t.Every, time.Minute) {
-		return t.tooEarly("this host's clock")
+	if t.At.IsZero() || t.ByHand {
+		return fmt.Errorf("fence: job %s: a table has ticks only, not runs by hand", t.Job)
 	}
-	if now.Sub(t.At) > t.within() {
+	if t.late() {
 		return t.skipped()
 	}
-	ours := fmt.Sprintf("%d %d %d %d %s taken %s", t.At.UnixMilli(), t.Every.Milliseconds(), t.Token, now.UnixMilli(), NewAttempt(), t.By)
+	ours := fmt.Sprintf("%d %d %d %d %s %s", t.At.UnixMilli(), max(0, t.Next.UnixMilli()), t.Token, time.Now().UnixMilli(), NewAttempt(), t.By)
 	mark, err := take(t.Job, ours, int64(t.Token), t.At.UnixMilli())
 	switch {
 	case err != nil:
@@ -94,7 +94,11 @@ func (o *OnceSQL) taken(t Tick, take func(args ...any) (string, error)) error {
 	case mark == ours:
 		return nil
 	}
-	return t.refused(o.table, mark)
+	other, err := parseRow(o.table, t.Job, mark)
+	if err != nil {
+		return err
+	}
+	return t.refused(other)
 }
 
 // Last returns the newest tick of a job that was taken; the zero Taken if there is none. db is a *sql.DB or a
@@ -111,5 +115,16 @@ func (o *OnceSQL) Last(ctx context.Context, db interface {
 	if err != nil {
 		return Taken{}, fmt.Errorf("fence: reading the tick of %s in %s: %w", job, o.table, err)
 	}
-	return parseTaken(o.table, job, mark)
+	return parseRow(o.table, job, mark)
+}
+
+// parseRow parses the mark of a row: tick, the next one, token, when it was taken, the attempt, by whom.
+func parseRow(table, job, mark string) (Taken, error) {
+	f := strings.SplitN(mark, " ", 6)
+	if len(f) < 6 {
+		f = make([]string, 6) // of another program
+	}
+	return parseMark(table, job, map[string]string{
+		"tick": f[0], "next": f[1], "token": f[2], "state": "taken", "what": f[0], "began": f[3], "ended": f[3], "of": f[2], "by": f[5], "outcome": string(OK),
+	})
 }

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the guard
 	"errors"
@@ -27,9 +28,10 @@ type Redis struct {
 // the mark. On Cluster the mark and all the data must share one hash tag. The mark
 // must live as long as the data: no expiry, no eviction. NewRedis does no I/O.
 func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
+	if err := checkClient(client); err != nil {
+		return nil, err
+	}
 	switch {
-	case client == nil:
-		return nil, errors.New("fence: the client is nil")
 	case mark == "":
 		return nil, errors.New("fence: the mark has no key: name one beside the data, such as {orders}:mark")
 	case strings.HasSuffix(mark, "}:fence"):
@@ -46,13 +48,11 @@ func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
 // write is refused, with an error other than ErrStale. On Cluster the data's keys need the
 // election's hash tag: {election}. OnElection does no I/O.
 func OnElection(client redis.UniversalClient, prefix, election string) (*Redis, error) {
-	if prefix == "" {
-		prefix = "mandate"
+	prefix = cmp.Or(prefix, "mandate")
+	if err := checkClient(client); err != nil {
+		return nil, err
 	}
-	switch {
-	case client == nil:
-		return nil, errors.New("fence: the client is nil")
-	case election == "" || strings.ContainsAny(prefix+election, "{}"):
+	if election == "" || strings.ContainsAny(prefix+election, "{}") {
 		return nil, fmt.Errorf("fence: prefix %q, election %q: an election has a name, and no braces in it", prefix, election)
 	}
 	return &Redis{client: client, mark: prefix + ":{" + election + "}:fence", access: "read"}, nil

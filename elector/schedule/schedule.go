@@ -1,27 +1,33 @@
-// Package schedule runs the jobs of a scheduler on the leader only, and each tick of a job once, in time or a little late, or
-// it says which ticks nobody ran, and why. The schedulers themselves are others': here with robfig/cron (or its fork
-// netresearch/go-cron); for gocron there is elector/electorgocron, for asynq elector/electorasynq.
+// Package schedule runs jobs on the leader only, and each tick of a job once, in time or a little late, or it says
+// which ticks nobody ran, and why.
 //
-//	jobs, err := schedule.New(e, client)
+//	reports, err := quorum.Election("reports")
+//	jobs, err := schedule.New(reports, client)
 //	noon, err := cron.ParseStandard("0 12 * * *")
-//	mail, err := jobs.Add(schedule.Config{Name: "mail", Next: noon.Next, Location: berlin, Do: sendMail})
-//	c.Schedule(mail, mail)
-//	c.Start()
+//	err = jobs.Add(schedule.Job{Name: "mail", Schedule: noon, Location: berlin, Do: sendMail})
+//	e, err := elector.New(quorum, elector.Config{Election: "reports", WorkProbe: jobs.Probe(0)})
 //	err = e.Run(ctx, jobs.Work)
 //
-// All replicas start their schedulers. Where this process does not lead, a job does nothing. Where it leads, its context ends with
-// the term, and the lock of the election is released only after it has returned. The next leader does not run the same tick again,
-// although its clock may be behind; if nobody led when it was due, or Redis did not answer, it runs late, within
-// [Config.Within]. What cannot be run any more is logged as "ticks were not run", and recorded for `mandate ticks`.
+// Each job has a loop of its own while this process leads: it takes the newest tick that is due, runs it, records how that ended, and
+// waits for the next one. A job never overlaps itself: a run that lasts longer than a period skips the ticks in between. The context of a run ends with
+// the term, and the lock of the election is released only after all runs have returned. The next leader does not run the same tick
+// again, although its clock may be behind; if nobody led when it was due, or Redis did not answer, it runs late, within
+// [Job.Within]. What cannot be run any more is logged as "ticks were not run", and recorded for `mandate ticks`. A leader that dies
+// while a job runs leaves that tick half done: it is not run again, but recorded as unknown. A new job misses nothing before it was first known to a leader.
 //
 // # Nights in which the clock changes
 //
-// As with cron(8): a job with a tick in every hour (*/10 * * * *) runs as often as the clock shows its times. Any other one runs once for each
-// of its times. Due at 02:30, it runs at 03:00 in the night in which the clock jumps from 02:00 to 03:00, and at the first
-// 02:30 in the night that has two.
+// The schedule decides. Of a job at 02:30, as tested: in the night in which the clock jumps from 02:00 to 03:00 robfig/cron leaves it out and
+// netresearch/go-cron runs it at 03:30; in the night that has 02:30 twice, both run it twice. A time that no night changes, or UTC, has neither.
+//
+// # Clocks
+//
+// Ticks run by the clock of the leader's host. The Redis of the ticks only compares them. When its clock differs by more than a minute this is logged
+// once, and Check says so.
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,141 +41,314 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/health"
 )
 
-// Jobs are the jobs of one elector's leader. Safe for concurrent use.
-type Jobs struct {
-	gate  elector.Gate
-	ticks *fence.Once
-	by    string
-	log   *slog.Logger
+// Schedule says when a job is due, as the schedules of robfig/cron and netresearch/go-cron do. Next returns the first tick after t, or the zero time
+// if there is none. The ticks must not depend on when it is asked, as those of @every do: use [Every].
+type Schedule interface{ Next(t time.Time) time.Time }
 
-	mu       sync.Mutex
-	all      map[string]*Job
-	lead     func(...*Job)    // catches up, while this process leads
-	problems map[string]error // why ticks can't be taken: of the job with a foreign mark, or of all under ""
-}
+// Every is a schedule with a tick at each multiple of it since the year 1, in UTC: the same on every replica, whenever that began.
+type Every time.Duration
 
-// New returns the jobs of an elector, whose work is their Work. The ticks are kept in the Redis of the client, which must be the same
-// for all replicas, but may be another one than that of the election. New does no I/O.
-func New(e *elector.Elector, client redis.UniversalClient) (*Jobs, error) {
-	ticks, err := fence.NewOnce(client, e.Election())
-	if err != nil {
-		return nil, err
+// Next returns the first multiple after t. There is none for a duration below a millisecond.
+func (e Every) Next(t time.Time) time.Time {
+	if time.Duration(e) < time.Millisecond {
+		return time.Time{}
 	}
-	ticks.Logger = e.Logger()
-	return &Jobs{ticks: ticks, by: e.ID(), log: e.Logger(), all: map[string]*Job{}, problems: map[string]error{}}, nil
+	return t.Truncate(time.Duration(e)).Add(time.Duration(e))
 }
 
-// Config is a job.
-type Config struct {
-	Name string // in Redis: 1 to 255 printable bytes without braces, the same on all replicas; no two jobs may have the same
-	// Next returns the first tick after a time, as the Next of robfig/cron's schedules does, of a crontab without a zone ([SplitZone]).
-	// A schedule that counts from when the process began, such as @every 5m, has its ticks at multiples of that, as [Every] has them.
-	Next     func(time.Time) time.Time
-	Location *time.Location // of the times in the schedule; nil: UTC, since the zones of hosts may differ
-	// Within is how late a tick may run, if nobody led when it was due or Redis did not answer: the newest one; earlier ones are
-	// skipped. 0: an hour (see [fence.Tick]).
+// Job is a function and its schedule.
+type Job struct {
+	Name     string // in Redis: 1 to 255 printable bytes without braces, the same on all replicas; no two jobs may have the same
+	Schedule Schedule
+	// Location is the zone in which the Schedule is asked, unless it has one of its own (CRON_TZ=Europe/Berlin 30 2 * * *). nil: UTC. time.Local is
+	// refused, since the zones of hosts may differ.
+	Location *time.Location
+	// Within is how late a tick may run, if nobody led when it was due, Redis did not answer, or the job was running: the newest one;
+	// earlier ones are skipped. 0: an hour.
 	Within time.Duration
-	// Do runs the job. It must stop when ctx ends, with the term at the latest. An error is logged.
+	// Timeout ends the context of a run. 0: only the end of the term does.
+	Timeout time.Duration
+	// Do runs the job. It must return when ctx ends. An error and a panic are logged and recorded. After an [ErrNothingDone] the tick
+	// is tried again each second, here or on the next leader, within Within and until the next tick is due.
 	Do func(ctx context.Context, run Run) error
-	// Late makes the scheduler run the job for a missed tick, in the term of ctx; nil: Run is called.
-	Late func(ctx context.Context)
-	// Gone reports whether the scheduler does not know the job any more, and another one may have its name; nil: it does.
-	Gone func() bool
 }
 
 // Run is one run of a job.
 type Run struct {
 	Job   string
-	Tick  time.Time // what the schedule says, not when the job began
+	Tick  time.Time // what the schedule says, not when the run began; zero: it was started by RunNow
 	Token uint64    // of the term, for fenced writes
 }
 
-// Add adds a job. It refuses what would fail at each tick.
-func (j *Jobs) Add(c Config) (*Job, error) {
-	if c.Next == nil || c.Do == nil {
-		return nil, fmt.Errorf("schedule: job %.40q has no Next or no Do", c.Name)
+// Errors of a run.
+var (
+	// ErrNothingDone is for a Do that has done nothing, and may be called again for the tick.
+	ErrNothingDone = fence.ErrNothingDone
+	// ErrRunning means that the job is running already.
+	ErrRunning = errors.New("schedule: the job is running already")
+)
+
+// Jobs are the jobs of an election's leader. Safe for concurrent use.
+type Jobs struct {
+	ticks *fence.Once
+	now   func() time.Time // the clock of this host
+
+	mu       sync.Mutex
+	all      map[string]*job
+	runs     map[string]*running // those that have not returned, by job
+	elected  *elector.Term       // the newest term of a candidate of this process
+	by       string              // that candidate
+	ctx      context.Context     // of the Work that runs jobs; nil: none does
+	term     *elector.Term       // that Work serves; nil: none is running
+	loops    sync.WaitGroup
+	problems map[string]error // why ticks can't be taken, or may be wrong; by job, or of all
+}
+
+// job is a job of Jobs. What follows the Job is behind their mutex.
+type job struct {
+	Job
+	jobs    *Jobs
+	byHand  chan byHand
+	removed bool
+	after   <-chan struct{} // closed when the loop of the job that had this name before has ended; nil: there is none
+	over    chan struct{}   // closed when its loop has ended; nil: it has none
+	cancel  context.CancelCauseFunc
+}
+
+// running is a run that has not returned.
+type running struct {
+	ctx  context.Context
+	over time.Time // when Probe saw that the context has ended; zero: it has not
+}
+
+// New returns the jobs of the leader of an election, whose work is their Work. The ticks are kept in the Redis of the client, which must be the same
+// for all replicas, but may be another one than that of the election. New does no I/O. It refuses a client that cannot keep a
+// mark (redis.Ring), or whose requests may hang for ever.
+func New(election *elector.Election, client redis.UniversalClient) (*Jobs, error) {
+	if election == nil {
+		return nil, errors.New("schedule: the election is nil")
 	}
-	job := &Job{Config: c, jobs: j, taking: make(chan struct{}, 1), next: inZone(c.Next, c.Location)}
-	tick, err := fence.Latest(job.next, job.now())
-	tick.Job, tick.Within, tick.By, tick.Token = c.Name, c.Within, j.by, 1
-	if err == nil {
-		err = tick.Check()
+	ticks, err := fence.NewOnce(client, election)
+	if err != nil {
+		return nil, err
+	}
+	j := &Jobs{ticks: ticks, now: time.Now, all: map[string]*job{}, runs: map[string]*running{}, problems: map[string]error{}}
+	election.OnTerm(module.Only{}, j.onTerm)
+	return j, nil
+}
+
+// Add adds a job, also while this process leads. It refuses what would fail at each tick. It does no I/O.
+func (j *Jobs) Add(c Job) error {
+	added := &job{Job: c, jobs: j, byHand: make(chan byHand)}
+	if err := added.check(); err != nil {
+		return fmt.Errorf("schedule: job %.40q: %w", c.Name, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if old := j.all[c.Name]; old != nil {
+		if !old.removed {
+			return fmt.Errorf("schedule: there are two jobs with the name %s: they would share their ticks", c.Name)
+		}
+		added.after = old.over
+	}
+	j.all[c.Name] = added
+	if j.ctx != nil {
+		j.start(added)
+	}
+	time.AfterFunc(serveWithin, j.checkServed)
+	return nil
+}
+
+func (j *job) check() error {
+	switch {
+	case j.Schedule == nil || j.Do == nil:
+		return errors.New("it has no Schedule or no Do")
+	case j.Location == time.Local:
+		return errors.New("the Location is that of the host, and another host may have another: name the zone, or leave it nil for UTC")
+	case j.Timeout != 0 && j.Timeout < time.Millisecond:
+		return fmt.Errorf("the Timeout is %v: give at least 1ms, or 0 for none", j.Timeout)
+	}
+	tick, err := j.latest()
+	if err != nil {
+		return err
+	}
+	tick.Token, tick.Missed = 1, true
+	return tick.Check()
+}
+
+// Remove removes a job, also while it runs: then the context of its run ends. It returns at once. A job of that name that is added
+// later begins when the run has returned. Remove reports whether there was such a job.
+func (j *Jobs) Remove(name string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	old := j.all[name]
+	if old == nil || old.removed {
+		return false
+	}
+	if old.removed = true; old.over == nil {
+		delete(j.all, name)
+	} else {
+		old.cancel(errRemoved)
+	}
+	return true
+}
+
+// RunNow runs a job now, beside its schedule, and returns its error. The run is recorded as one by hand, and takes no tick. ctx
+// ends it, as Timeout and the term do. The error is elector.ErrNotLeader where this process does not lead, and [ErrRunning] if the
+// job is running.
+func (j *Jobs) RunNow(ctx context.Context, name string) error {
+	j.mu.Lock()
+	job, err := j.all[name], error(nil)
+	switch {
+	case job == nil || job.removed:
+		err = fmt.Errorf("schedule: there is no job %.40q", name)
+	case j.ctx == nil || !j.term.Valid():
+		err = elector.ErrNotLeader
+	case j.runs[name] != nil:
+		err = ErrRunning
 	}
 	if err != nil {
-		return nil, fmt.Errorf("schedule: job %.40q: %w", c.Name, err)
+		j.mu.Unlock()
+		return err
 	}
-	job.fired = tick.At
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if old := j.all[c.Name]; old != nil && (old.Gone == nil || !old.Gone()) {
-		return nil, fmt.Errorf("schedule: there are two jobs with the name %s: they would share their ticks", c.Name)
+	h, over := byHand{ctx, make(chan error, 1)}, job.over
+	j.mu.Unlock()
+	select {
+	case job.byHand <- h:
+		return <-h.done
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over:
+		return elector.ErrNotLeader
 	}
-	j.all[c.Name] = job
-	if j.lead != nil {
-		go j.lead(job)
-	}
-	return job, nil
 }
 
-// Work is the work of the elector. When a term begins it runs the newest tick of each job that was missed.
+// Work is the work of the elector. It runs the jobs until ctx ends, and returns when all runs have returned. Beside work of one's own it can run in
+// an errgroup of that work. Jobs serve one term at a time.
 func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
-	lead := func(jobs ...*Job) {
-		for ctx.Err() == nil {
-			if leave, err := j.Enter(); err == nil {
-				leave()
-				break
-			}
-			time.Sleep(time.Millisecond) // the gate is about to open
-		}
-		for _, job := range jobs {
-			job.catchUp(ctx, term)
-		}
+	j.mu.Lock()
+	if j.term != nil {
+		j.mu.Unlock()
+		return errors.New("schedule: these jobs serve another term already: use one Jobs for each Elector")
 	}
-	go lead(j.begin(lead)...)
-	defer j.begin(nil)
-	return j.gate.Work(ctx, term)
-}
+	j.ctx, j.term = ctx, term
+	for _, job := range j.all {
+		j.start(job)
+	}
+	j.mu.Unlock()
 
-// begin sets what is done with each job that is added from now on, and returns those that there are.
-func (j *Jobs) begin(lead func(...*Job)) []*Job {
+	<-ctx.Done()
+
+	j.mu.Lock()
+	j.ctx = nil // nothing starts from here on
+	j.mu.Unlock()
+	j.loops.Wait()
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.lead = lead
-	clear(j.problems) // they were those of a term
-	return slices.Collect(maps.Values(j.all))
+	j.term = nil
+	clear(j.problems)
+	return nil
 }
 
-// Enter holds the term until leave, if this process leads; else the error is elector.ErrNotLeader. See elector.Gate.
-func (j *Jobs) Enter() (leave func(), err error) {
-	_, leave, err = j.gate.Enter()
-	return leave, err
+// start starts the loop of a job. The caller holds the mutex.
+func (j *Jobs) start(job *job) {
+	ctx, cancel := context.WithCancelCause(j.ctx)
+	l := &loop{job: job, term: j.term, by: j.by}
+	job.over, job.cancel = make(chan struct{}), cancel
+	j.loops.Go(func() {
+		l.lead(ctx)
+		cancel(nil)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		close(job.over)
+		if job.over = nil; job.removed && j.all[job.Name] == job {
+			delete(j.all, job.Name)
+		}
+	})
 }
 
-// Check returns why ticks can't be taken at present: their Redis does not answer, or refuses. It returns nil where this process does not
-// lead, and does no I/O.
+// serveWithin is how long a leader may take until its work runs the jobs.
+const serveWithin = time.Second
+
+// onTerm is called when a candidate of this process begins a term.
+func (j *Jobs) onTerm(candidate string, log *slog.Logger, term *elector.Term) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.elected, j.by = term, candidate
+	if j.ticks.Logger == nil {
+		j.ticks.Logger = log
+	}
+	time.AfterFunc(serveWithin, j.checkServed)
+}
+
+// checkServed reports that this process leads with other work than Work.
+func (j *Jobs) checkServed() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.all) > 0 && j.term == nil && j.elected.Valid() {
+		j.report(ofWork, errors.New("schedule: the jobs are not run: this process leads, but its work is not Jobs.Work: give it to Run, or run it in an errgroup of the work"))
+	}
+}
+
+// Check returns what is wrong with the jobs at present: ticks can't be taken since their Redis does not answer, or refuses; the clocks of host and
+// Redis differ; or this process leads with other work than Work. It returns nil where this process does not lead, and does no I/O.
 func (j *Jobs) Check() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.term != nil || !j.elected.Valid() {
+		delete(j.problems, ofWork)
+	}
 	return errors.Join(slices.Collect(maps.Values(j.problems))...)
 }
 
-// report logs a problem with the ticks when it begins and when it has ended, and not for each job.
-func (j *Jobs) report(job string, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	of := ""
-	if errors.Is(err, fence.ErrForeignMark) {
-		of = job
-	}
+// Probe returns a probe for elector.Config.WorkProbe: it fails when a run has not returned so long after its Timeout, or another
+// end of its context. Then the term ends, as for any work that hangs, and the next leader runs what is due. 0: 10 s. A job without a
+// Timeout may take as long as it likes.
+func (j *Jobs) Probe(grace time.Duration) health.Probe {
+	grace = cmp.Or(max(0, grace), 10*time.Second)
+	return health.Func(func(context.Context) error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for name, run := range j.runs {
+			if run.ctx.Err() == nil {
+				continue
+			}
+			if run.over.IsZero() {
+				run.over = time.Now()
+			}
+			if late := time.Since(run.over); late >= grace {
+				return health.Definite(fmt.Errorf("job %s has not returned for %v after the end of its context", name, late.Round(time.Millisecond)))
+			}
+		}
+		return nil
+	})
+}
+
+// What a problem is of that is not one of a job.
+const (
+	ofTaking = "\x00taking"
+	ofClocks = "\x00clocks"
+	ofWork   = "\x00work"
+)
+
+// report notes a problem, or that there is none any more, and logs that when it changes. The caller holds the mutex.
+func (j *Jobs) report(of string, err error) {
+	was := j.problems[of]
 	switch {
-	case err != nil && j.problems[of] == nil:
-		j.problems[of] = err
-		j.log.Warn("cannot take ticks", "job", job, "error", err)
-	case err == nil && (j.problems[""] != nil || j.problems[job] != nil):
-		delete(j.problems, "")
-		delete(j.problems, job)
-		j.log.Info("can take ticks again", "job", job)
+	case err != nil && was == nil:
+		j.log().Warn("problem with jobs", "error", err)
+	case err == nil && was != nil:
+		j.log().Info("problem with jobs has ended", "problem", was)
+	}
+	if j.problems[of] = err; err == nil {
+		delete(j.problems, of)
 	}
 }
+
+// log returns the logger of the candidate, or that of the program.
+func (j *Jobs) log() *slog.Logger { return cmp.Or(j.ticks.Logger, slog.Default()) }

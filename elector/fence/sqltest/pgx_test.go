@@ -137,7 +137,7 @@ func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 	if _, err := conn.Exec(ctx, once.Schema()); err != nil {
 		t.Fatal(err)
 	}
-	tick := fence.Tick{Job: "mail", At: time.Now(), Every: time.Hour, Token: 5}
+	tick := fence.Tick{Job: "mail", At: time.Now(), Token: 5}
 	for i, want := range []error{nil, fence.ErrRan} {
 		tx, err := conn.Begin(ctx)
 		if err != nil {

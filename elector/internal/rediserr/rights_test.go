@@ -28,7 +28,7 @@ func TestMissingRightIsGranted(t *testing.T) {
 		{"", noperm + "do this", "", "the Redis user lacks a right" + see},
 		{"", noperm + "run the 'set' command", "", "the Redis user lacks a right, grant it: +set" + see},
 		{"r", noperm + "access one of the channels used as arguments", "+publish &p:{e}:roll", "ACL SETUSER r (+publish &p:{e}:roll)" + see},
-		{"r", noperm + "run the 'get' command", "+zrevrange +get +time %R~p:{e}:*", "ACL SETUSER r (+zrevrange +get +time %R~p:{e}:*)" + see},
+		{"r", noperm + "run the 'hgetall' command", "+zrevrange +hgetall +time %R~p:{e}:*", "ACL SETUSER r (+zrevrange +hgetall +time %R~p:{e}:*)" + see},
 	} {
 		err := error(&NodeError{Node: "n", User: tc.user, Err: Needs(fmt.Errorf("wrapped: %w", errors.New(tc.msg)), tc.needs)})
 		if tc.needs == "" {
