@@ -38,7 +38,7 @@ MODULES = $(addsuffix /...,$(shell .ci/modules))
 
 # The packages in which goroutines of several threads race: connections, processes, HTTP. Those of one virtual clock
 # (elector, shard, the simulation) would take three to five times longer and show nothing more.
-RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/supervisor/... ./health/... ./cmd/mandate/...
+RACED ?= ./elector/internal/... ./elector/electorhttp/... ./elector/electorprom/... ./elector/fence/... ./elector/schedule/... ./elector/supervisor/... ./health/... ./cmd/mandate/...
 # Modules with SQL drivers, which take minutes to compile for the race detector: only nightly has them under it.
 DRIVERS = ^./(elector/fence/sqltest|examples/)
 
@@ -114,7 +114,7 @@ test: ## test everything that needs no server and no luck: 3 minutes (8 with emp
 # Here and below: `make test` vets the same packages.
 .PHONY: race
 race: ## run the tests of the packages in which threads race under the race detector (needs a C compiler): 2 minutes
-	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(RACED)
+	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)|Storm' $(TESTFLAGS) $(RACED)
 
 .PHONY: real
 real: ## run the tests on real Redis, PostgreSQL, MariaDB and Chromium, those that are installed: 9 minutes, most of them to compile
@@ -168,6 +168,7 @@ model: ## check the model of the fencing tokens with spin, and that its mutants 
 nightly: ## everything that is long or random: hours
 	.ci/modules each $(GO) test $(RACE) -shuffle=on -count=1 -timeout 2h -p $(PARALLEL) $(TESTFLAGS) ./...
 	$(MAKE) sim SIMSEED=$$(date +%s) SIMRUNS=1000
+	CALENDAR_SEED=$$(date +%s) CALENDAR_DAYS=3000 $(GO) test -count=1 -v -run Storm -timeout 1h ./elector/schedule
 	$(MAKE) mutants
 	$(MAKE) servers SERVERS=.
 	$(MAKE) fuzz

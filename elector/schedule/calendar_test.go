@@ -130,7 +130,7 @@ func number(name string, standard int) int {
 
 // A storm of sixty days (CALENDAR_DAYS), five schedules in as many zones, two parsers, three replicas whose clocks differ and step, the ticks' Redis
 // on a host of its own, leaders that resign, are deployed, killed, or cut off: each tick runs once, or a log names it.
-func TestEachTickRunsOnceOrIsNamed(t *testing.T) {
+func TestStormOfTicks(t *testing.T) {
 	seed := uint64(number("CALENDAR_SEED", 1))
 	test(t, func(t *testing.T, s *stage) {
 		time.Sleep(time.Until(time.Date(2026, 3, 1, 7, 17, 3, 0, time.UTC)))
