@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
@@ -178,12 +178,7 @@ func TestNewestRecordOfAMemberCounts(t *testing.T) {
 	}
 }
 
-// silent drops what go-redis logs of each connection that is refused on purpose.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	testleak.VerifyTestMain(m)
 }

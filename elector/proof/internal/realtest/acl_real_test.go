@@ -102,23 +102,9 @@ func lifecycle(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	time.Sleep(el.lease / 4) // refused subscriptions and publications are seen by then, and it has recorded its election
 	q := as(t, candidates, s)
-	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
-		complain("no status")
-	}
-	if terms, err := electionOf(q, "orders").History(t.Context(), 1); err != nil || len(terms) == 0 {
-		complain("no history")
-	}
-	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
-		complain("no list")
-	}
+	looks(t, q, complain)
 	b := el.join("b", q)
-	seen := make(chan elector.Event, 100)
-	events := observe(t.Context(), electionOf(q, "orders")) // from outside: b's own election needs no message
-	go func() {
-		for ev := range events {
-			seen <- ev
-		}
-	}()
+	seen := collect(t, electionOf(q, "orders")) // from outside: b's own election needs no message
 	refused := func(objects ...string) bool {
 		return slices.ContainsFunc(denied(t, s, candidates), func(what string) bool {
 			return slices.Contains(objects, what) || strings.HasSuffix(what, ":events")
@@ -163,6 +149,20 @@ func lifecycle(t *testing.T, s *servertest.Server) (complaints []string) {
 	return complaints
 }
 
+// looks reads who leads, the history and the list of elections.
+func looks(t *testing.T, q *elector.Quorum, complain func(string)) {
+	t.Helper()
+	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
+		complain("no status")
+	}
+	if terms, err := electionOf(q, "orders").History(t.Context(), 1); err != nil || len(terms) == 0 || !terms[0].Current || terms[0].Reason != "" {
+		complain("no history")
+	}
+	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
+		complain("no list")
+	}
+}
+
 // leadsOrEnds returns nil when c leads, and Run's error when it ended instead.
 func (c *candidate) leadsOrEnds(within time.Duration) error {
 	c.T.Helper()
@@ -173,7 +173,18 @@ func (c *candidate) leadsOrEnds(within time.Duration) error {
 	return c.Result
 }
 
-// hears waits for an event.
+// collect keeps up to 100 events that an observer reports.
+func collect(t *testing.T, e *elector.Election) <-chan elector.Event {
+	seen, events := make(chan elector.Event, 100), observe(t.Context(), e)
+	go func() {
+		for ev := range events {
+			seen <- ev
+		}
+	}()
+	return seen
+}
+
+// receives waits for an event.
 func receives(ch <-chan elector.Event, within time.Duration, is func(elector.Event) bool) bool {
 	late := time.After(within)
 	for {
@@ -488,18 +499,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 		terms, err := electionOf(a.Q, "orders").History(t.Context(), 1)
 		return err == nil && len(terms) == 1
 	})
-	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
-		complain("no status")
-	}
-	if terms, err := electionOf(q, "orders").History(t.Context(), 10); err != nil || len(terms) == 0 || !terms[0].Current {
-		complain("no history")
-		if len(terms) > 0 && terms[0].Reason != "" {
-			t.Errorf("the sitting leader's term has ended: %+v", terms[0])
-		}
-	}
-	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
-		complain("no list")
-	}
+	looks(t, q, complain)
 	receiveRollCalls(t, s, 1)
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
 		complain("no roll call")
@@ -507,13 +507,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 			t.Errorf("the missing right is not named: %v", err)
 		}
 	}
-	seen, began := make(chan elector.Event, 100), time.Now()
-	events := observe(t.Context(), e.Election())
-	go func() {
-		for ev := range events {
-			seen <- ev
-		}
-	}()
+	seen, began := collect(t, e.Election()), time.Now()
 	servertest.Eventually(t, slack, "it observes, and has subscribed", func() bool {
 		return len(seen) > 0 && s.Client(t).PubSubNumSub(t.Context(), eventsChannel).Val()[eventsChannel] > 0
 	})

@@ -14,7 +14,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"flag"
 	"fmt"
 	"math/big"
@@ -28,6 +27,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
@@ -36,17 +36,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	logging.Disable()
 	// These tests wait for leases, and hardly work: two cores run eight of them at once.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	testleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // lease is that of most tests: two seconds, and more on a machine that has just been late to
 // run this process. A term outlives it that this process stands still for half a lease: the
@@ -72,6 +68,7 @@ const (
 var (
 	electionOf = testcluster.ElectionOf
 	observe    = testcluster.Observe
+	wantReason = testcluster.WantReason
 )
 
 // electorate is all candidates of one election. It holds what must be so
@@ -83,7 +80,6 @@ type electorate struct {
 	mu       sync.Mutex
 	all      []*candidate
 	highest  uint64
-	terms    []*elector.Term
 	overlaps int
 	forgives bool // the deployment does not promise "never two": see README
 }
@@ -133,7 +129,6 @@ func (el *electorate) begun(term *elector.Term) {
 		el.t.Errorf("token %d after %d", term.Token(), el.highest)
 	}
 	el.highest = max(el.highest, term.Token())
-	el.terms = append(el.terms, term)
 }
 
 // candidate runs from join to the test's end, with work that stops when its context ends.
@@ -189,25 +184,6 @@ func (el *electorate) survives(term *elector.Term, d time.Duration) {
 			el.t.Fatalf("the term was lost: %v", term.Err())
 		}
 	}
-}
-
-// ends wants a term to end within d, for one of the reasons.
-func (el *electorate) ends(term *elector.Term, within time.Duration, reasons ...elector.Reason) *elector.Ended {
-	el.t.Helper()
-	if _, _, came := testcluster.Await(term.Done(), within); !came {
-		el.t.Fatalf("the term did not end within %v", within)
-	}
-	var ended *elector.Ended
-	if !errors.As(term.Err(), &ended) {
-		el.t.Fatalf("the term ended with %v", term.Err())
-	}
-	for _, r := range reasons {
-		if ended.Reason == r {
-			return ended
-		}
-	}
-	el.t.Fatalf("the term ended with %q (%v), want one of %q", ended.Reason, ended, reasons)
-	return nil
 }
 
 // open makes connections of a candidate's own.

@@ -22,18 +22,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// CLIENT PAUSE, as a failover or an operator does it: a short one is ridden, a
-// long one ends the term in time, and costs no more.
-func TestRealClientPause(t *testing.T) {
-	t.Parallel()
-	servers, el, term := contested(t, 1)
-	servers[0].Do(t, "CLIENT", "PAUSE", (lease / 4).Milliseconds(), "WRITE")
-	el.survives(term, lease)
-	servers[0].Do(t, "CLIENT", "PAUSE", (3 * lease).Milliseconds())
-	el.ends(term, lease, elector.ReasonExpired)
-	el.next(term.Token(), 3*lease+lease+slack)
-}
-
 // A full Redis without eviction: the leader goes on. Nobody else could be elected, and the transfer
 // that would try it is refused. A leader that steps down all the same releases its lock, and its end is recorded.
 func TestRealFullMemory(t *testing.T) {
@@ -51,7 +39,7 @@ func TestRealFullMemory(t *testing.T) {
 		}
 	}
 	term.Resign()
-	el.ends(term, slack, elector.ReasonResigned)
+	wantReason(t, term, slack, elector.ReasonResigned)
 	servertest.Eventually(t, slack, "the end is recorded", func() bool {
 		terms, err := outside.History(t.Context(), 1)
 		return err == nil && terms[0].Token == term.Token() && terms[0].Reason == elector.ReasonResigned
@@ -115,35 +103,9 @@ func TestRealFlushAll(t *testing.T) {
 		}
 		_, _, _ = testcluster.Await(term.Done(), lease/2)
 	}
-	el.ends(term, slack, elector.ReasonDataLost)
+	wantReason(t, term, slack, elector.ReasonDataLost)
 	_, two := el.next(term.Token(), 2*lease+slack)
 	el.survives(two, lease)
-}
-
-// No connection is left: who has one goes on, a newcomer waits, says so, and
-// takes part as soon as there is room.
-func TestRealMaxClients(t *testing.T) {
-	t.Parallel()
-	servers, el, term := contested(t, 1)
-	op := servers[0].Client(t, func(o *redis.Options) { o.PoolSize = 1 })
-	clients := strings.Count(op.ClientList(t.Context()).Val(), "\n")
-	if err := op.ConfigSet(t.Context(), "maxclients", fmt.Sprint(clients)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	c := el.join("c", open(t, urlsOf(servers)...))
-	// In whose words depends on what is first, Redis' or its closing the connection.
-	servertest.Eventually(t, lease+slack, "the newcomer says that it can't take part", func() bool {
-		return errors.Is(c.Check(), elector.ErrUnreachable)
-	})
-	el.survives(term, 3*lease)
-	if logged := c.Log.Lines("cannot campaign"); len(logged) != 1 || !c.Running() {
-		t.Errorf("running: %v; logged %d times: %q", c.Running(), len(logged), logged)
-	}
-	if err := op.ConfigSet(t.Context(), "maxclients", "1000").Err(); err != nil {
-		t.Fatal(err)
-	}
-	servertest.Eventually(t, lease+slack, "the newcomer takes part", func() bool { return c.Check() == nil })
-	el.survives(term, lease/2)
 }
 
 // A minority that hangs costs nothing: not the term, and not the handover.
@@ -167,7 +129,7 @@ func TestRealHungMajority(t *testing.T) {
 	for _, s := range servers[:2] {
 		s.Hang(t)
 	}
-	el.ends(term, lease, elector.ReasonExpired)
+	wantReason(t, term, lease, elector.ReasonExpired)
 	if d := time.Since(began); d > lease {
 		t.Errorf("the work was told %v after the last possible renewal, with a lease of %v", d, lease)
 	}
@@ -252,7 +214,7 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	if v := stale.Get(t.Context(), lockKey).Val(); v != "" && v[0] == 'b' {
 		t.Fatalf("the replica is not stale: it holds %q", v)
 	}
-	ended := el.ends(two, el.lease+slack, elector.ReasonLost)
+	ended := wantReason(t, two, el.lease+slack, elector.ReasonLost)
 	t.Logf("noticed: %v", ended)
 	_, three := el.next(two.Token(), 2*el.lease+slack)
 	el.survives(three, lease)
@@ -300,7 +262,7 @@ func TestRealClusterMasterKilled(t *testing.T) {
 	t.Parallel()
 	_, el, term, _, owner, replica := clustered(t, downLate)
 	owner.Kill()
-	el.ends(term, lease+slack, elector.ReasonExpired)
+	wantReason(t, term, lease+slack, elector.ReasonExpired)
 	_, two := el.next(term.Token(), lease+failover)
 	el.survives(two, 2*lease)
 	if n := replica.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {

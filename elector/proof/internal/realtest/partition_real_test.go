@@ -140,7 +140,7 @@ func TestRealSentinelPartition(t *testing.T) {
 				el.survives(two, 0)
 				return
 			}
-			el.ends(one, maxLag+2*time.Second+el.lease-time.Since(cut), elector.ReasonExpired)
+			wantReason(t, one, maxLag+2*time.Second+el.lease-time.Since(cut), elector.ReasonExpired)
 			t.Logf("the old one's term ended %v after the cut", time.Since(cut))
 		})
 	}

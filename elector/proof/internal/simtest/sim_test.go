@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -15,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 var (
@@ -25,14 +24,10 @@ var (
 	leasesFlag = flag.Float64("sim.leases", 40, "how long the faults of a seed last, in leases")
 )
 
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
 // TestMain keeps go-redis from printing every refused connection. miniredis makes a Lua
 // state for every script: less collecting gives more virtual hours.
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
