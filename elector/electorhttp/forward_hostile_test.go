@@ -117,8 +117,7 @@ func TestForwardHostileClients(t *testing.T) {
 				continue // net/http's server, and so a follower, answers after the request
 			}
 			t.Run(name+", by "+via, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *stage) {
-					f := newFleet(t, s)
+				forwards(t, func(t *testing.T, f *fleet) {
 					f.isHeld(via, h.app, func(to string) {
 						c := f.raw(to, h.request)
 						go func() { _, _ = io.CopyN(io.Discard, c, h.reads) }()
@@ -227,8 +226,7 @@ func TestForwardHostileTLS(t *testing.T) {
 				continue // followers use HTTP/2
 			}
 			t.Run(name+", by "+via, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *stage) {
-					f := newFleet(t, s)
+				forwards(t, func(t *testing.T, f *fleet) {
 					f.tls = &tls.Config{Certificates: certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 					f.isHeld(via, func(w http.ResponseWriter, r *http.Request) {
 						if r.ProtoMajor == 2 == (c.method == "") {
@@ -273,8 +271,7 @@ func TestForwardHostileTLS(t *testing.T) {
 
 // An app that heeds its context can still answer when it has ended.
 func TestForwardAnswersAtTheEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, _ := f.pair()
 		began := make(chan struct{}, 2)
 		a.app = func(w http.ResponseWriter, r *http.Request) {
@@ -297,8 +294,7 @@ func TestForwardAnswersAtTheEnd(t *testing.T) {
 
 // A connection that the app had would outlive the term: there is no way to one.
 func TestForwardRefusesUpgrades(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, _ := f.pair()
 		apps := 0
 		a.app = func(w http.ResponseWriter, r *http.Request) {
@@ -346,8 +342,7 @@ func TestForwardRefusesUpgrades(t *testing.T) {
 // A request is sent once, also where net/http would send it again: when a connection that was kept ends
 // before the answer.
 func TestForwardRepeatsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		f.leads("http://a") // at its address is no Forward, but the code below
 		l := newPipeNet()
 		f.replicas["a"] = &replica{l: l, dead: make(chan struct{})}
@@ -376,7 +371,7 @@ func TestForwardRepeatsNothing(t *testing.T) {
 				}()
 			}
 		}()
-		f.start("b", electorhttp.ForwardConfig{})
+		f.start("b")
 		time.Sleep(lease)
 		for _, c := range []struct{ method, key, body string }{
 			{"GET", "", ""}, {"HEAD", "", ""}, {"OPTIONS", "", ""}, {"TRACE", "", ""}, {"DELETE", "", ""}, {"PUT", "", ""}, {"POST", "", ""},
@@ -407,8 +402,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // The token reaches the program that works, also behind an app that is a proxy: a client that names it in
 // Connection does not remove it there.
 func TestForwardTokenAtTheNextHop(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, _ := f.pair()
 		var got []string
 		proxy := &httputil.ReverseProxy{
@@ -433,8 +427,7 @@ func TestForwardTokenAtTheNextHop(t *testing.T) {
 
 // Trailers of a request reach the app.
 func TestForwardRequestTrailers(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, _ := f.pair()
 		a.app = func(w http.ResponseWriter, r *http.Request) {
 			announced := len(r.Trailer)
@@ -455,13 +448,10 @@ func TestForwardNeedsAnAddress(t *testing.T) {
 	want := map[string]string{"http://10.0.0.7:8080": "Finish is 5ns: give at least 1ms"}
 	for _, address := range []string{"http://10.0.0.7:8080", "", "10.0.0.7:8080", "10.0.0.7", ":8080", "http://:8080", "ftp://a", "http://", "/a", "%"} {
 		bubble(t, func(t *testing.T, s *stage) {
-			e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Advertise: address, Lease: lease})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := s.candidate("a", func(c *elector.Config) { c.Advertise = address })
 			ctx, cancel := context.WithTimeout(context.Background(), lease)
 			defer cancel()
-			err = electorhttp.Forward(ctx, e, http.NotFoundHandler(), newPipeNet(), electorhttp.ForwardConfig{Finish: 5})
+			err := electorhttp.Forward(ctx, e, http.NotFoundHandler(), newPipeNet(), electorhttp.ForwardConfig{Finish: 5})
 			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), cmp.Or(want[address], "set Config.Advertise to the URL")) {
 				t.Errorf("%q: %v", address, err)
 			}

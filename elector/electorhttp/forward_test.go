@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -25,8 +24,7 @@ import (
 
 // Each replica takes requests, and the leader's app answers them, with the term's token.
 func TestForward(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, _ := f.pair()
 		for _, to := range []string{"a", "b"} {
 			resp, body, err := f.do(to, http.MethodPost, "/"+to, "hello")
@@ -68,8 +66,7 @@ func TestForward(t *testing.T) {
 // What Local chooses is answered by each replica's own app, without a term, and also without a leader. That is
 // never a request of a method that may change something, whatever Local returns.
 func TestForwardLocal(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		f.cfg.Local = func(r *http.Request) bool { return r.URL.Path != "/newest" }
 		a, b := f.pair()
 		for _, r := range []*replica{a, b} {
@@ -114,11 +111,10 @@ func TestForwardLocal(t *testing.T) {
 // During planned hand-overs and restarts a request is executed, or answered 503, or refused before it was sent,
 // whatever its method. So a client that repeats it then has each executed once.
 func TestForwardDuringHandovers(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		ids := []string{"a", "b", "c"}
 		for _, id := range ids {
-			f.start(id, electorhttp.ForwardConfig{}, func(c *elector.Config) { c.Cooldown = -1 })
+			f.start(id, func(c *elector.Config) { c.Cooldown = -1 })
 		}
 		until(t, "one leads", 2*lease, func() bool { return f.leader() != nil })
 		time.Sleep(lease)
@@ -158,7 +154,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 			token := was.Term().Token()
 			if i%3 == 0 {
 				was.stop()
-				f.start(was.id, electorhttp.ForwardConfig{}, func(c *elector.Config) { c.Cooldown = -1 })
+				f.start(was.id, func(c *elector.Config) { c.Cooldown = -1 })
 			} else if i%3 == 1 {
 				was.Term().Resign()
 			} else if _, err := was.Election().Transfer(context.Background(), ids[(slices.Index(ids, was.id)+1)%len(ids)]); err != nil {
@@ -184,8 +180,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 // answered: under the request that came next on it.
 func TestForwardCutsNoNextRequest(t *testing.T) {
 	for range 5 { // each shows it in three of four tries
-		bubble(t, func(t *testing.T, s *stage) {
-			f := newFleet(t, s)
+		forwards(t, func(t *testing.T, f *fleet) {
 			a, _ := f.pair()
 			a.app = func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }
 			var clients sync.WaitGroup
@@ -208,8 +203,7 @@ func TestForwardCutsNoNextRequest(t *testing.T) {
 
 // What a leader has not answered when it dies is not sent to another one, whatever its method.
 func TestForwardWhenTheLeaderDies(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
+	forwards(t, func(t *testing.T, f *fleet) {
 		a, b := f.pair()
 		a.app = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } // it has not answered when it dies
 		answers := make(chan string, 2)
@@ -251,13 +245,12 @@ func (u untraced) RoundTrip(r *http.Request) (*http.Response, error) {
 // With a transport that does not report what it has sent, a request that was lost with its connection may
 // have been executed: 503 would permit to send it again.
 func TestForwardByAnUntracedTransport(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{})
-		until(t, "a leads", 2*lease, a.IsLeader)
+	forwards(t, func(t *testing.T, f *fleet) {
+		a := f.lead()
 		transport := &http.Transport{DialContext: f.dial}
 		t.Cleanup(transport.CloseIdleConnections)
-		f.start("b", electorhttp.ForwardConfig{Transport: untraced{transport}})
+		f.cfg.Transport = untraced{transport}
+		f.start("b")
 		time.Sleep(lease)
 		a.app = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } // ends the connection
 		if resp, body, err := f.do("b", http.MethodPost, "/", "body"); err != nil || resp.StatusCode != http.StatusBadGateway {
@@ -269,13 +262,10 @@ func TestForwardByAnUntracedTransport(t *testing.T) {
 // A request is forwarded once: also where the leader advertises another replica, or a client
 // says that it was forwarded.
 func TestForwardOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		cfg := electorhttp.ForwardConfig{}
-		a := f.start("a", cfg, func(c *elector.Config) { c.Advertise = "http://c" })
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", cfg)
-		f.start("c", cfg)
+	forwards(t, func(t *testing.T, f *fleet) {
+		f.lead(func(c *elector.Config) { c.Advertise = "http://c" })
+		f.start("b")
+		f.start("c")
 		time.Sleep(lease)
 		for _, to := range []string{"b", "c"} {
 			resp, body, err := f.do(to, http.MethodPost, "/", "x")
@@ -300,10 +290,9 @@ func TestForwardToNoAddress(t *testing.T) {
 		":8080":         `the leader a advertises \":8080\": set Config.Advertise`, // not this machine
 		"http://nobody": "the leader can't be reached at http://nobody",
 	} {
-		bubble(t, func(t *testing.T, s *stage) {
-			f := newFleet(t, s)
+		forwards(t, func(t *testing.T, f *fleet) {
 			f.leads(address)
-			f.start("b", electorhttp.ForwardConfig{})
+			f.start("b")
 			time.Sleep(lease)
 			resp, body, err := f.do("b", http.MethodPost, "/", "x")
 			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) || len(f.executed) > 0 {
@@ -343,28 +332,30 @@ func (f *fleet) underWay(r *replica) <-chan time.Duration {
 	return took
 }
 
-// What is under way may finish after a planned end; after any other its context ends at once.
+// What is under way may finish after a planned end; after any other its context ends with the term.
 func TestForwardFinishes(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{Finish: 2 * time.Second})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		took := f.underWay(a)
-		a.Term().Resign()
-		if took := <-took; took != 2*time.Second {
-			t.Errorf("its context ended %v after a planned end", took)
-		}
-		until(t, "a leads", 2*lease, a.IsLeader)
-		took = f.underWay(a)
-		at := time.Now()
-		term := a.Term()
-		lost := make(chan time.Duration, 1)
-		go func() { <-term.Done(); lost <- time.Since(at) }()
-		f.s.redis.TakeLease(a.Elector)
-		if took, lost := <-took, <-lost; took > lost {
-			t.Errorf("its context ended after %v, when the lease was lost after %v", took, lost)
-		}
-	})
+	for name, c := range map[string]struct {
+		end   func(*fleet, *replica)
+		after time.Duration
+	}{
+		"planned": {func(_ *fleet, a *replica) { a.Term().Resign() }, 2 * time.Second},
+		"lost":    {func(f *fleet, a *replica) { f.redis.TakeLease(a.Elector) }, 0},
+		"probe":   {func(_ *fleet, a *replica) { a.broken.Store(true) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forwards(t, func(t *testing.T, f *fleet) {
+				f.cfg.Finish = 2 * time.Second
+				a := f.lead()
+				took, at, term := f.underWay(a), time.Now(), a.Term()
+				c.end(f, a)
+				<-term.Done()
+				over := time.Since(at)
+				if took := <-took; took != over+c.after {
+					t.Errorf("its context ended after %v, when the term had ended after %v", took, over)
+				}
+			})
+		})
+	}
 }
 
 // Regression: what was under way at a planned end had Finish, also when the lease was not kept meanwhile, and
@@ -372,8 +363,7 @@ func TestForwardFinishes(t *testing.T) {
 func TestForwardFinishesWithTheLease(t *testing.T) {
 	for name, finish := range map[string]time.Duration{"default": 0, "long": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *stage) {
-				f := newFleet(t, s)
+			forwards(t, func(t *testing.T, f *fleet) {
 				f.cfg.Finish = finish
 				a, b := f.pair(func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond })
 				began, over := make(chan struct{}), make(chan struct{})
@@ -386,7 +376,7 @@ func TestForwardFinishesWithTheLease(t *testing.T) {
 				}
 				go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
 				<-began
-				s.redis.CutOff("a")
+				f.redis.CutOff("a")
 				until(t, "the lease is nearly over", lease, func() bool { return a.Term().Left() < 200*time.Millisecond })
 				a.Term().Resign()
 				<-over
@@ -395,37 +385,11 @@ func TestForwardFinishesWithTheLease(t *testing.T) {
 	}
 }
 
-// A leader that is not healthy finishes nothing.
-func TestForwardEndsWithTheProbe(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		var broken atomic.Bool
-		a := f.start("a", electorhttp.ForwardConfig{Finish: 2 * time.Second}, func(c *elector.Config) {
-			c.Probe = health.Func(func(context.Context) error {
-				if broken.Load() {
-					return errors.New("broken")
-				}
-				return nil
-			})
-		})
-		until(t, "a leads", 2*lease, a.IsLeader)
-		took, at := f.underWay(a), time.Now()
-		term := a.Term()
-		broken.Store(true)
-		<-term.Done()
-		led := time.Since(at)
-		if took := <-took; took != led {
-			t.Errorf("its context ended %v after the term of a leader that is not healthy", took-led)
-		}
-	})
-}
-
 // fleet is replicas of a service behind Forward, on a network in memory.
 type fleet struct {
-	t   *testing.T
-	s   *stage
-	cfg electorhttp.ForwardConfig
-	tls *tls.Config // nil: HTTP/1.1
+	*stage
+	cfg electorhttp.ForwardConfig // of those that start
+	tls *tls.Config               // nil: HTTP/1.1
 
 	mu       sync.Mutex
 	replicas map[string]*replica
@@ -436,31 +400,33 @@ type fleet struct {
 
 type replica struct {
 	*elector.Elector
-	id    string
-	stop  func() // ends Forward, and waits for it
-	l     *pipeNet
-	dead  chan struct{}
-	conns []net.Conn
-	app   http.HandlerFunc // nil: the fleet's
+	id     string
+	stop   func() // ends Forward, and waits for it
+	l      *pipeNet
+	dead   chan struct{}
+	conns  []net.Conn
+	app    http.HandlerFunc // nil: the fleet's
+	broken atomic.Bool      // its probe fails
 }
 
-func newFleet(t *testing.T, s *stage) *fleet {
-	return &fleet{t: t, s: s, replicas: map[string]*replica{}, executed: map[string]int{}, running: map[uint64]int{}}
+func forwards(t *testing.T, f func(t *testing.T, f *fleet)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, s *stage) {
+		f(t, &fleet{stage: s, replicas: map[string]*replica{}, executed: map[string]int{}, running: map[uint64]int{}})
+	})
 }
 
-func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*elector.Config)) *replica {
+func (f *fleet) start(id string, change ...func(*elector.Config)) *replica {
 	f.t.Helper()
-	ec := elector.Config{
-		Election: "e", ID: id, Advertise: "http://" + id, Lease: lease, Logger: slog.New(slog.DiscardHandler),
-	}
-	for _, c := range change {
-		c(&ec)
-	}
-	e, err := elector.New(f.s.redis.Quorum(id), ec)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r := &replica{Elector: e, id: id, l: newPipeNet(), dead: make(chan struct{})}
+	r := &replica{id: id, l: newPipeNet(), dead: make(chan struct{})}
+	probe := health.Func(func(context.Context) error {
+		if r.broken.Load() {
+			return errors.New("broken")
+		}
+		return nil
+	})
+	r.Elector = f.candidate(id, append([]func(*elector.Config){func(c *elector.Config) { c.Probe = probe }}, change...)...)
+	cfg := f.cfg
 	if cfg.Transport == nil {
 		transport := f.transport()
 		f.t.Cleanup(transport.CloseIdleConnections)
@@ -473,43 +439,37 @@ func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*
 	if f.tls != nil {
 		l = tls.NewListener(l, f.tls)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = electorhttp.Forward(ctx, e, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if r.app != nil {
-				r.app(w, req)
-				return
-			}
-			f.serve(w, req, e)
-		}), l, cfg)
-	}()
-	r.stop = func() { cancel(); <-done }
-	f.t.Cleanup(r.stop)
+	app := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.app != nil {
+			r.app(w, req)
+			return
+		}
+		f.serve(w, req, r.Elector)
+	})
+	r.stop = f.begin(func(ctx context.Context) { _ = electorhttp.Forward(ctx, r.Elector, app, l, cfg) })
 	return r
+}
+
+// lead starts a, and has it lead.
+func (f *fleet) lead(change ...func(*elector.Config)) *replica {
+	f.t.Helper()
+	a := f.start("a", change...)
+	until(f.t, "a leads", 2*lease, a.IsLeader)
+	return a
 }
 
 // pair has a lead, and b know it.
 func (f *fleet) pair(change ...func(*elector.Config)) (a, b *replica) {
 	f.t.Helper()
-	a = f.start("a", f.cfg, change...)
-	until(f.t, "a leads", 2*lease, a.IsLeader)
-	b = f.start("b", f.cfg, change...)
+	a, b = f.lead(change...), f.start("b", change...)
 	time.Sleep(lease)
 	return a, b
 }
 
 // leads makes a candidate lead that runs no Forward.
 func (f *fleet) leads(advertise string) {
-	e, err := elector.New(f.s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Advertise: advertise, Lease: lease, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = e.Run(ctx, new(elector.Gate).Work) }()
-	f.t.Cleanup(func() { cancel(); <-ended })
+	e := f.candidate("a", func(c *elector.Config) { c.Advertise = advertise })
+	f.begin(func(ctx context.Context) { _ = e.Run(ctx, new(elector.Gate).Work) })
 	until(f.t, "a leads", 2*lease, e.IsLeader)
 }
 
@@ -552,7 +512,7 @@ func (f *fleet) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 
 // kill is a kill -9: the replica's connections to Redis and to the others end.
 func (f *fleet) kill(r *replica) {
-	f.s.redis.CutOff(r.id)
+	f.redis.CutOff(r.id)
 	close(r.dead)
 	f.mu.Lock()
 	defer f.mu.Unlock()

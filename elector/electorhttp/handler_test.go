@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,15 +35,29 @@ func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) { f(t, &stage{t, r}) })
 }
 
-func (s *stage) candidate(who string) *elector.Elector {
+func (s *stage) candidate(who string, change ...func(*elector.Config)) *elector.Elector {
 	s.t.Helper()
-	e, err := elector.New(s.redis.Quorum(who), elector.Config{
+	cfg := elector.Config{
 		Election: "e", ID: who, Advertise: "http://" + who + ":80", Lease: lease, Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e, err := elector.New(s.redis.Quorum(who), cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return e
+}
+
+// begin runs f until stop, which waits for its end, or the end of the bubble.
+func (s *stage) begin(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); f(ctx) }()
+	stop = func() { cancel(); <-done }
+	s.t.Cleanup(stop)
+	return stop
 }
 
 // start runs a candidate and its handler.
@@ -55,13 +68,8 @@ func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *el
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_ = e.Run(ctx, h.Work(new(elector.Gate).Work))
-	})
-	wg.Go(func() { _ = h.Run(ctx) })
-	s.t.Cleanup(func() { cancel(); wg.Wait() })
+	s.begin(func(ctx context.Context) { _ = e.Run(ctx, h.Work(new(elector.Gate).Work)) })
+	s.begin(func(ctx context.Context) { _ = h.Run(ctx) })
 	return e, h
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -21,8 +20,8 @@ type pair struct {
 	t         *testing.T
 	a, b      *elector.Elector
 	ha        *electorhttp.Handler
-	stop      context.CancelFunc // shuts a down
-	finish    chan error         // ends a's work
+	stop      func()     // shuts a down
+	finish    chan error // ends a's work
 	mu        sync.Mutex
 	unhealthy error
 }
@@ -30,25 +29,19 @@ type pair struct {
 func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 	t.Helper()
 	p := &pair{t: t, finish: make(chan error)}
-	var err error
-	p.a, err = elector.New(s.redis.Quorum("a"), elector.Config{
-		Election: "e", ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler), ProbeSettings: health.Settings{Failures: 1},
-		Probe: health.Func(func(context.Context) error {
+	p.a = s.candidate("a", func(c *elector.Config) {
+		c.ProbeSettings.Failures = 1
+		c.Probe = health.Func(func(context.Context) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.unhealthy
-		}),
+		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if p.ha, err = electorhttp.New(p.a, cfg); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	p.stop = s.begin(func(ctx context.Context) {
 		_ = p.a.Run(ctx, p.ha.Work(func(ctx context.Context, _ *elector.Term) error {
 			select {
 			case <-ctx.Done():
@@ -58,7 +51,6 @@ func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 			}
 		}))
 	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
 	until(t, "a leads", 2*lease, p.a.IsLeader)
 	p.b, _ = s.start("b", electorhttp.Config{})
 	time.Sleep(lease)
@@ -85,7 +77,7 @@ func (p *pair) next() time.Time {
 
 var plannedEnds = map[string]func(*pair){
 	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
-	"shut down": func(p *pair) { p.stop() },
+	"shut down": func(p *pair) { go p.stop() },
 	"unhealthy": func(p *pair) { p.mu.Lock(); p.unhealthy = errors.New("disk full"); p.mu.Unlock() },
 	"finished":  func(p *pair) { p.finish <- nil },
 	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
