@@ -10,20 +10,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// credentialsOf is how a client gets its user and password.
+func credentialsOf(c redis.UniversalClient) func(context.Context) (user, password string, err error) {
+	switch c := c.(type) {
+	case *redis.Client:
+		return c.Options().CredentialsProviderContext
+	case *redis.ClusterClient:
+		return c.Options().CredentialsProviderContext
+	}
+	return nil
+}
+
 // A password file goes with the user of the URL, for each kind of deployment, and is
 // read whenever go-redis asks.
 func TestPasswordFileOfURLs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pass word")
-	credentials := func(c redis.UniversalClient) func(context.Context) (string, string, error) {
-		switch c := c.(type) {
-		case *redis.Client:
-			return c.Options().CredentialsProviderContext
-		case *redis.ClusterClient:
-			return c.Options().CredentialsProviderContext
-		}
-		return nil
-	}
 	named := "password_file=" + strings.ReplaceAll(file, " ", "%20")
 	for url, user := range map[string]string{
 		"redis://u%40x@127.0.0.1:1/3?" + named:                                                    "u@x",
@@ -46,7 +48,7 @@ func TestPasswordFileOfURLs(t *testing.T) {
 			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			gotUser, gotPassword, err := credentials(c)(t.Context())
+			gotUser, gotPassword, err := credentialsOf(c)(t.Context())
 			if gotUser != user || gotPassword != password || err != nil {
 				t.Errorf("%s: %q, %q, %v", url, gotUser, gotPassword, err)
 			}
@@ -94,13 +96,6 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var login func(context.Context) (string, string, error)
-		switch c := c.(type) {
-		case *redis.Client:
-			login = c.Options().CredentialsProviderContext
-		case *redis.ClusterClient:
-			login = c.Options().CredentialsProviderContext
-		}
 		other := "# " + url + "\nredis://u:wrong@127.0.0.1:2,rediss://u:wrong@127.0.0.1:1\n" +
 			"redis+sentinel://own:own@127.0.0.1:1?master_name=other&username=u&password=wrong\n"
 		for _, now := range []struct{ content, password string }{
@@ -110,12 +105,12 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 			{other, "a@b"},
 		} {
 			write(now.content)
-			if user, password, err := login(t.Context()); user != "u" || password != now.password || err != nil {
+			if user, password, err := credentialsOf(c)(t.Context()); user != "u" || password != now.password || err != nil {
 				t.Errorf("%s: %q, %q, %v with\n%s", url, user, password, err, now.content)
 			}
 		}
 		write(" \n")
-		if _, _, err := login(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
+		if _, _, err := credentialsOf(c)(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
 			t.Errorf("%s: an empty file: %v", url, err)
 		}
 		_ = c.Close()

@@ -2,9 +2,18 @@ package elector_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -168,6 +177,79 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 	}
 }
 
+// selfSigned returns a certificate for the loopback address, and its key, in PEM.
+func selfSigned(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err1 := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	encoded, err2 := x509.MarshalPKCS8PrivateKey(private)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+}
+
+// Each new connection shows the certificate that its file holds then, and trusts the CA that its file holds then.
+func TestRotatedCertificates(t *testing.T) {
+	t.Parallel()
+	cert, key := selfSigned(t, "redis")
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown atomic.Value
+	m, err := miniredis.RunTLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12,
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			c, err := x509.ParseCertificate(raw[0])
+			shown.Store(c.Subject.CommonName)
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	dir := t.TempDir()
+	write := func(name string, content []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show := func(name string) {
+		cert, key := selfSigned(t, name)
+		write("cert", cert)
+		write("key", key)
+	}
+	write("ca", cert)
+	show("one")
+	c, err := elector.NewClient("rediss://" + m.Addr() + "?ca_file=" + dir + "/ca&cert_file=" + dir + "/cert&key_file=" + dir + "/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"one", "two"} {
+		show(name)
+		conn := c.(*redis.Client).Conn() // which no other one gets meanwhile
+		defer conn.Close()
+		if err := conn.Ping(t.Context()).Err(); err != nil || shown.Load() != name {
+			t.Errorf("%v; the server has been shown the certificate of %v, want %s", err, shown.Load(), name)
+		}
+	}
+	other, _ := selfSigned(t, "another")
+	write("ca", other)
+	if err := c.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+		t.Errorf("with another CA: %v", err)
+	}
+}
+
 // A client from an address does not ask for news of the server's maintenance, for which it would keep two goroutines and a buffer.
 func TestClientsOfAddressesAskForNoMaintenance(t *testing.T) {
 	t.Parallel()
@@ -308,24 +390,5 @@ func TestOpenMalformedURLs(t *testing.T) {
 	}
 	if _, err := elector.Open("redis://h:1", "redis://h:2", "redis://h:1/3"); err == nil || !strings.Contains(err.Error(), "h:1 is listed twice") {
 		t.Errorf("the same server twice: %v", err)
-	}
-}
-
-func TestOpenGoodURLs(t *testing.T) {
-	for _, url := range []string{
-		"redis://127.0.0.1:6379", "redis://u:p@127.0.0.1:6379/2?read_timeout=1s", "rediss://127.0.0.1:6379", "unix:///run/redis.sock",
-		"redis+sentinel://127.0.0.1:26379?master_name=m&addr=127.0.0.2:26379", "redis+cluster://127.0.0.1:7000?addr=127.0.0.1:7001",
-	} {
-		q, err := elector.Open(url)
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		if err := q.Close(); err != nil {
-			t.Errorf("%s: Close: %v", url, err)
-		}
-		if err := q.Close(); err != nil {
-			t.Errorf("%s: second Close: %v", url, err)
-		}
 	}
 }

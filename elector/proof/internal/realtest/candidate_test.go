@@ -7,17 +7,8 @@ package realtest_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"flag"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -245,30 +236,37 @@ type sentinels struct {
 }
 
 // startSentinels starts a master with a replica, and three sentinels that declare the master dead
-// after a second. The replica logs in as the user "repl", so that cutReplication cuts off no other
-// client.
+// after a second. The replica logs in as the user "repl" and they as "watch", so that a cut between two of them cuts off
+// no other client.
 func startSentinels(t *testing.T) *sentinels {
 	t.Helper()
 	login := []string{"--masteruser", "repl", "--masterauth", "repl", "--repl-diskless-sync-delay", "0"}
-	letReplicate := []any{"ACL", "SETUSER", "repl", "on", ">repl", "+psync", "+replconf", "+ping"}
 	d := &sentinels{master: servertest.Redis(t, login...)}
-	d.master.Do(t, letReplicate...)
 	d.replica = servertest.Redis(t, append(login, "--replicaof", fmt.Sprintf("127.0.0.1 %d", d.master.Port))...)
-	d.replica.Do(t, letReplicate...)
+	for _, s := range []*servertest.Server{d.master, d.replica} {
+		s.Do(t, "ACL", "SETUSER", "repl", "on", ">repl", "+psync", "+replconf", "+ping")
+		s.Do(t, "ACL", "SETUSER", "watch", "on", ">watch", "~*", "&*", "+@all")
+	}
 	awaitInfo(t, d.replica, "master_link_status:up", "INFO", "replication")
 	for range 3 {
-		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		conf := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n",
-			d.master.Port)
-		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d.sentinels = append(d.sentinels, servertest.Redis(t, file, "--sentinel"))
+		d.sentinels = append(d.sentinels, d.sentinel(t, "watch"))
 	}
 	for _, s := range d.sentinels {
 		awaitInfo(t, s, "slaves=1,sentinels=3", "INFO", "sentinel")
 	}
 	return d
+}
+
+// sentinel starts one that logs in as that user.
+func (d *sentinels) sentinel(t *testing.T, user string) *servertest.Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	conf := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n"+
+		"sentinel auth-user main %s\nsentinel auth-pass main %s\n", d.master.Port, user, user)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return servertest.Redis(t, file, "--sentinel")
 }
 
 func awaitInfo(t *testing.T, s *servertest.Server, want string, command ...any) {
@@ -296,6 +294,15 @@ func (d *sentinels) cutReplication(t *testing.T) {
 	t.Helper()
 	d.master.Do(t, "ACL", "SETUSER", "repl", "off")
 	d.master.Do(t, "CLIENT", "KILL", "TYPE", "replica")
+}
+
+// cutOff cuts the master off from its replica and from the sentinels, but not from those who log in as another user.
+func (d *sentinels) cutOff(t *testing.T) {
+	t.Helper()
+	d.cutReplication(t)
+	d.master.Do(t, "ACL", "SETUSER", "watch", "off")
+	d.master.Do(t, "CLIENT", "KILL", "USER", "watch")
+	d.master.Do(t, "ACL", "SETUSER", "default", "off") // as whom they could still ask
 }
 
 // slots is how many hash slots a Redis Cluster has.
@@ -376,73 +383,4 @@ func nodeID(t *testing.T, s *servertest.Server) string {
 	t.Helper()
 	id, _ := s.Do(t, "CLUSTER", "MYID").(string)
 	return id
-}
-
-// authority is a private certificate authority of a test.
-type authority struct {
-	file string // its certificate
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	ca := &authority{}
-	cert, _ := ca.issue(t, "ca")
-	ca.file = cert
-	return ca
-}
-
-// issue issues a certificate for the loopback address, for servers and clients; the first is the
-// authority's own.
-func (ca *authority) issue(t *testing.T, name string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: ca.cert == nil, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	if ca.cert == nil {
-		ca.cert, ca.key = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ca.cert == template {
-		if ca.cert, err = x509.ParseCertificate(der); err != nil {
-			t.Fatal(err)
-		}
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writePEM(t, "CERTIFICATE", der), writePEM(t, "EC PRIVATE KEY", private)
-}
-
-func writePEM(t *testing.T, kind string, der []byte) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// client is the configuration of a client that trusts only this authority.
-func (ca *authority) client(t *testing.T) *tls.Config {
-	t.Helper()
-	cert, err := tls.LoadX509KeyPair(ca.issue(t, "operator"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 }

@@ -6,19 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
-	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -90,24 +84,6 @@ func TestRealFullMemoryKeepsTheSettingsOfAGroup(t *testing.T) {
 	}
 }
 
-// FLUSHALL everywhere: nobody remembers anything. Tokens don't go back, and
-// never two at once, because nodes that forgot abstain.
-func TestRealFlushAll(t *testing.T) {
-	t.Parallel()
-	servers, el, term := contested(t, 3)
-	// A renewal that falls in between plants the lock again on the first node, and then
-	// it is no majority that lost it.
-	for try := 0; try < 10 && term.Valid(); try++ {
-		for _, s := range servers {
-			s.Do(t, "FLUSHALL")
-		}
-		_, _, _ = testcluster.Await(term.Done(), lease/2)
-	}
-	wantReason(t, term, slack, elector.ReasonDataLost)
-	_, two := el.next(term.Token(), 2*lease+slack)
-	el.survives(two, lease)
-}
-
 // A minority that hangs costs nothing: not the term, and not the handover.
 func TestRealHungMinority(t *testing.T) {
 	t.Parallel()
@@ -117,35 +93,6 @@ func TestRealHungMinority(t *testing.T) {
 	el.all[0].shutdown()
 	_, two := el.next(term.Token(), lease)
 	servers[0].Wake(t)
-	el.survives(two, lease)
-}
-
-// A majority that hangs: the leader stops by its deadline, no candidate leads, and
-// when they are back somebody does, within a lease and a little.
-func TestRealHungMajority(t *testing.T) {
-	t.Parallel()
-	servers, el, term := contested(t, 3)
-	began := time.Now()
-	for _, s := range servers[:2] {
-		s.Hang(t)
-	}
-	wantReason(t, term, lease, elector.ReasonExpired)
-	if d := time.Since(began); d > lease {
-		t.Errorf("the work was told %v after the last possible renewal, with a lease of %v", d, lease)
-	}
-	time.Sleep(lease)
-	for _, c := range el.all {
-		if c.IsLeader() {
-			t.Errorf("%s leads without a majority", c.ID())
-		}
-		if c.Check() == nil {
-			t.Errorf("%s: Check is content without a majority", c.ID())
-		}
-	}
-	for _, s := range servers[:2] {
-		s.Wake(t)
-	}
-	_, two := el.next(term.Token(), lease+slack)
 	el.survives(two, lease)
 }
 
@@ -223,6 +170,48 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	}
 }
 
+// The master is cut off from its replica and the sentinels, but for one that sees nothing else, and a leader is on its
+// side. Unless the master counts its replicas, that leader goes on for as long as the partition lasts, beside the next
+// one; with min-replicas-to-write its term ends min-replicas-max-lag, two seconds (Redis looks once a second, and counts
+// whole ones), and a lease after the cut.
+func TestRealSentinelPartition(t *testing.T) {
+	const maxLag = 2 * time.Second
+	for name, set := range map[string]int{"unbounded": 0, "min-replicas-to-write": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startSentinels(t)
+			d.master.Do(t, "CONFIG", "SET", "min-replicas-to-write", set, "min-replicas-max-lag", int(maxLag.Seconds()))
+			const app = "?master_name=main&username=app&password=app"
+			for _, s := range []*servertest.Server{d.master, d.replica} {
+				s.Do(t, "ACL", "SETUSER", "app", "on", ">app", "~*", "&*", "+@all")
+			}
+			d.master.Do(t, "ACL", "SETUSER", "near", "on", ">near", "~*", "+@all", "-publish", "-subscribe")
+			d.replica.Do(t, "ACL", "SETUSER", "default", "-publish", "-subscribe", "-slaveof") // whom nobody knows is that
+			near := d.sentinel(t, "near")
+			awaitInfo(t, near, "slaves=1,sentinels=1", "INFO", "sentinel")
+			el := newElectorate(t)
+			el.lease, el.forgives = 2*time.Second, true
+			el.join("old", open(t, "redis+sentinel://"+near.Addr()+app))
+			_, one := el.next(0, el.lease+slack)
+			el.survives(one, el.lease)
+			d.cutOff(t)
+			cut := time.Now()
+			awaitInfo(t, d.sentinels[0], "address="+d.replica.Addr(), "INFO", "sentinel")
+			t.Logf("the replica was promoted %v after the cut", time.Since(cut))
+			el.join("new", open(t, "redis+sentinel://"+d.sentinels[0].Addr()+app))
+			_, two := el.next(one.Token(), el.lease+failover)
+			t.Logf("the next leader came %v after the cut", time.Since(cut))
+			if set == 0 {
+				el.survives(one, 6*el.lease)
+				el.survives(two, 0)
+				return
+			}
+			wantReason(t, one, maxLag+2*time.Second+el.lease-time.Since(cut), elector.ReasonExpired)
+			t.Logf("the old one's term ended %v after the cut", time.Since(cut))
+		})
+	}
+}
+
 // clustered starts a Cluster with an election on it, with the rights of the
 // shipped file and those that docs/redis.md adds for a Cluster. A master that is
 // silent for down is replaced.
@@ -290,117 +279,5 @@ func TestRealClusterSlotMoved(t *testing.T) {
 	terms, err := electionOf(next.Q, "orders").History(t.Context(), 10)
 	if !slices.ContainsFunc(terms, func(r elector.TermRecord) bool { return r.Token == term.Token() && r.Reason == elector.ReasonShutdown }) {
 		t.Errorf("the end was not recorded there: %+v, %v", terms, err)
-	}
-}
-
-// replace writes a file as operators should: there is never half of it.
-func replace(t *testing.T, name, content string) {
-	t.Helper()
-	if err := os.WriteFile(name+".new", []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Each second the password in the file is another one, the last one is refused, and the servers close the connections
-// that logged in with it, as with the tokens of AWS IAM and Azure Entra: that costs no term, and no subscription.
-func TestRealPasswordRotation(t *testing.T) {
-	t.Parallel()
-	const rotations = 12
-	servers := servertest.RedisN(t, 3)
-	password := func(i int) string { return fmt.Sprintf("secret-%d", i) }
-	file := filepath.Join(t.TempDir(), "password")
-	replace(t, file, password(0)+"\n")
-	var urls []string
-	for _, s := range servers {
-		rule := []any{"ACL", "SETUSER", candidates, "on", ">" + password(0)}
-		for _, right := range shipped(t, candidates) {
-			rule = append(rule, right)
-		}
-		s.Do(t, rule...)
-		urls = append(urls, "redis://"+candidates+"@"+s.Addr()+"?password_file="+url.QueryEscape(file))
-	}
-	el := newElectorate(t)
-	el.lease = 5 * lease // TestTokensThatLiveForASecond has many leases, by a clock of its own
-	a := el.join("a", open(t, urls...))
-	_, term := el.next(0, el.lease+slack)
-	b := el.join("b", open(t, urls...))
-	for i := 1; i <= rotations; i++ {
-		for _, s := range servers {
-			s.Do(t, "ACL", "SETUSER", candidates, ">"+password(i))
-		}
-		replace(t, file, password(i)+"\n")
-		for _, s := range servers {
-			s.Do(t, "ACL", "SETUSER", candidates, "<"+password(i-1))
-			s.Do(t, "CLIENT", "KILL", "USER", candidates)
-		}
-		el.survives(term, time.Second)
-	}
-	const requests = "mandate:{orders}:ask"
-	for _, s := range servers {
-		op := s.Client(t)
-		servertest.Eventually(t, el.lease, "both candidates receive requests", func() bool {
-			return op.PubSubNumSub(t.Context(), requests).Val()[requests] == 2
-		})
-	}
-	a.shutdown()
-	if err := b.leadsOrEnds(el.lease / 2); err != nil {
-		t.Errorf("the follower did not follow at once: %v", err)
-	}
-	for _, c := range []*candidate{a, b} {
-		if logged := c.Log.Lines("secret-"); len(logged) > 0 {
-			t.Errorf("a password was logged: %q", logged)
-		}
-	}
-}
-
-// Client certificates are rotated under a leader, and all connections are cut: that costs no
-// term, and no release. A certificate of another CA is named as the reason.
-func TestRealCertificateRotation(t *testing.T) {
-	t.Parallel()
-	ca := newAuthority(t)
-	serverCert, serverKey := ca.issue(t, "redis")
-	s := servertest.Redis(t, "--tls-cert-file", serverCert, "--tls-key-file", serverKey, "--tls-ca-cert-file", ca.file, "--tls-auth-clients", "yes")
-	op := s.Client(t, func(o *redis.Options) { o.TLSConfig = ca.client(t) })
-	files := t.TempDir()
-	cert, key := filepath.Join(files, "cert"), filepath.Join(files, "key")
-	show := func(ca *authority, name string) {
-		c, k := ca.issue(t, name)
-		for from, to := range map[string]string{c: cert, k: key} {
-			b, err := os.ReadFile(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			replace(t, to, string(b))
-		}
-	}
-	address := "rediss://" + s.Addr() + "?" + url.Values{"ca_file": {ca.file}, "cert_file": {cert}, "key_file": {key}}.Encode()
-	show(ca, "client-0")
-	el := newElectorate(t)
-	el.lease = 3 * lease // after a cut, a renewal may fail once for each idle connection
-	a := el.join("a", open(t, address))
-	_, term := el.next(0, el.lease+slack)
-	b := el.join("b", open(t, address))
-	el.follow(op)
-	for i := range 2 {
-		show(ca, fmt.Sprint("client-", i+1))
-		for _, kind := range []string{"normal", "pubsub"} {
-			if err := op.ClientKillByFilter(t.Context(), "TYPE", kind, "SKIPME", "yes").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		el.survives(term, el.lease/2)
-	}
-	el.follow(op)
-	a.shutdown()
-	if err := b.leadsOrEnds(el.lease / 2); err != nil {
-		t.Error(err)
-	}
-	show(newAuthority(t), "stranger")
-	_, err := electionOf(open(t, address), "orders").Status(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "unknown certificate authority") {
-		t.Errorf("with another CA's certificate: %v", err)
 	}
 }
