@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,6 +71,26 @@ var forged = map[string]func(token uint64) (channel, message string){
 	"beyond all":           func(uint64) (string, string) { return "events", "1 released 9007199254740991  {}" },
 	"paused":               func(uint64) (string, string) { return "ask", `{"v":1,"kind":"paused","election":"orders","note":"n"}` },
 	"resumed":              func(uint64) (string, string) { return "ask", `{"v":1,"kind":"resumed","election":"orders","note":"n"}` },
+	"garbage":              garbage,
+}
+
+// garbage is what no candidate publishes, and what looks like an event only at first sight.
+func garbage(token uint64) (channel, message string) {
+	all := []string{
+		"", "x", "{", "null", "[]", `{"v":1}`, strings.Repeat("x", 1<<20), "\xff\x00", `{"v":1,"kind":"released"}`,
+		`{"v":1,"kind":"released","election":"other","token":99999999999999}`,
+		`{"v":"one","kind":[],"election":{}}`,
+		fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d}`, token),
+		fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"next":"%s"}`, token, strings.Repeat("n", 9999)),
+		fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":%d}`, token+5),
+		`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":9007199254740991}`,
+		`{"v":1,"kind":"released","election":"orders","token":9007199254740991}`,
+		`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":18446744073709551615}`,
+		"released", "released x", "elected ", "elected -1", "released 18446744073709551615 x", fmt.Sprint("elected ", token+5),
+		fmt.Sprint("released ", token), fmt.Sprint("released ", token, " ", strings.Repeat("n ", 9999)),
+	}
+	head := []string{"", fmt.Sprint("released ", token, "  "), fmt.Sprint("elected ", token+5, "  ")}[rand.IntN(3)]
+	return "events", head + all[rand.IntN(len(all))]
 }
 
 const anHour = int(time.Hour / time.Millisecond) // of tokens
@@ -153,6 +175,9 @@ func TestForgedMessages(t *testing.T) {
 				for _, x := range rest {
 					if lines := x.Log.Lines("msg=\"election "); len(lines) > 0 {
 						t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
+					}
+					if lines := x.Log.Lines("WARN"); len(lines) > 0 && x != b { // which has lost its nodes
+						t.Errorf("%s complains: %q", x.ID(), lines)
 					}
 				}
 			})

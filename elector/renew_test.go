@@ -257,63 +257,6 @@ func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 	})
 }
 
-func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		b, d := c.Start("b"), c.Start("d")
-		events := watch(t, b)
-		b.Quiet(shortLease)
-		want(t, events, time.Second, elector.EventElected, "a", term.Token())
-		for _, nd := range c.Nodes {
-			nd.Took()
-		}
-		messages := []string{
-			"", "x", "{", "null", "[]", `{"v":1}`, strings.Repeat("x", 1<<20), "\xff\x00", `{"v":1,"kind":"released"}`,
-			`{"v":1,"kind":"released","election":"other","token":99999999999999}`,
-			`{"v":"one","kind":[],"election":{}}`,
-			fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d}`, term.Token()),
-			fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"next":"%s"}`, term.Token(), strings.Repeat("n", 9999)),
-			fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":%d}`, term.Token()+5),
-			`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":9007199254740991}`,
-			`{"v":1,"kind":"released","election":"orders","token":9007199254740991}`,
-			`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":18446744073709551615}`,
-			"released", "released x", "elected ", "elected -1", "released 18446744073709551615 x", fmt.Sprint("elected ", term.Token()+5),
-			fmt.Sprint("released ", term.Token()), fmt.Sprint("released ", term.Token(), " ", strings.Repeat("n ", 9999)),
-		}
-		const rounds = 500
-		for range rounds {
-			m := messages[rand.IntN(len(messages))]
-			for _, nd := range c.Nodes {
-				nd.Server().Publish("mandate:{orders}:events", []string{"", fmt.Sprint("released ", term.Token(), "  "), fmt.Sprint("elected ", term.Token()+5, "  ")}[rand.IntN(3)]+m)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if !term.Valid() {
-			t.Fatalf("messages ended the term: %v", term.Err())
-		}
-		claims := c.Nodes[0].TookOf("claim")
-		if claims > rounds/10 {
-			t.Errorf("%d messages made two followers claim %d times", rounds, claims)
-		}
-		select {
-		case ev := <-events:
-			t.Errorf("reported as true: %+v", ev)
-		case <-time.After(time.Second):
-		}
-		a.Shutdown()
-		_, next := first(t, shortLease, b, d)
-		if next.Token() <= term.Token() || next.Token() > term.Token()+uint64(time.Hour/time.Millisecond) {
-			t.Errorf("token %d after %d", next.Token(), term.Token())
-		}
-		for _, x := range []*candidate{b, d} {
-			if lines := x.Log.Lines("WARN"); len(lines) > 0 {
-				t.Errorf("%s complains: %q", x.ID(), lines)
-			}
-		}
-	})
-}
-
 // Three nodes restart without their data, one after the other, and a candidate starts
 // then. While the leader renews in between it is safe; when all of them forget between
 // two renewals, nobody can know: the documented overlap, which only the token covers.
