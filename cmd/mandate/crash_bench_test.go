@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,29 +56,21 @@ func embedder() int {
 // beat waits for that one of a process's beats, and returns when it was.
 func (c *crash) beat(who string, number int) (at time.Time) {
 	c.t.Helper()
-	if err := poll(func() error {
-		text, _ := os.ReadFile(filepath.Join(c.dir, "beats"))
-		seen := 0
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) == 2 && f[0] == who && strings.HasSuffix(line, "\n") {
-				if seen++; seen == number {
-					ns, err := strconv.ParseInt(f[1], 10, 64)
-					at = time.Unix(0, ns)
-					return err
-				}
-			}
+	c.until(func() error {
+		all := c.beats(who)[who]
+		if len(all) < number {
+			return fmt.Errorf("%s has %d beats, want %d", who, len(all), number)
 		}
-		return fmt.Errorf("%s has %d beats, want %d", who, seen, number)
-	}); err != nil {
-		c.t.Fatal(err)
-	}
+		at = all[number-1]
+		return nil
+	})
 	return at
 }
 
 // elected is when a candidate was, by its own clock.
 func (c *crash) elected(who string) (at time.Time) {
 	c.t.Helper()
-	if err := poll(func() error {
+	c.until(func() error {
 		terms, err := c.election.History(context.Background(), 1)
 		if err == nil && (len(terms) == 0 || terms[0].Candidate != who || terms[0].From.IsZero()) {
 			err = fmt.Errorf("history is %+v, want the begin of a term of %s", terms, who)
@@ -88,9 +79,7 @@ func (c *crash) elected(who string) (at time.Time) {
 			at = terms[0].From
 		}
 		return err
-	}); err != nil {
-		c.t.Fatal(err)
-	}
+	})
 	return at
 }
 
@@ -144,7 +133,7 @@ func BenchmarkCrash(b *testing.B) {
 }
 
 func benchmarkCrash(b *testing.B, nodes int, kind crashKind) {
-	c := newCrashOn(b, nodes)
+	c := newCrash(b, nodes)
 	next := 0
 	begin := func() contender {
 		next++

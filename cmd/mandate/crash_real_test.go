@@ -41,12 +41,7 @@ type crash struct {
 	health   string
 }
 
-func newCrash(t testing.TB) *crash {
-	t.Helper()
-	return newCrashOn(t, 1)
-}
-
-func newCrashOn(t testing.TB, nodes int) *crash {
+func newCrash(t testing.TB, nodes int) *crash {
 	t.Helper()
 	servertest.NeedRedis(t)
 	c := &crash{t: t, redis: servertest.Redis(t), dir: t.TempDir(), ended: map[*exec.Cmd]chan struct{}{}}
@@ -75,6 +70,16 @@ func newCrashOn(t testing.TB, nodes int) *crash {
 	return c
 }
 
+// ends waits for the end of a mandate.
+func (c *crash) ends(cmd *exec.Cmd) {
+	c.t.Helper()
+	select {
+	case <-c.ended[cmd]:
+	case <-time.After(scriptTimeout):
+		c.t.Fatal("it does not end")
+	}
+}
+
 // mark is in the environment of all processes of the election.
 func (c *crash) mark() string { return "CRASH_TEST=" + c.dir }
 
@@ -96,18 +101,24 @@ func (c *crash) serve(id string, before ...string) *exec.Cmd {
 	return c.start(append(before, "serve", "--election", "e", "--id", id, "--lease", crashLease.String(), "--health-url", c.health, "--http", "127.0.0.1:0")...)
 }
 
+// until waits until f returns no error.
+func (c *crash) until(f func() error) {
+	c.t.Helper()
+	if err := poll(f); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // leads waits until this one does, and its command works.
 func (c *crash) leads(id string) {
 	c.t.Helper()
-	if err := poll(func() error {
+	c.until(func() error {
 		l, err := c.election.Leader(context.Background())
 		if err == nil && l.Candidate != id {
 			err = fmt.Errorf("%s leads, not %s", l.Candidate, id)
 		}
 		return err
-	}); err != nil {
-		c.t.Fatal(err)
-	}
+	})
 }
 
 // keeps fails the test if the lock of this one is released within a second, which is far more than a
@@ -171,14 +182,14 @@ func beater() int {
 	return 0
 }
 
-// beats are when the processes of one candidate's commands have worked, in order.
-func (c *crash) beats(id string) (all map[string][]time.Time) {
+// beats are when the processes whose names begin so have worked, in order.
+func (c *crash) beats(prefix string) (all map[string][]time.Time) {
 	c.t.Helper()
 	text, _ := os.ReadFile(filepath.Join(c.dir, "beats"))
 	all = map[string][]time.Time{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
-		if len(f) != 2 || !strings.HasPrefix(f[0], id+".") || !strings.HasSuffix(line, "\n") {
+		if len(f) != 2 || !strings.HasPrefix(f[0], prefix) || !strings.HasSuffix(line, "\n") {
 			continue
 		}
 		ns, err := strconv.ParseInt(f[1], 10, 64)
@@ -193,18 +204,16 @@ func (c *crash) beats(id string) (all map[string][]time.Time) {
 // works waits for more beats of a candidate's command and its daemon.
 func (c *crash) works(id string) {
 	c.t.Helper()
-	was := c.beats(id)
-	if err := poll(func() error {
-		now := c.beats(id)
+	was := c.beats(id + ".")
+	c.until(func() error {
+		now := c.beats(id + ".")
 		for _, who := range []string{id + ".command", id + ".daemon"} {
 			if len(now[who]) < len(was[who])+20 {
 				return fmt.Errorf("%s does not work", who)
 			}
 		}
 		return nil
-	}); err != nil {
-		c.t.Fatal(err)
-	}
+	})
 }
 
 // releases has Redis report each deletion of the lock, with its own time of it, which is that of the machine.
@@ -260,7 +269,7 @@ func (c *crash) releasedLast(id string, releases <-chan time.Time) {
 func (c *crash) endedBefore(id string, limit time.Time) {
 	c.t.Helper()
 	time.Sleep(20 * time.Millisecond) // for what a process would write yet
-	all := c.beats(id)
+	all := c.beats(id + ".")
 	for who, at := range all {
 		if last := at[len(at)-1]; last.After(limit) {
 			c.t.Errorf("%s worked until %v after it had to be dead", who, last.Sub(limit))
@@ -319,7 +328,7 @@ func TestKillMatrix(t *testing.T) {
 	} {
 		t.Run(tc.victims, func(t *testing.T) {
 			t.Parallel()
-			c, lease := newCrash(t), crashLease
+			c, lease := newCrash(t, 1), crashLease
 			if tc.want == lapses { // the lease's end is what this shows
 				lease = 4 * time.Second
 			}
@@ -353,7 +362,7 @@ func TestKillMatrix(t *testing.T) {
 			case lapses:
 				c.leads("b")
 				c.works("b")
-				first := c.beats("b")["b.command"][0]
+				first := c.beats("b.")["b.command"][0]
 				c.endedBefore("a", first)
 				if d := first.Sub(at); d < lease/2 && !strings.Contains(tc.victims, "KILL") {
 					t.Errorf("the next one led after %v: mandate lives, and may renew", d)
@@ -407,7 +416,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 	for _, name := range []string{"run", "supervise serve", "supervise run"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, addr := newCrash(t), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+			c, addr := newCrash(t, 1), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
 			args := []string{"--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "1500ms", "--http", addr}
 			before, what, isRun := strings.Cut(name, "supervise ")
 			switch {
@@ -426,7 +435,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 			}
 			releases := c.releases()
 			var until time.Time
-			if err := poll(func() error {
+			c.until(func() error {
 				asked := time.Now()
 				res, err := http.Get("http://" + addr + "/leader")
 				if err != nil {
@@ -441,9 +450,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 					err = fmt.Errorf("a promise of %d ms", answer.ValidForMS)
 				}
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			_ = syscall.Kill(victim, syscall.SIGKILL)
 			select {
 			case free := <-releases:
@@ -461,7 +468,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 // lives no signal ends it: a service manager or a terminal sends them to all processes. A release that fails is in
 // mandate's log.
 func TestHelperRetriesTheRelease(t *testing.T) {
-	c := newCrash(t)
+	c := newCrash(t, 1)
 	log, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -503,7 +510,7 @@ func TestHelperRetriesTheRelease(t *testing.T) {
 func TestHungExecReal(t *testing.T) {
 	t.Run("command", func(t *testing.T) {
 		t.Parallel()
-		c := newCrash(t)
+		c := newCrash(t, 1)
 		command := filepath.Join(c.dir, "command")
 		servertest.HungShell(t, command)
 		a := c.start("run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--", command, "-c", "touch ran")
@@ -520,7 +527,7 @@ func TestHungExecReal(t *testing.T) {
 		}
 	})
 	t.Run("probe", func(t *testing.T) {
-		c, addr := newCrash(t), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+		c, addr := newCrash(t, 1), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
 		t.Setenv("PATH", c.dir+":"+os.Getenv("PATH"))
 		c.start("run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "100ms", "--http", addr,
 			"--probe-exec", "true", "--probe-start-grace", "0", "--probe-interval", "300ms", "--probe-timeout", "300ms", "--", "beater", "tree")
@@ -550,7 +557,7 @@ func reapedAlready(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscal
 // A worker that reports its terms to its supervisor has them released when it dies, once nothing is left that
 // it has started. The supervisor exits with its code.
 func TestSuperviseReleasesACrash(t *testing.T) {
-	c := newCrash(t)
+	c := newCrash(t, 1)
 	a := c.serve("a", "supervise", "--", "sh", "-c", `MANDATE_ID=a beater tree & exec mandate "$@"`, "worker")
 	c.leads("a")
 	c.works("a")
@@ -560,11 +567,7 @@ func TestSuperviseReleasesACrash(t *testing.T) {
 	c.releasedLast("a", releases)
 	c.leads("b")
 	c.hasEnded("a", elector.ReasonCrashed)
-	select {
-	case <-c.ended[a]:
-	case <-time.After(scriptTimeout):
-		t.Fatal("the supervisor does not end")
-	}
+	c.ends(a)
 	if code := a.ProcessState.ExitCode(); code != 137 {
 		t.Errorf("the supervisor ended with %d, want 137", code)
 	}
@@ -572,7 +575,7 @@ func TestSuperviseReleasesACrash(t *testing.T) {
 
 // A supervisor that dies first leaves the worker and its lock as they are.
 func TestSupervisorDiesFirst(t *testing.T) {
-	c := newCrash(t)
+	c := newCrash(t, 1)
 	a := c.serve("a", "supervise", "--", "mandate")
 	c.leads("a")
 	worker := childOf(t, a.Process.Pid, "")
@@ -587,7 +590,7 @@ func TestSupervisorDiesFirst(t *testing.T) {
 // A process that is not below the supervisor, and holds the worker's pipe, may work in the worker's name: the lock is left
 // to its lease.
 func TestPipeHeldElsewhereIsLeftToTheLease(t *testing.T) {
-	c := newCrash(t)
+	c := newCrash(t, 1)
 	a := c.serve("a", "supervise", "--", "mandate")
 	c.leads("a")
 	worker := childOf(t, a.Process.Pid, "")
@@ -597,10 +600,6 @@ func TestPipeHeldElsewhereIsLeftToTheLease(t *testing.T) {
 	}
 	defer pipe.Close()
 	_ = syscall.Kill(worker, syscall.SIGKILL)
-	select {
-	case <-c.ended[a]:
-	case <-time.After(scriptTimeout):
-		t.Fatal("the supervisor does not end")
-	}
+	c.ends(a)
 	c.keeps("a")
 }
