@@ -153,65 +153,6 @@ func claims(n *node, since time.Time) (all, burst int) {
 	return len(at), burst
 }
 
-func TestManyFollowersAreNoHerd(t *testing.T) {
-	for n, followers := range map[int]int{1: 60, 3: 30} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				leader := c.Start("leader")
-				term := leader.Elected(3 * shortLease)
-				var all []*candidate
-				for i := range followers {
-					all = append(all, c.Start(fmt.Sprintf("f%d", i)))
-				}
-				time.Sleep(3 * shortLease)
-				nd := c.Nodes[0]
-				began := time.Now()
-				leader.Shutdown()
-				next, after := first(t, time.Second, all...)
-				gap := after.Since().Sub(began)
-				if most := time.Duration(n*n+1) * time.Millisecond; gap > most { // on several nodes one goes first, the others follow
-					t.Errorf("a new leader after %v", gap)
-				}
-				if after.Token() <= term.Token() {
-					t.Errorf("token %d after %d", after.Token(), term.Token())
-				}
-				leader, all, term = next, others(all, next), after
-				time.Sleep(2*shortLease + time.Second) // between two renewals
-				// The same followers after a crash.
-				crash(c, leader)
-				ended := lastRenewal(t, nd).Add(shortLease)
-				_, after = first(t, 2*shortLease, all...)
-				gap = after.Since().Sub(ended)
-				time.Sleep(50 * time.Millisecond)
-				claims, burst := claims(nd, ended)
-				t.Logf("crash: next after %v, %d claims, at most %d in one ms", gap, claims, burst)
-				if gap > 20*time.Millisecond {
-					t.Errorf("a new leader %v after the lease's end", gap)
-				}
-				if burst > 20 || claims > 40 {
-					t.Errorf("a stampede: %d claims, %d in one ms", claims, burst)
-				}
-				if after.Token() <= term.Token() {
-					t.Errorf("token %d after %d", after.Token(), term.Token())
-				}
-			})
-		})
-	}
-}
-
-func lastRenewal(t *testing.T, n *node) (at time.Time) {
-	t.Helper()
-	for _, cl := range n.Took() {
-		if cl.Script == "renew" {
-			at = cl.At
-		}
-	}
-	if at.IsZero() {
-		t.Fatal("no renewal was seen")
-	}
-	return at
-}
-
 func TestIdleFollowersQueryLittle(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")

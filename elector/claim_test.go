@@ -103,25 +103,8 @@ func TestLossBetweenTwoRuns(t *testing.T) {
 	})
 }
 
-// The leader that finds the loss itself is back soon: its own lease has kept all others
-// out, and a lease without a leader would gain nobody anything.
-func TestLeaderBootstrapsAfterALoss(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
-		b := c.Start("b")
-		b.Quiet(shortLease + shortLease/20)
-		defer never2(t, a, b)()
-		forget(c)
-		wantReason(t, one, shortLease/4, elector.ReasonDataLost)
-		two := a.Elected(shortLease / 100)
-		if two.Token() <= one.Token() {
-			t.Errorf("token %d after %d", two.Token(), one.Token())
-		}
-	})
-}
-
-// But not when only the lock was gone: others may have led since, and may lead still.
+// A leader that finds the loss of all data itself leads again at once, but not when only the lock was gone: others may have
+// led since, and may lead still.
 func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		back := make(chan struct{})

@@ -179,21 +179,6 @@ func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
 	}
 }
 
-func TestKeyDeletedOnAMajority(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
-		time.Sleep(shortLease + time.Second)
-		for _, nd := range c.Nodes[:2] {
-			nd.Server().Del(lockKey)
-		}
-		wantReason(t, term, shortLease/4, elector.ReasonLost)
-		if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
-			t.Errorf("token %d after %d", next.Token(), term.Token())
-		}
-	})
-}
-
 func TestKeyOverwritten(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")

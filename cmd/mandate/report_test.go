@@ -150,24 +150,6 @@ func TestTwoLeadersAreUrgent(t *testing.T) {
 	}
 }
 
-// Who leads with another protocol is not known, and neither missed nor asked for.
-func TestLedByAnotherVersion(t *testing.T) {
-	nodes := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1, Holder: "n2", Foreign: "x", Protocol: 2}}
-	r := reportOf(elector.Status{Election: "e", Nodes: nodes, MayLead: &elector.Leader{Candidate: "n2", Protocol: 2}})
-	r.Others = []int{2, 2}
-	why, next := r.problem()
-	if !strings.Contains(why, "n2 holds the lock with protocol 2, and this program has protocol 1") || strings.Contains(next, "DEL") || r.state() != stateUnknown {
-		t.Errorf("%s: %q, %q", r.state(), why, next)
-	}
-	if got := r.candidatesText(); got != "0/0 able to lead; of another version: 2" {
-		t.Errorf("candidates: %q", got)
-	}
-	e := &exporter{vacant: map[string]vacancy{}}
-	if e.leaderless(&r, time.Now()) != 0 || len(e.vacant) > 0 {
-		t.Errorf("the exporter counts it as vacant: %v", e.vacant)
-	}
-}
-
 // Between its runs the election of run --once is not missed.
 func TestFinished(t *testing.T) {
 	now := time.Now()

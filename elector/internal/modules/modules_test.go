@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/format"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,34 +53,6 @@ func TestGoGetMovesFewModules(t *testing.T) {
 	want := []string{"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9", "github.com/stretchr/testify", "golang.org/x/sync", "golang.org/x/sys"}
 	if !slices.Equal(moved, want) {
 		t.Errorf("importing the library moves %q, want %q: require a lower version, if it works", moved, want)
-	}
-}
-
-// A module whose tests no step runs would break unseen. Those with Real in their names run in whatever module they are.
-func TestMakeTestRunsEveryModule(t *testing.T) {
-	if _, err := os.ReadFile(filepath.Join(root, "Makefile")); err != nil { // so that go test notices another one
-		t.Fatal(err)
-	}
-	words := strings.Fields(run(t, root, "make", "-n", "test", "MAKEFLAGS="))
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
-			return fs.SkipDir
-		case d.Name() != "go.mod":
-			return nil
-		case path == filepath.Join(root, "elector/proof/compare/go.mod"):
-			return nil // for make compare
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if pattern := "./" + filepath.Join(dir, "..."); !slices.Contains(words, pattern) {
-			t.Errorf("make test does not run %s: %q", pattern, words)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
