@@ -5,13 +5,11 @@ package elector_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,47 +36,52 @@ type led struct {
 	at time.Time
 }
 
-// benchCandidates runs n candidates, each on connections of its own, until the
-// benchmark ends, and reports every term on the channel.
-func benchCandidates(b *testing.B, servers []*servertest.Server, n int, cfg elector.Config) <-chan led {
-	b.Helper()
-	return benchCandidatesOn(b, func() *elector.Quorum { return realQuorum(b, servers...) }, n, cfg)
-}
-
-// benchCandidatesOn is benchCandidates on the connections that quorum returns for each.
-func benchCandidatesOn(b *testing.B, quorum func() *elector.Quorum, n int, cfg elector.Config) <-chan led {
+// benchCandidates runs n candidates until the benchmark ends, each on the connections that quorum returns, and
+// reports every term on the channel.
+func benchCandidates(b *testing.B, quorum func() *elector.Quorum, n int, cfg elector.Config) <-chan led {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	terms := make(chan led, n)
-	done := make(chan error, n)
-	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	for i := range n {
 		cfg.ID = fmt.Sprint("candidate-", i)
-		e, err := elector.New(quorum(), cfg)
-		if err != nil {
-			b.Fatal(err)
-		}
-		go func() {
-			done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-				terms <- led{e, time.Now()}
-				<-ctx.Done()
-				return nil
-			})
-		}()
-	}
-	b.Cleanup(func() {
-		cancel()
-		for range n {
+		benchRun(b, ctx, quorum(), cfg, func(e *elector.Elector) {
 			select {
-			case err := <-done:
-				if err != nil {
-					b.Error(err)
-				}
-			case <-terms:
+			case terms <- led{e, time.Now()}:
+			case <-ctx.Done():
 			}
+		})
+	}
+	b.Cleanup(cancel) // of all at once
+	return terms
+}
+
+// benchRun runs a candidate, which calls leads when it does. The benchmark's end waits for it.
+func benchRun(b *testing.B, ctx context.Context, q *elector.Quorum, cfg elector.Config, leads func(*elector.Elector)) *elector.Elector {
+	b.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	e, err := elector.New(q, cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			leads(e)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	b.Cleanup(func() {
+		if err := <-done; err != nil {
+			b.Error(err)
 		}
 	})
-	return terms
+	return e
+}
+
+// own returns connections of its own to these servers, each time.
+func own(b *testing.B, servers []*servertest.Server) func() *elector.Quorum {
+	return func() *elector.Quorum { return realQuorum(b, servers...) }
 }
 
 func median(d []time.Duration) time.Duration {
@@ -140,7 +143,7 @@ func BenchmarkHandover(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			servers := benchServers(b, n)
 			floor := newFloor(b, servers[0].Addr())
-			terms := benchCandidates(b, servers, 3, elector.Config{Election: "handover", Cooldown: time.Millisecond})
+			terms := benchCandidates(b, own(b, servers), 3, elector.Config{Election: "handover", Cooldown: time.Millisecond})
 			leader := <-terms
 			time.Sleep(100 * time.Millisecond) // all subscribed
 			var all []time.Duration
@@ -170,7 +173,7 @@ func BenchmarkCrash(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			servers := benchServers(b, n)
 			cfg := elector.Config{Election: "crash", Lease: lease, Cooldown: time.Millisecond}
-			terms := benchCandidates(b, servers, 3, cfg)
+			terms := benchCandidates(b, own(b, servers), 3, cfg)
 			leader := <-terms
 			var all []time.Duration
 			for b.Loop() {
@@ -210,12 +213,12 @@ func BenchmarkManyFollowers(b *testing.B) {
 	for name, n := range map[string]int{"nodes=1/own": 1, "nodes=3/shared": 3} {
 		b.Run(name, func(b *testing.B) {
 			servers := benchServers(b, n)
-			quorum := func() *elector.Quorum { return realQuorum(b, servers...) }
+			quorum := own(b, servers)
 			if n == 3 {
 				shared := quorum()
 				quorum = func() *elector.Quorum { return shared }
 			}
-			terms := benchCandidatesOn(b, quorum, followers, cfg)
+			terms := benchCandidates(b, quorum, followers, cfg)
 			leader := <-terms
 			time.Sleep(lease + lease/2) // all have claimed since
 			var all []time.Duration
@@ -235,7 +238,7 @@ func BenchmarkManyFollowers(b *testing.B) {
 // BenchmarkIsLeader: the clock is read at every call.
 func BenchmarkIsLeader(b *testing.B) {
 	servers := benchServers(b, 1)
-	terms := benchCandidates(b, servers, 1, elector.Config{Election: "isleader"})
+	terms := benchCandidates(b, own(b, servers), 1, elector.Config{Election: "isleader"})
 	e := (<-terms).e
 	yes := 0
 	b.ReportAllocs()
@@ -257,19 +260,11 @@ func BenchmarkMany(b *testing.B) {
 			const elections, lease = 1000, 3 * time.Second
 			servers := benchServers(b, n)
 			ctx, cancel := context.WithCancel(context.Background())
-			var wg sync.WaitGroup
-			b.Cleanup(func() { cancel(); wg.Wait() })
 			each := map[string]float64{}
 			begin := func(role string, begun func(*elector.Elector)) {
 				q, before := realQuorum(b, servers...), held()
 				for i := range elections {
-					cfg := elector.Config{Election: fmt.Sprint("shard-", i), Lease: lease, Logger: slog.New(slog.DiscardHandler)}
-					e, err := elector.New(q, cfg)
-					if err != nil {
-						b.Fatal(err)
-					}
-					wg.Go(func() { _ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }) })
-					begun(e)
+					begun(benchRun(b, ctx, q, elector.Config{Election: fmt.Sprint("shard-", i), Lease: lease}, func(*elector.Elector) {}))
 				}
 				time.Sleep(2 * lease) // all have claimed and wait
 				now := held()
@@ -281,6 +276,7 @@ func BenchmarkMany(b *testing.B) {
 				servertest.Eventually(b, time.Minute, "it leads", e.IsLeader)
 			})
 			begin("follower", func(*elector.Elector) {})
+			b.Cleanup(cancel)
 			for b.Loop() {
 				before, began := held().cpu, time.Now()
 				time.Sleep(4 * lease)
@@ -302,20 +298,15 @@ func BenchmarkHundred(b *testing.B) {
 			servers := benchServers(b, 1)
 			start := statsOf(b, servers[0])
 			ctx, cancel := context.WithCancel(context.Background())
-			var wg sync.WaitGroup
-			b.Cleanup(func() { cancel(); wg.Wait() })
 			quorums := make([]*elector.Quorum, processes)
 			for i := range candidates {
 				at := i / (candidates / processes)
 				if quorums[at] == nil {
 					quorums[at] = realQuorum(b, servers...)
 				}
-				e, err := elector.New(quorums[at], elector.Config{Election: fmt.Sprint("election-", i%elections), Logger: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					b.Fatal(err)
-				}
-				wg.Go(func() { _ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }) })
+				benchRun(b, ctx, quorums[at], elector.Config{Election: fmt.Sprint("election-", i%elections)}, func(*elector.Elector) {})
 			}
+			b.Cleanup(cancel)
 			time.Sleep(2 * lease) // all have claimed and wait
 			for b.Loop() {
 				before, began := statsOf(b, servers[0]), time.Now()

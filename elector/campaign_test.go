@@ -20,10 +20,7 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
 		for range 20 {
-			term, err := a.Campaign(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			term := campaigned(t, a)
 			leads, own := a.IsLeader(), a.Term()
 			if err := term.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -40,10 +37,7 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
-		term, err := a.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		term := campaigned(t, a)
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		op := electionOf(c.Quorum("operator"), "orders")
@@ -99,23 +93,19 @@ func TestClaimThatIsNotWantedAnyMore(t *testing.T) {
 
 func TestLostReleaseMessageCostsALeaseAtMost(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
+		a, one := leading(c, "a")
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		c.Each(fault{LoseMessages: true}, "b")
 		a.Shutdown()
 		two := b.Elected(shortLease + 20*time.Millisecond) // the lease's end, as b last saw it
-		if two.Token() <= one.Token() {
-			t.Errorf("token %d after %d", two.Token(), one.Token())
-		}
+		newer(t, two, one)
 	})
 }
 
 func TestReleaseMessageWakesFollowers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		x := c.Start("c0")
-		term := x.Elected(3 * shortLease)
+		x, term := leading(c, "c0")
 		for i := range 20 {
 			y := c.Start(fmt.Sprint("c", i+1))
 			y.Quiet(shortLease)
@@ -126,9 +116,7 @@ func TestReleaseMessageWakesFollowers(t *testing.T) {
 			if gap := next.Since().Sub(began); gap > 10*wire {
 				t.Errorf("handover took %v", gap)
 			}
-			if next.Token() <= term.Token() {
-				t.Errorf("token %d after %d", next.Token(), term.Token())
-			}
+			newer(t, next, term)
 			x, term = y, next
 		}
 	})
@@ -155,8 +143,7 @@ func claims(n *node, since time.Time) (all, burst int) {
 
 func TestIdleFollowersQueryLittle(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a")
 		const followers, leases = 3, 40
 		for i := range followers {
 			c.Start(fmt.Sprintf("f%d", i))
@@ -182,9 +169,7 @@ func TestIdleFollowersQueryLittle(t *testing.T) {
 				t.Errorf("node %d: %.2f requests per follower and lease", i, each)
 			}
 		}
-		if !term.Valid() {
-			t.Errorf("lost: %v", term.Err())
-		}
+		continues(t, term)
 	})
 }
 

@@ -27,6 +27,13 @@ func forget(c *cluster) {
 	}
 }
 
+// unlock deletes the election's lock on nodes.
+func unlock(nodes []*node) {
+	for _, n := range nodes {
+		n.Server().Del(lockKey)
+	}
+}
+
 // lossUnder makes the nodes forget shortly after a renewal of the leader, and lets the
 // other candidate go at that moment: it must not lead before the nodes' lease of
 // abstention is over.
@@ -40,9 +47,7 @@ func lossUnder(t *testing.T, c *cluster, leader *candidate, term *elector.Term, 
 	synctest.Wait()
 	lost := time.Now()
 	who, next := first(t, 3*shortLease, other, leader)
-	if next.Token() <= term.Token() {
-		t.Errorf("token %d after %d", next.Token(), term.Token())
-	}
+	newer(t, next, term)
 	if gap := next.Since().Sub(lost); who == other && gap < shortLease-time.Second {
 		t.Errorf("the other candidate was elected %v after the loss", gap)
 	}
@@ -60,8 +65,7 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 10, shortLease / 2, shortLease * 9 / 10, 7 * shortLease / 2} {
 		t.Run(age.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				time.Sleep(3 * shortLease)
 				w := &fakeProbe{err: errors.New("disk full")}
 				b := c.Start("b", flaky(w)...)
@@ -77,8 +81,7 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 func TestLossWhileAFollowerWasAway(t *testing.T) {
 	for range 4 { // whether b claims before a's renewal is chance
 		bubble(t, 1, func(t *testing.T, c *cluster) {
-			a := c.Start("a")
-			term := a.Elected(3 * shortLease)
+			a, term := leading(c, "a")
 			c.Each(cut, "b")
 			b := c.Start("b")
 			b.Quiet(3 * shortLease)
@@ -96,8 +99,7 @@ func TestLossBetweenTwoRuns(t *testing.T) {
 		if err := b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(5 * shortLease)
 		lossUnder(t, c, a, term, b, func() { b.Begin(nil) })
 	})
@@ -119,17 +121,11 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 		b.Quiet(shortLease + shortLease/20)
 		defer never2(t, a, b)()
 		c.Each(fault{Up: testredis.Hold, Down: testredis.Hold}, "b") // its claim comes after the renewal
-		for _, n := range c.Nodes {
-			n.Server().Del(lockKey)
-		}
+		unlock(c.Nodes)
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
-		for _, n := range c.Nodes {
-			n.Server().Del(lockKey) // what the renewal planted
-		}
+		unlock(c.Nodes) // what the renewal planted
 		c.Heal()
-		for _, n := range c.Nodes {
-			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", one.Token()))
-		}
+		publish(c, "events", fmt.Sprintf("1 released %d  {}", one.Token()))
 		b.Elected(shortLease / 4)
 		forget(c)
 		close(back)
@@ -152,9 +148,7 @@ func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 		defer never2(t, a, b)()
 		time.Sleep(shortLease / 5) // a campaigns again, and meets b
 		forget(c)
-		for _, n := range c.Nodes {
-			n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", two.Token()))
-		}
+		publish(c, "events", fmt.Sprintf("1 released %d  {}", two.Token()))
 		for two.Valid() {
 			a.Quiet(tick)
 		}
@@ -200,20 +194,15 @@ func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
 		t.Run(age.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				b := c.Start("b")
 				b.Quiet(age + renewed)
 				defer never2(t, a, b)()
 				forget(c)
-				for _, nd := range c.Nodes {
-					nd.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", term.Token()))
-				}
+				publish(c, "events", fmt.Sprintf("1 released %d  {}", term.Token()))
 				synctest.Wait()
 				b.Quiet(shortLease/4 - renewed - tick) // b has claimed, and found them new
-				if again := a.Elected(shortLease / 4); again.Token() <= term.Token() {
-					t.Errorf("token %d after %d", again.Token(), term.Token())
-				}
+				newer(t, a.Elected(shortLease/4), term)
 			})
 		})
 	}
@@ -225,8 +214,7 @@ func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 func TestClaimsOfAMinorityDontKeepANodeFromTheLeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a")
 		time.Sleep(renewEvery + time.Second)
 		c.Nodes[0].Set(cut, "a")
 		time.Sleep(2 * shortLease) // its lock lapses there
@@ -248,9 +236,7 @@ func TestClaimsOfAMinorityDontKeepANodeFromTheLeader(t *testing.T) {
 		}
 		c.Nodes[1].Set(down) // the other one holds, then
 		time.Sleep(2 * shortLease)
-		if !term.Valid() {
-			t.Errorf("the term ended: %v", term.Err())
-		}
+		continues(t, term)
 	})
 }
 
@@ -261,12 +247,9 @@ func TestForeignLockOnAMinority(t *testing.T) {
 		if err := c.Nodes[0].Server().Set(lockKey, "maintenance by joe"); err != nil {
 			t.Fatal(err)
 		}
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(3 * shortLease)
-		if !term.Valid() {
-			t.Error(term.Err())
-		}
+		continues(t, term)
 		if err := a.Check(); err != nil {
 			t.Error(err)
 		}
@@ -331,9 +314,7 @@ func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
 		value, _ := c.Nodes[0].Server().Get(lockKey)
 		c.Heal() // now they arrive
 		time.Sleep(3 * shortLease)
-		if !two.Valid() {
-			t.Fatalf("the late requests ended the new term: %v", two.Err())
-		}
+		continues(t, two)
 		for i, nd := range c.Nodes {
 			if v, _ := nd.Server().Get(lockKey); v != value {
 				t.Errorf("node %d: the lock is %q, was %q", i, v, value)
@@ -386,8 +367,7 @@ func TestRefusesToLeadUnderAnotherLease(t *testing.T) {
 	for name, other := range map[string]time.Duration{"shorter": shortLease / 2, "longer": 2 * shortLease} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				b := c.Start("b", func(cfg *elector.Config) { cfg.Lease = other })
 				b.Quiet(10 * shortLease)
 				err := b.Check()
@@ -427,9 +407,7 @@ func TestRefusesToLeadUnderAnotherNumberOfNodes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a holds the lock and counts 1 Redis nodes, this candidate 3") {
 			t.Errorf("Check: %v", err)
 		}
-		if !term.Valid() {
-			t.Errorf("the leader suffered: %v", term.Err())
-		}
+		continues(t, term)
 		// When the old ones are gone, the new ones may.
 		a.Shutdown()
 		b.Elected(3 * shortLease)

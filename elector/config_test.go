@@ -23,11 +23,7 @@ func newQuorum(t testing.TB, addrs ...string) *elector.Quorum {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { q.Close() })
+	q := quorumOf(t, clients...)
 	return q
 }
 

@@ -163,17 +163,13 @@ func conformHandOver(t *testing.T, w *backend) {
 	}
 	wantReason(t, one, 0, elector.ReasonResigned)
 	two := b.Elected(w.soon())
-	if two.Token() <= one.Token() {
-		t.Errorf("token %d after %d", two.Token(), one.Token())
-	}
+	newer(t, two, one)
 	if err := a.Resign(t.Context()); err != nil {
 		t.Errorf("a second Resign: %v", err)
 	}
 	b.Shutdown()
 	// It rested for a lease, and is back.
-	if three := a.Elected(2 * w.lease); three.Token() <= two.Token() {
-		t.Errorf("token %d after %d", three.Token(), two.Token())
-	}
+	newer(t, a.Elected(2*w.lease), two)
 }
 
 func conformShutdown(t *testing.T, w *backend) {
@@ -189,9 +185,7 @@ func conformShutdown(t *testing.T, w *backend) {
 	// Another life of the same Elector.
 	a.Done = make(chan struct{})
 	a.Begin(nil)
-	if again := a.Elected(w.soon()); again.Token() <= term.Token() {
-		t.Errorf("token %d after %d", again.Token(), term.Token())
-	}
+	newer(t, a.Elected(w.soon()), term)
 }
 
 func conformTokens(t *testing.T, w *backend) {
@@ -234,9 +228,7 @@ func conformWorkDone(t *testing.T, w *backend) {
 		t.Errorf("campaigned again after %v, before a tenth of the lease (%v)", gap, delay)
 	}
 	wantReason(t, one, 0, elector.ReasonFinished)
-	if two.Token() <= one.Token() {
-		t.Errorf("token %d after %d", two.Token(), one.Token())
-	}
+	newer(t, two, one)
 }
 
 func conformResignInside(t *testing.T, w *backend) {
@@ -292,9 +284,7 @@ func conformCampaign(t *testing.T, w *backend) {
 		t.Fatal(err)
 	}
 	defer two.Close(ctx)
-	if two.Token() <= one.Token() {
-		t.Errorf("token %d after %d", two.Token(), one.Token())
-	}
+	newer(t, two, one)
 	eventually(t, w.soon(), "IsLeader", a.IsLeader)
 	// Elector.Resign asks only: it doesn't know whether the work has stopped.
 	asked := make(chan error, 1)
@@ -340,13 +330,8 @@ func conformCampaignContext(t *testing.T, w *backend) {
 		t.Fatal(err)
 	}
 	w.unlocked(t)
-	again, err := b.Campaign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Token() <= term.Token() {
-		t.Errorf("token %d after %d", again.Token(), term.Token())
-	}
+	again := campaigned(t, b)
+	newer(t, again, term)
 	if err := again.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -392,9 +377,7 @@ func conformTwoElections(t *testing.T, w *backend) {
 		t.Fatal("the end of one election ended the other")
 	}
 	third := makeCandidate(t, q, "c", w.config).Begin(nil)
-	if got := third.Elected(w.soon()); got.Token() <= one.Token() {
-		t.Errorf("token %d after %d", got.Token(), one.Token())
-	}
+	newer(t, third.Elected(w.soon()), one)
 }
 
 // next reads an event.

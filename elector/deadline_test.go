@@ -177,8 +177,7 @@ func TestExpiredNamesTheCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				c.Seed()
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				_, term := leading(c, "a")
 				time.Sleep(2 * shortLease)
 				w.begin(c)
 				ended := wantReason(t, term, shortLease, elector.ReasonExpired)

@@ -26,8 +26,7 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				c.Seed()
-				a := c.Start("a")
-				one := a.Elected(3 * shortLease)
+				a, one := leading(c, "a")
 				time.Sleep(3 * shortLease)
 				w.begin(c)
 				wantReason(t, one, shortLease, elector.ReasonExpired)
@@ -59,8 +58,7 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 // A report about a term that no node knows of, as after a loss of all data, is not believed.
 func TestLateReportAfterALossOfData(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
+		_, one := leading(c, "a")
 		time.Sleep(shortLease)
 		c.Each(down)
 		wantReason(t, one, shortLease, elector.ReasonExpired)

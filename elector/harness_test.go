@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -48,6 +49,50 @@ var (
 	eventually    = testcluster.Eventually
 	wantReason    = testcluster.WantReason
 )
+
+// leading starts a candidate that wins the first election.
+func leading(c *cluster, id string, change ...func(*elector.Config)) (*candidate, *elector.Term) {
+	c.T.Helper()
+	a := c.Start(id, change...)
+	return a, a.Elected(3 * shortLease)
+}
+
+// newer wants a term to have a higher token than one before it.
+func newer(t testing.TB, next, before *elector.Term) {
+	t.Helper()
+	if next.Token() <= before.Token() {
+		t.Errorf("token %d after %d", next.Token(), before.Token())
+	}
+}
+
+// continues wants a term not to have ended.
+func continues(t testing.TB, term *elector.Term) {
+	t.Helper()
+	if !term.Valid() {
+		t.Errorf("the term ended: %v", term.Err())
+	}
+}
+
+// campaigned is the term that a candidate campaigns for.
+func campaigned(t testing.TB, c *candidate) *elector.Term {
+	t.Helper()
+	term, err := c.Campaign(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+// quorumOf is a quorum on these clients.
+func quorumOf(t testing.TB, clients ...redis.UniversalClient) *elector.Quorum {
+	t.Helper()
+	q, err := elector.NewQuorum(clients...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
 
 // stopsAfter is work that takes so long to stop.
 func stopsAfter(d time.Duration) elector.Work {

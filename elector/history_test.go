@@ -15,8 +15,7 @@ import (
 // be away; a majority not.
 func TestHistoryOfTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
-		one := a.Elected(3 * shortLease)
+		a, one := leading(c, "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 		time.Sleep(time.Second)
 		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
@@ -75,8 +74,7 @@ func TestElectionsNameAForeignKey(t *testing.T) {
 // push its term out of the history, nor the moment when it began out of the status.
 func TestHistoryBehindManyPauses(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(time.Second) // its report has arrived
 		el := electionOf(c.Quorum("op"), "orders")
 		const pauses = 60

@@ -107,9 +107,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		}
 		a.Quiet(5 * shortLease) // no candidate leads: no second local term
 		close(free)
-		if next := a.Elected(shortLease); next.Token() <= two.Token() {
-			t.Errorf("token %d after %d", next.Token(), two.Token())
-		}
+		newer(t, a.Elected(shortLease), two)
 		stop()
 		if n := overruns.Load(); n != 1 {
 			t.Errorf("OnOverrun was called %d times", n)
@@ -326,10 +324,7 @@ func recovered(f func()) (value any) {
 func TestCloseDuringAPanic(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
-		term, err := a.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		term := campaigned(t, a)
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		value := recovered(func() {
@@ -352,10 +347,7 @@ func TestCloseDuringAPanic(t *testing.T) {
 func TestCloseDelaysAPanicForABoundedTime(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
-		term, err := a.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		term := campaigned(t, a)
 		c.Nodes[0].Set(frozen)
 		c.Nodes[1].Set(frozen)
 		began := time.Now()
@@ -397,16 +389,13 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, c *cluster) {
-					a := c.Start("a")
-					term := a.Elected(3 * shortLease)
+					a, term := leading(c, "a")
 					b := c.Start("b")
 					b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
 					outage(c, o.f, d, "a")
 					began := time.Now()
 					a.Stop()
-					if next := b.Elected(shortLease); next.Token() <= term.Token() {
-						t.Errorf("token %d after %d", next.Token(), term.Token())
-					}
+					newer(t, b.Elected(shortLease), term)
 					if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
 						t.Errorf("the next one leads after %v", took)
 					}
@@ -425,8 +414,7 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				b := c.Start("b")
 				b.Quiet(shortLease + 100*time.Millisecond)
 				c.Each(o.f, "a")
@@ -460,8 +448,7 @@ func notReleased(err error, term *elector.Term) bool {
 func TestStepDownWhileRedisIsAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w := &fakeProbe{}
-		a := c.Start("a", flaky(w)...)
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a", flaky(w)...)
 		b := c.Start("b")
 		b.Quiet(shortLease + 100*time.Millisecond)
 		const away = 2 * time.Second
@@ -481,8 +468,7 @@ func TestStepDownWhileRedisIsAway(t *testing.T) {
 // A term that expired is given back in the background: its candidate campaigns on.
 func TestExpiredTermIsGivenBackToo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		b := c.Start("b")
 		b.Quiet(shortLease + 100*time.Millisecond)
 		c.Each(cut, "a")

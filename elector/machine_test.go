@@ -21,8 +21,7 @@ func TestObserverNeverLeads(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		o := c.Start("o", observing, func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
 		o.Quiet(3 * shortLease)
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
 		o.Quiet(3 * shortLease)
 		if l, ok := o.LastLeader(); !ok || l.Candidate != "a" || l.Token != term.Token() || o.Check() != nil {
 			t.Errorf("%+v, %t, %v", l, ok, o.Check())

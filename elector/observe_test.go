@@ -15,8 +15,7 @@ import (
 // majority shows the leader, and it leads all the same. It is not reported gone.
 func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a")
 		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		c.Nodes[2].Set(cut, "bystander")
@@ -64,8 +63,7 @@ func TestObserverDoesNotKnowTheLeaderOnceItsLeaseIsOver(t *testing.T) {
 func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 	for phase := range 4 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			a := c.Start("a")
-			term := a.Elected(3 * shortLease)
+			a, term := leading(c, "a")
 			events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 			want(t, events, time.Second, elector.EventElected, "a", term.Token())
 			time.Sleep(shortLease + time.Duration(phase)*shortLease/16)
@@ -187,8 +185,7 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		srv := c.Nodes[0].Server()
 		srv.SetTime(time.Now().Add(48 * time.Hour)) // TIME only: what the token comes from
-		a := c.Start("a", advertising)
-		one := a.Elected(3 * shortLease)
+		a, one := leading(c, "a", advertising)
 		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventElected, "a", one.Token())
 		b := c.Start("b", advertising)

@@ -65,9 +65,8 @@ func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 			nd.Server().RequireAuth("")
 			nd.Reset("")
 		}
-		if _, next := first(t, shortLease, a, b); next.Token() <= term.Token() {
-			t.Errorf("token %d after %d", next.Token(), term.Token())
-		}
+		_, next := first(t, shortLease, a, b)
+		newer(t, next, term)
 	})
 }
 
@@ -144,11 +143,7 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 						clients = append(clients, c.Client(id, i, func(o *redis.Options) { set(t, k, o) }))
 						defer clients[i].Close()
 					}
-					q, err := elector.NewQuorum(clients...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { q.Close() })
+					q := quorumOf(t, clients...)
 					return makeCandidate(t, q, id).Begin(nil)
 				}
 				a := start("a")
@@ -158,9 +153,7 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 					time.Sleep(time.Second)
 					k.issue(t, fmt.Sprint("token-", i), c.Nodes)
 				}
-				if !term.Valid() {
-					t.Fatal(term.Err())
-				}
+				continues(t, term)
 				time.Sleep(2 * shortLease) // a pipe's end is noticed at its next use
 				began := time.Now()
 				h, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
@@ -334,12 +327,8 @@ func TestWrongPasswordEverywhere(t *testing.T) {
 					defer cl.Close()
 					clients = append(clients, cl)
 				}
-				q, err := elector.NewQuorum(clients...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { q.Close() })
-				err = makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
+				q := quorumOf(t, clients...)
+				err := makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
 				if !errors.Is(err, elector.ErrPermanent) {
 					t.Fatalf("Run returned %v", err)
 				}

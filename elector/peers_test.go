@@ -34,8 +34,7 @@ func TestDatabasesAreApart(t *testing.T) {
 				cfg.Succession, cfg.Priority = elector.SuccessionPriority, priority
 			}
 		}
-		a := c.Start("a", byPriority(1))
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a", byPriority(1))
 		x := testcluster.NewCandidate(t, second("x"), "x", byPriority(1)).Begin(nil)
 		y := testcluster.NewCandidate(t, second("y"), "y", byPriority(9)).Begin(nil)
 		testcluster.NewCandidate(t, second("z"), "z", func(cfg *elector.Config) { cfg.Election = "staging" }).Begin(nil)
@@ -55,26 +54,21 @@ func TestDatabasesAreApart(t *testing.T) {
 		if _, err := electionOf(second("operator2"), "orders").StepDown(within(t, time.Minute), ""); err != nil {
 			t.Error(err)
 		}
-		if !term.Valid() {
-			t.Errorf("the leader in database 0: %v", term.Err())
-		}
+		continues(t, term)
 	})
 }
 
 // Messages of candidates whose nodes are others do not count, whatever carries them.
 func TestCandidatesOfAnotherLockDoNotCount(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a", func(cfg *elector.Config) { cfg.Succession = elector.SuccessionPriority })
 		el := electionOf(c.Quorum("operator"), "orders")
 		for i := range 40 {
 			c.Nodes[0].Server().Publish("mandate:{orders}:ask", fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"X1",`+
 				`"role":"following","healthy":true,"priority":9,"running_ms":1e6,"healthy_for_ms":%d,"nodes":[{"name":"n","identity":"OTHER1"}]}}`, 1e6+i))
 			time.Sleep(shortLease / 4)
 		}
-		if !term.Valid() {
-			t.Errorf("handed over to a candidate of another lock: %v", term.Err())
-		}
+		continues(t, term)
 		if roll, err := el.Candidates(t.Context()); len(roll) != 1 || err != nil {
 			t.Errorf("%+v, %v", roll, err)
 		}
@@ -206,9 +200,7 @@ func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
 		c.Nodes[0].FailOver(to)
 		all = append(all, c.Start("d")) // that one is subscribed at the new primary
 		time.Sleep(2 * shortLease)
-		if !term.Valid() {
-			t.Fatalf("the failover ended the term: %v", term.Err())
-		}
+		continues(t, term)
 		const ask = "mandate:{orders}:ask"
 		if n := c.Nodes[0].Server().PubSubNumSub(ask)[ask]; n != len(all) {
 			t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))

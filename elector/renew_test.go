@@ -26,8 +26,7 @@ const renewEvery = shortLease / 4
 // is unconfirmed, and no longer.
 func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(4*renewEvery + time.Second)
 		wantRenewals(t, a, renewals{Confirmed: 4})
 		if err := a.Check(); err != nil {
@@ -52,9 +51,7 @@ func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 			t.Errorf("after the next renewal Check still says: %v", err)
 		}
 		want := a.Stats().Renewals
-		for _, nd := range c.Nodes[1:] {
-			nd.Server().Del(lockKey)
-		}
+		unlock(c.Nodes[1:])
 		wantReason(t, term, renewEvery+time.Second, elector.ReasonLost)
 		if want.Refused++; want.Confirmed <= 4 {
 			t.Errorf("after the outage: %+v", want)
@@ -79,8 +76,7 @@ func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				time.Sleep(renewEvery + time.Second)
 				for _, nd := range c.Nodes[1:] {
 					spoil(nd.Server(), term.Token())
@@ -126,8 +122,7 @@ const deadlineAfter = shortLease - shortLease/100 - 2*time.Millisecond - shortLe
 
 func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(2*shortLease + time.Second)
 		calls := c.Nodes[0].Took()
 		var sent time.Time // of the newest renewal that was answered
@@ -170,9 +165,7 @@ func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
 					c.Each(deaf, "a")
 					term := b.Elected(shortLease*7/4 + shortLease/100)
 					time.Sleep(5 * shortLease)
-					if !term.Valid() {
-						t.Errorf("the next term has ended: %v", term.Err())
-					}
+					continues(t, term)
 				})
 			})
 		}
@@ -181,8 +174,7 @@ func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
 
 func TestKeyOverwritten(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		term := a.Elected(3 * shortLease)
+		a, term := leading(c, "a")
 		time.Sleep(shortLease + time.Second)
 		for _, nd := range c.Nodes[:2] {
 			if err := nd.Server().Set(lockKey, "maintenance by joe"); err != nil {
@@ -202,9 +194,7 @@ func TestKeyOverwritten(t *testing.T) {
 				nd.Server().Del(lockKey)
 			}
 		}
-		if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
-			t.Errorf("token %d after %d", next.Token(), term.Token())
-		}
+		newer(t, a.Elected(2*shortLease), term)
 	})
 }
 
@@ -213,11 +203,8 @@ func TestFlushAllWithoutALeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		last := c.Seed().Token()
 		for range 3 {
-			for _, nd := range c.Nodes {
-				nd.Server().FlushAll()
-			}
-			a := c.Start("a")
-			term := a.Elected(3 * shortLease)
+			forget(c)
+			a, term := leading(c, "a")
 			if term.Token() <= last {
 				t.Fatalf("token %d after %d", term.Token(), last)
 			}
@@ -236,9 +223,7 @@ func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 		a := c.Start("a")
 		term := a.Elected(shortLease / 8) // not after the phantom's lease
 		time.Sleep(3 * shortLease)
-		if !term.Valid() {
-			t.Fatalf("lost: %v", term.Err())
-		}
+		continues(t, term)
 	})
 }
 
@@ -250,8 +235,7 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	for _, gap := range []time.Duration{0, renewal / 5, renewal * 7 / 10, 2 * renewal} {
 		t.Run(gap.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				one := a.Elected(3 * shortLease)
+				a, one := leading(c, "a")
 				time.Sleep(2*renewal + renewal/10)
 				for i, n := range c.Nodes {
 					if i > 0 {
@@ -290,16 +274,13 @@ func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
 	} {
 		t.Run(away.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				one := a.Elected(3 * shortLease)
+				a, one := leading(c, "a")
 				time.Sleep(shortLease)
 				if away > 0 {
 					c.Each(down)
 				}
 				time.Sleep(away)
-				for _, n := range c.Nodes {
-					n.Server().FlushAll()
-				}
+				forget(c)
 				c.Heal()
 				<-one.Done()
 				a.Elected(4 * shortLease)
@@ -317,8 +298,7 @@ func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
 // a candidate that was just started, and that can't reach the node which remembers.
 func TestMajorityForgets(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		one := a.Elected(3 * shortLease)
+		a, one := leading(c, "a")
 		time.Sleep(shortLease/2 + shortLease/20)
 		c.Nodes[0].Server().FlushAll()
 		c.Nodes[1].Server().FlushAll()
@@ -350,8 +330,7 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				a := c.Start("a")
-				term := a.Elected(3 * shortLease)
+				a, term := leading(c, "a")
 				if term.Token() <= uint64(ahead) {
 					t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
 				}
@@ -362,9 +341,7 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 					c.Each(cut, "a")
 				}
 				forget(c)
-				if again := next.Elected(4 * shortLease); again.Token() <= term.Token() {
-					t.Errorf("token %d after %d", again.Token(), term.Token())
-				}
+				newer(t, next.Elected(4*shortLease), term)
 			})
 		})
 	}
@@ -405,8 +382,7 @@ func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
 	for name, resigns := range map[string]bool{"lost": false, "resigned": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				one := a.Elected(3 * shortLease)
+				a, one := leading(c, "a")
 				raised := one.Token() + uint64((10 * time.Minute).Milliseconds())
 				// On a majority: a round ends with the answers of one, and this may be without any one node.
 				for _, n := range c.Nodes[:len(c.Nodes)/2+1] {
@@ -506,9 +482,7 @@ func lasts(t *testing.T, c *candidate, l time.Duration) {
 	t.Helper()
 	term := c.Elected(20 * time.Second)
 	time.Sleep(20 * l)
-	if !term.Valid() {
-		t.Fatalf("the term was lost: %v", term.Err())
-	}
+	continues(t, term)
 }
 
 // A server without persistence restarts. That cuts all connections, so a follower claims before the leader
@@ -518,26 +492,21 @@ func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
 		for claims := range 3 { // each after another loss
 			t.Run(fmt.Sprintf("%d nodes, %d claims", nodes, claims), func(t *testing.T) {
 				bubble(t, nodes, func(t *testing.T, c *cluster) {
-					a := c.Start("a")
-					one := a.Elected(3 * shortLease)
+					a, one := leading(c, "a")
 					b := c.Start("b")
 					b.Quiet(shortLease + shortLease/20)
 					defer never2(t, a, b)()
 					forget(c)
 					for range claims {
 						forget(c)
-						for _, n := range c.Nodes {
-							n.Server().Publish("mandate:{orders}:events", fmt.Sprintf("1 released %d  {}", one.Token()))
-						}
+						publish(c, "events", fmt.Sprintf("1 released %d  {}", one.Token()))
 						b.Quiet(shortLease / 20)
 						if !c.Nodes[0].Server().Exists("mandate:{orders}:new") {
 							t.Fatal("b has not claimed")
 						}
 					}
 					wantReason(t, one, shortLease/4, elector.ReasonDataLost)
-					if two := a.Elected(shortLease / 50); two.Token() <= one.Token() {
-						t.Errorf("token %d after %d", two.Token(), one.Token())
-					}
+					newer(t, a.Elected(shortLease/50), one)
 				})
 			})
 		}

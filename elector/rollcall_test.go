@@ -13,8 +13,7 @@ import (
 
 func TestCandidatesAnswerTheRollCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
-		term := a.Elected(3 * shortLease)
+		_, term := leading(c, "a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
 		c.Start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
 		})

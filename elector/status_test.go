@@ -16,8 +16,7 @@ import (
 func TestStatusWithAHungNode(t *testing.T) {
 	for hung := range 3 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			a := c.Start("a")
-			term := a.Elected(3 * shortLease)
+			_, term := leading(c, "a")
 			time.Sleep(shortLease)
 			c.Nodes[hung].Set(frozen)
 			op := c.Quorum("operator")
