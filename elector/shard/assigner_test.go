@@ -13,8 +13,7 @@ import (
 // that is, although it campaigns for that shard for the first time: the owner, which is cut
 // off, keeps it until its lease ends.
 func TestLossOfAllData(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		time.Sleep(3 * lease)
 		c.Each(testredis.Cut, "b")
@@ -27,8 +26,7 @@ func TestLossOfAllData(t *testing.T) {
 
 // A member that is forged well is given shards that it never takes: they stay where they are.
 func TestForgedMemberCostsNoOwner(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		for range 30 {
 			for _, n := range c.Nodes {
@@ -44,8 +42,7 @@ func TestForgedMemberCostsNoOwner(t *testing.T) {
 
 // Without an assigner, as when its election is paused, every member keeps what it owns.
 func TestNoAssigner(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		el := testcluster.ElectionOf(c.Quorum("operator"), "orders#assigner")
 		if err := el.Pause(context.Background(), 0, "test"); err != nil {
@@ -68,8 +65,7 @@ func TestNoAssigner(t *testing.T) {
 
 // An assigner that is refused the list of the members gives the office up.
 func TestBlindAssigner(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		deny := func() {
 			for _, n := range c.Nodes {
 				if n.Deny(); assigner(c.Nodes[0]) == "a" {

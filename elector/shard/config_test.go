@@ -82,8 +82,7 @@ func TestBadKeyOfOneShard(t *testing.T) {
 
 // A member with another number of shards, or another lease, is refused with the reason.
 func TestOtherSettings(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a")
 		b := g.join("b", func(c *shard.Config) { c.Shards, c.Lease = 16, lease/2 })
 		err := b.ended(t, 2*time.Second)
@@ -102,8 +101,7 @@ func TestOtherSettings(t *testing.T) {
 // A member that was away while the group was started anew with another number of shards ends, and
 // owns nothing before.
 func TestOtherSettingsMeanwhile(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		a := g.joins("a")[0]
 		c.Each(testredis.Cut, "a")
 		time.Sleep(3 * lease)

@@ -29,8 +29,7 @@ func TestOfIsStable(t *testing.T) {
 // A member that can release nothing says so: its shards were without an owner until their
 // leases' end, which whoever restarts it must be able to see.
 func TestShardsThatWereNotReleased(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
+	grouped(t, 3, 4, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		a := g.join("a")
 		g.eventually(2*time.Second, "all are a's", func() bool { return g.l.even(4, "a") })
 		c.Each(testredis.Cut, "a")
@@ -52,8 +51,7 @@ func TestShardsThatWereNotReleased(t *testing.T) {
 
 // Check fails for what keeps a member from being given shards, and for nothing else.
 func TestCheck(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
+	grouped(t, 3, 4, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		var broken atomic.Bool
 		probe := health.Func(func(context.Context) error {
 			if broken.Load() {
@@ -224,6 +222,12 @@ func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
 	return g
 }
 
+// grouped runs f with so many nodes and a group of so many shards in a bubble of its own.
+func grouped(t *testing.T, nodes, shards int, f func(*testing.T, *testcluster.Cluster, *group)) {
+	t.Helper()
+	testcluster.Bubble(t, nodes, func(t *testing.T, c *testcluster.Cluster) { f(t, c, newGroup(t, c, shards)) })
+}
+
 // join starts a member on a quorum of its own.
 func (g *group) join(id string, change ...func(*shard.Config)) *member {
 	g.t.Helper()
@@ -289,8 +293,7 @@ func (g *group) eventually(within time.Duration, what string, ok func() bool) {
 }
 
 func TestJoin(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 32)
+	grouped(t, 3, 32, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b", "c")
 		if n := g.l.moved(); n > 0 {
 			t.Errorf("%d shards moved although all members started together", n)
@@ -310,8 +313,7 @@ func TestJoin(t *testing.T) {
 }
 
 func TestStuckShard(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		broken := errors.New("tenant 5 can't be reached from here")
 		a := g.run(g.member("a"), func(ctx context.Context, term *shard.Term) error {
 			g.l.begin("a", term)
@@ -339,8 +341,7 @@ func TestStuckShard(t *testing.T) {
 }
 
 func TestOwnerOf(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 16)
+	grouped(t, 3, 16, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		members := g.joins("a", "b")
 		time.Sleep(lease)
 		for _, m := range members {
@@ -370,8 +371,7 @@ func failing(at int, err error) shard.Work {
 
 // A member that reaches a minority of the nodes alone can hold no lock: it counts as dead.
 func TestMinority(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		c.Nodes[0].Set(testredis.Cut, "b")
 		c.Nodes[1].Set(testredis.Cut, "b")
@@ -384,8 +384,7 @@ func TestMinority(t *testing.T) {
 // What a group of many shards promises of time and of moves when members join and die.
 func TestManyShardsMoveFew(t *testing.T) {
 	const shards = 64
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, shards)
+	grouped(t, 3, shards, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		ids := []string{"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"}
 		g.joins(ids...)
 		time.Sleep(lease)
@@ -419,8 +418,7 @@ func TestManyShardsMoveFew(t *testing.T) {
 // move does.
 func TestRollingRestartOfAll(t *testing.T) {
 	const shards = 32
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, shards)
+	grouped(t, 3, shards, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		ids := []string{"m0", "m1", "m2", "m3"}
 		for i, m := range g.joins(ids...) {
 			m.stop()

@@ -25,8 +25,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 	for name, value := range forged {
 		t.Run(name, func(t *testing.T) {
-			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				g := newGroup(t, c, 12)
+			grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 				g.joins("a", "b")
 				for _, n := range c.Nodes {
 					if err := n.Server().Set(planKey, value); err != nil {
@@ -44,8 +43,7 @@ func TestForgedPlan(t *testing.T) {
 
 // A node's clock that is set back must not keep a dead member alive until it has caught up.
 func TestClockOfANodeSetBack(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 6)
+	grouped(t, 1, 6, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		time.Sleep(lease)
 		n := c.Nodes[0]
@@ -68,8 +66,7 @@ func TestSlowLine(t *testing.T) {
 		"never": {Down: testredis.Hold}, // nor does the plan arrive that would end its candidacies
 	} {
 		t.Run(name, func(t *testing.T) {
-			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				g := newGroup(t, c, 8)
+			grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 				g.joins("x")
 				c.Each(line, "x")
 				time.Sleep(lease)

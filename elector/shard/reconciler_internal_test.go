@@ -15,6 +15,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
+// alone runs f with a member that does not run, of 8 shards on three nodes, in a bubble of its own.
+func alone(t *testing.T, f func(*testing.T, *Member)) {
+	t.Helper()
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, m)
+	})
+}
+
 func TestNewest(t *testing.T) {
 	v := func(token, seq uint64) *group.Plan {
 		return &group.Plan{Version: group.Version{Token: token, Seq: seq}}
@@ -44,11 +56,7 @@ func TestNewest(t *testing.T) {
 // Regression: a member that became the assigner right after it had joined made the first plan as if there
 // were none yet: late, and each restart of all members moved shards once more.
 func TestNewAssignerContinuesThePlan(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+	alone(t, func(t *testing.T, m *Member) {
 		r := newReconciler(t.Context(), m, nil)
 		term, end := elector.UngrantedTerm(module.Only{}, 9)
 		defer end(elector.ReasonShutdown)
@@ -74,11 +82,7 @@ func TestNewAssignerContinuesThePlan(t *testing.T) {
 
 // A member joins, and ends, by what a majority of the nodes has; a minority may be behind, or forged.
 func TestSettingsOfAMajority(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+	alone(t, func(t *testing.T, m *Member) {
 		none, ours, other := group.Settings{}, m.cfg.settings(), group.NewSettings(12, m.cfg.Lease)
 		for _, tc := range []struct {
 			shown      []*group.Settings
@@ -104,11 +108,7 @@ func TestSettingsOfAMajority(t *testing.T) {
 // A term may begin to work for less than a lease after a majority has accepted beats, counted from
 // before they were sent.
 func TestAdmissionIsALease(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+	alone(t, func(t *testing.T, m *Member) {
 		r := newReconciler(t.Context(), m, nil)
 		accepts := func(node int, sent lease.Stamp) { r.nodes[node].accepted.Store(&sent) }
 		sent := r.clock.Now()
@@ -130,11 +130,7 @@ func TestAdmissionIsALease(t *testing.T) {
 
 // A term that was won does not begin to work before a majority has accepted the member.
 func TestNoWorkWithoutAdmission(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+	alone(t, func(t *testing.T, m *Member) {
 		began := make(chan struct{})
 		r := newReconciler(t.Context(), m, func(ctx context.Context, _ *Term) error {
 			close(began)

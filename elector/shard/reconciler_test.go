@@ -17,8 +17,7 @@ import (
 // A member that is too far from the nodes to lead as the assigner, and near enough to report
 // and to own shards, does not keep the others from having one.
 func TestFarMember(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("x")
 		c.Each(testredis.Fault{Delay: lease * 4 / 100}, "x")
 		time.Sleep(3 * lease)
@@ -42,8 +41,7 @@ func assigner(n *testredis.Node) string {
 
 // A node that hangs holds up the end of a member for the time of one request.
 func TestLeaveWithANodeThatHangs(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		a := g.joins("a", "b")[0]
 		time.Sleep(lease)
 		c.Nodes[0].Set(testredis.Frozen, "a")
@@ -64,8 +62,7 @@ func TestLeaveWithANodeThatHangs(t *testing.T) {
 
 // One beat that fails while a member stops is not the end of Redis: it hands its shards over.
 func TestLeaveDuringAHiccup(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 12)
+	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		a := g.joins("a", "b")[0]
 		time.Sleep(lease)
 		for _, n := range c.Nodes {
@@ -95,8 +92,7 @@ func TestLeaveDuringAHiccup(t *testing.T) {
 // the one that left was gone before it had told the others. The plan shows it then, and no shard is
 // without an owner until the end of a lease that nobody holds.
 func TestReleaseIsNotReceived(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a")
 		time.Sleep(lease)
 		c.Each(testredis.Fault{LoseMessages: true}, "b")
@@ -111,8 +107,7 @@ func TestReleaseIsNotReceived(t *testing.T) {
 
 // A shard is not handed over to a member that would not receive its release yet.
 func TestReleaseFindsAListener(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
+	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a")
 		for _, n := range c.Nodes {
 			n.SubscribeSlowly(200 * time.Millisecond)
@@ -163,8 +158,7 @@ func (g *group) hangs(id string, at func(shard int) bool) (work shard.Work, end 
 // A shard whose work has stopped working, and does not return either, goes to another
 // member when its lock has lapsed: the member where it hangs never campaigns again.
 func TestStuckWork(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
+	grouped(t, 3, 4, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		var stuck atomic.Bool
 		m := g.member("a", func(cfg *shard.Config) {
 			cfg.WorkProbe = func(s int) health.Probe {
@@ -197,8 +191,7 @@ func TestStuckWork(t *testing.T) {
 
 // Work that hangs since Redis was away holds up its shards no longer than that.
 func TestWorkHangsAfterAnOutage(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
+	grouped(t, 1, 4, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		work, end := g.hangs("a", func(int) bool { return true })
 		defer end()
 		g.run(g.member("a"), work)

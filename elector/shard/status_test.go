@@ -71,8 +71,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestReadWithoutRedis(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
+	grouped(t, 3, 4, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.join("a")
 		time.Sleep(lease)
 		q := c.Quorum("reader")
