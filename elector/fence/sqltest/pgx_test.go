@@ -43,10 +43,7 @@ func testPgx(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	marks, err := fence.NewSQL(fence.PostgreSQL, "pgx_marks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	marks := newMarks(t, fence.PostgreSQL, "pgx_marks")
 	if _, err := conn.Exec(ctx, marks.Schema()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +78,9 @@ func testPgx(t *testing.T, url string) {
 // An ORM's transaction, and adapters, work as the ones below them; what is no transaction
 // guards nothing, and is refused.
 func TestOtherTransactions(t *testing.T) {
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := openDB(t, "sqlite", ":memory:")
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
-	marks, err := fence.NewSQL(fence.SQLite, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	marks := newMarks(t, fence.SQLite, "")
 	if err := marks.Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +109,7 @@ func TestOtherTransactions(t *testing.T) {
 		}
 	}
 
-	mysql, err := fence.NewSQL(fence.MySQL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mysql := newMarks(t, fence.MySQL, "")
 	if err := mysql.GuardFunc(t.Context(), queryRow, "bills", 9); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("on MySQL: %v", err)
 	}
@@ -157,15 +144,8 @@ func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 // no row of the old leader comes after one of the new.
 func TestStaleReplicaReal(t *testing.T) {
 	t.Parallel()
-	db, err := sql.Open("pgx", servertest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	marks, err := fence.NewSQL(fence.PostgreSQL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := openDB(t, "pgx", servertest.Postgres(t))
+	marks := newMarks(t, fence.PostgreSQL, "")
 	byGuard := func(ctx context.Context, tx *sql.Tx, token uint64) error {
 		return marks.Guard(ctx, tx, "orders", token)
 	}

@@ -76,16 +76,8 @@ func TestRecipeReal(t *testing.T) {
 			t.Errorf("the document has another recipe: %s", line)
 		}
 	}
-	db, err := sql.Open("pgx", servertest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	marks, err := fence.NewSQL(fence.PostgreSQL, "")
-	if err == nil {
-		err = marks.Create(t.Context(), db)
-	}
-	if err != nil {
+	db := openDB(t, "pgx", servertest.Postgres(t))
+	if err := newMarks(t, fence.PostgreSQL, "").Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, "DROP TABLE IF EXISTS recipe")
