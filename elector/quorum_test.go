@@ -346,7 +346,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 				_, term := first(t, 3*shortLease, cr.all...)
 				time.Sleep(3 * shortLease)
 				stop := cr.vacancy(t)
-				before, after := c.QuorumOf("operator", to.from...), c.QuorumOf("operator", to.to...)
+				before, after := c.Quorum("operator", to.from...), c.Quorum("operator", to.to...)
 
 				if err := electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"); err != nil {
 					t.Fatal(err)

@@ -46,7 +46,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		if !first.Valid() || !second.Valid() {
 			t.Fatalf("both lead for a little while: %v, %v", first.Err(), second.Err())
 		}
-		q := c.QuorumOf("operator", 1, 2, 0)
+		q := c.Quorum("operator", 1, 2, 0)
 		all, err := testcluster.ElectionOf(q, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].SameNodes(all[1]) || !all[0].SameNodes(all[0]) {
 			t.Fatalf("candidates %+v, %v", all, err)
@@ -62,13 +62,13 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		// show that they disagree.
 		conflicts := 0
 		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
-			st, err := testcluster.ElectionOf(c.QuorumOf("operator", nodes...), "orders").Status(t.Context())
+			st, err := testcluster.ElectionOf(c.Quorum("operator", nodes...), "orders").Status(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(st.Conflict, "a") && strings.Contains(st.Conflict, "b") {
 				conflicts++
-				wantFail(t, c.QuorumOf("operator", nodes...), "locks", "a ", "b ")
+				wantFail(t, c.Quorum("operator", nodes...), "locks", "a ", "b ")
 			}
 		}
 		if conflicts != 1 {
@@ -86,8 +86,8 @@ func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
 		a, b := c.StartOn("a", []int{0, 1, 2}), c.StartOn("b", []int{2, 1, 0})
 		testcluster.First(t, 3*testcluster.Lease, a, b)
 		time.Sleep(2 * testcluster.Lease)
-		wantFail(t, c.QuorumOf("operator", 0, 1, 3), "nodes", "other nodes than those given here")
-		all, err := doctor.Examine(t.Context(), c.QuorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: testcluster.Lease})
+		wantFail(t, c.Quorum("operator", 0, 1, 3), "nodes", "other nodes than those given here")
+		all, err := doctor.Examine(t.Context(), c.Quorum("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: testcluster.Lease})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestReportsOfSeveralServers(t *testing.T) {
 			s.Elected(3 * testcluster.Lease)
 			s.Shutdown()
 		}
-		q := c.QuorumOf("operator", 0)
+		q := c.Quorum("operator", 0)
 		all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: testcluster.Lease})
 		if err != nil || slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Check == "servers" }) {
 			t.Errorf("one server, and %+v, %v", all, err)

@@ -84,13 +84,9 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 func (n *Node) Run(c Call) {
 	src := Script(c.Script).Source()
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
-	n.mu.Lock()
-	n.own = p
-	n.mu.Unlock()
+	n.locked(func() { n.own = p })
 	n.Server().Server().Dispatch(p, append([]string{"EVAL", src}, c.Args...))
-	n.mu.Lock()
-	n.own = nil
-	n.mu.Unlock()
+	n.locked(func() { n.own = nil })
 }
 
 // RunAt executes a call on another node, whose answer the client gets.
@@ -100,42 +96,22 @@ func (n *Node) RunAt(to *Node, c Call, p *server.Peer) {
 
 // On sets a hook, which is called with every call before it runs. If the hook returns true, it has
 // handled the call, which is then not run.
-func (n *Node) On(hook func(Call, *server.Peer) bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hook = hook
-}
+func (n *Node) On(hook func(Call, *server.Peer) bool) { n.locked(func() { n.hook = hook }) }
 
 // RefuseWith makes the node answer every command with the error; "" ends this.
-func (n *Node) RefuseWith(err string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.answer = err
-}
+func (n *Node) RefuseWith(err string) { n.locked(func() { n.answer = err }) }
 
 // Deny makes the node refuse commands, such as "xadd" or "pubsub|numsub", from all users and
 // from scripts, as the ACL of a Redis 7.0 does. Without commands it denies nothing any more.
-func (n *Node) Deny(commands ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.denied = commands
-}
+func (n *Node) Deny(commands ...string) { n.locked(func() { n.denied = commands }) }
 
 // SubscribeSlowly makes each SUBSCRIBE take that long.
-func (n *Node) SubscribeSlowly(d time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.slow = d
-}
+func (n *Node) SubscribeSlowly(d time.Duration) { n.locked(func() { n.slow = d }) }
 
 // Fill makes the node refuse new values because its memory is full, as maxmemory with noeviction
 // does: reads, later expiries and deletions still work. A script that has already written may
 // continue to write.
-func (n *Node) Fill(full bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.full = full
-}
+func (n *Node) Fill(full bool) { n.locked(func() { n.full = full }) }
 
 // denial returns the server's error for a command that must not run; "": it may.
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
@@ -163,11 +139,8 @@ func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 }
 
 // Took returns the calls since the last Took or TookOf.
-func (n *Node) Took() []Call {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	calls := n.calls
-	n.calls = nil
+func (n *Node) Took() (calls []Call) {
+	n.locked(func() { calls, n.calls = n.calls, nil })
 	return calls
 }
 
@@ -182,10 +155,9 @@ func (n *Node) TookOf(script string) (count int) {
 }
 
 // Requests returns how many commands clients have sent.
-func (n *Node) Requests() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.asked
+func (n *Node) Requests() (asked int) {
+	n.locked(func() { asked = n.asked })
+	return asked
 }
 
 // LoseReply makes the node execute the next calls of a script, and close the connection instead of

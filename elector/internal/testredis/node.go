@@ -47,9 +47,14 @@ func (n *Node) start() {
 		conn.Close()
 	}
 	m.Server().SetPreHook(n.before)
+	n.locked(func() { n.m = m })
+}
+
+// locked runs f with the mutex held.
+func (n *Node) locked(f func()) {
 	n.mu.Lock()
-	n.m = m
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	f()
 }
 
 // RestartEmpty restarts the node without its data, and closes all connections.
@@ -61,10 +66,9 @@ func (n *Node) RestartEmpty() {
 }
 
 // Server returns the miniredis; RestartEmpty replaces it.
-func (n *Node) Server() *miniredis.Miniredis {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.m
+func (n *Node) Server() (m *miniredis.Miniredis) {
+	n.locked(func() { m = n.m })
+	return m
 }
 
 // Set sets the fault of the lines of the named clients, or of all lines.
@@ -102,11 +106,16 @@ func (n *Node) fault(client string) (Fault, <-chan struct{}) {
 
 // Reset closes the connections of a client, or all if client is "".
 func (n *Node) Reset(client string) {
+	n.each(func(p *pipe) bool { return client == "" || p.client == client }, (*pipe).close)
+}
+
+// each calls do for the connections that are meant.
+func (n *Node) each(meant func(*pipe) bool, do func(*pipe)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for p := range n.pipes {
-		if client == "" || p.client == client {
-			p.close()
+		if meant(p) {
+			do(p)
 		}
 	}
 }
@@ -136,38 +145,22 @@ func (n *Node) FailOver(to *Node) {
 			}
 		}
 	}
-	to.mu.Lock()
-	to.replica = old
-	to.mu.Unlock()
+	to.locked(func() { to.replica = old })
 	n.Move(to)
 }
 
 // Balance has each new connection lead to the node that next names, as an address behind which several servers answer.
-func (n *Node) Balance(next func() *Node) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.behind = next
-}
+func (n *Node) Balance(next func() *Node) { n.locked(func() { n.behind = next }) }
 
 // Deafen makes all present subscriptions lead nowhere, without a sign.
 func (n *Node) Deafen() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for p := range n.pipes {
-		if p.subscribed.Load() {
-			p.swallowed.Store(true)
-		}
-	}
+	n.each(func(p *pipe) bool { return p.subscribed.Load() }, func(p *pipe) { p.swallowed.Store(true) })
 }
 
 // Swallow makes all present connections lead nowhere: what is sent on them is lost, and nothing is closed, as
 // behind a firewall that forgot them.
 func (n *Node) Swallow() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for p := range n.pipes {
-		p.swallowed.Store(true)
-	}
+	n.each(func(*pipe) bool { return true }, func(p *pipe) { p.swallowed.Store(true) })
 }
 
 // Dial connects a client, or fails, at once, and the commands that make a connection (HELLO, AUTH) take
@@ -191,11 +184,11 @@ func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
 	}
 	to := n
-	n.mu.Lock()
-	if n.behind != nil {
-		to = n.behind()
-	}
-	n.mu.Unlock()
+	n.locked(func() {
+		if n.behind != nil {
+			to = n.behind()
+		}
+	})
 	server, err := to.Server().Dial()
 	if err != nil {
 		return nil, err
@@ -203,14 +196,10 @@ func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 	conn, near := net.Pipe()
 	p := &pipe{client: client, near: near, server: server, far: far, jitter: n.Jitter, wire: n.Wire, dead: make(chan struct{})}
 	p.fault = func() (Fault, <-chan struct{}) { return n.fault(client) }
-	n.mu.Lock()
-	n.pipes[p] = true
-	n.mu.Unlock()
+	n.locked(func() { n.pipes[p] = true })
 	n.running.Go(func() {
 		p.run()
-		n.mu.Lock()
-		delete(n.pipes, p)
-		n.mu.Unlock()
+		n.locked(func() { delete(n.pipes, p) })
 	})
 	return conn, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,10 +125,8 @@ func (c *Candidate) Shutdown() {
 // Quiet fails when a term begins within d.
 func (c *Candidate) Quiet(d time.Duration) {
 	c.T.Helper()
-	select {
-	case term := <-c.Terms:
+	if term, _, came := Await(c.Terms, d); came {
 		c.T.Fatalf("%s was elected with token %d", c.ID(), term.Token())
-	case <-time.After(d):
 	}
 }
 
@@ -150,10 +149,8 @@ func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *e
 	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
 		late := time.Now().After(limit) // before the look: the last one is after the limit
 		for _, c := range cs {
-			select {
-			case term := <-c.Terms:
+			if term, _, came := Await(c.Terms, 0); came {
 				return c, term
-			default:
 			}
 		}
 		if late {
@@ -164,11 +161,5 @@ func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *e
 
 // Others are all candidates but one.
 func Others(all []*Candidate, c *Candidate) []*Candidate {
-	var rest []*Candidate
-	for _, o := range all {
-		if o != c {
-			rest = append(rest, o)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(all), func(o *Candidate) bool { return o == c })
 }

@@ -29,19 +29,14 @@ func Bubble(t *testing.T, n int, f func(t *testing.T, c *Cluster)) {
 	testredis.Bubble(t, n, func(t *testing.T, s *testredis.Set) { f(t, &Cluster{s}) })
 }
 
-// Quorum has connections of its own, on lines that bear the client's name.
-func (c *Cluster) Quorum(name string) *elector.Quorum {
+// Quorum has connections of its own, on lines that bear the client's name, to these nodes in that order, or to all.
+func (c *Cluster) Quorum(name string, nodes ...int) *elector.Quorum {
 	c.T.Helper()
-	var all []int
-	for i := range c.Nodes {
-		all = append(all, i)
+	if len(nodes) == 0 {
+		for i := range c.Nodes {
+			nodes = append(nodes, i)
+		}
 	}
-	return c.QuorumOf(name, all...)
-}
-
-// QuorumOf is Quorum on some of the nodes, in that order.
-func (c *Cluster) QuorumOf(name string, nodes ...int) *elector.Quorum {
-	c.T.Helper()
 	var clients []redis.UniversalClient
 	for _, i := range nodes {
 		cl := c.Client(name, i)
@@ -66,13 +61,13 @@ func (c *Cluster) Hang(nodes ...int) {
 // Start makes a candidate with connections of its own and runs it.
 func (c *Cluster) Start(id string, change ...func(*elector.Config)) *Candidate {
 	c.T.Helper()
-	return NewCandidate(c.T, c.Quorum(id), id, change...).Begin(nil)
+	return c.StartOn(id, nil, change...)
 }
 
 // StartOn is Start with some of the nodes, in that order.
 func (c *Cluster) StartOn(id string, nodes []int, change ...func(*elector.Config)) *Candidate {
 	c.T.Helper()
-	return NewCandidate(c.T, c.QuorumOf(id, nodes...), id, change...).Begin(nil)
+	return NewCandidate(c.T, c.Quorum(id, nodes...), id, change...).Begin(nil)
 }
 
 // Locks is how many nodes hold a lock.

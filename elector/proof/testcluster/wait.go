@@ -15,12 +15,10 @@ const Tick = 100 * time.Microsecond
 // Await reads from a channel, at the latest when the time is up. What has come by then
 // counts: on a starved machine both are ready, and a select takes any of them.
 func Await[T any](from <-chan T, within time.Duration) (v T, open, came bool) {
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case v, open = <-from:
 		return v, open, true
-	case <-timer.C:
+	case <-time.After(within):
 	}
 	select {
 	case v, open = <-from:
@@ -50,8 +48,8 @@ func ReasonOf(t testing.TB, term *elector.Term, within time.Duration) *elector.E
 	if _, _, came := Await(term.Done(), within+Tick); !came {
 		t.Fatalf("the term did not end within %v", within)
 	}
-	var ended *elector.Ended
-	if !errors.As(term.Err(), &ended) {
+	ended, ok := errors.AsType[*elector.Ended](term.Err())
+	if !ok {
 		t.Fatalf("Err is %v", term.Err())
 	}
 	return ended
