@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -156,15 +157,9 @@ func (s *Sim) backed(who string, token uint64, keys protocol.Keys, prefix string
 // lock there), and one of the two began to campaign less than a lease before it
 // claimed. s.mu is held.
 func (s *Sim) mayOverlap(ps ...*proc) bool {
-	if !s.allForgot() {
-		return false
-	}
-	for _, p := range ps {
-		if r := p.running; r != nil && s.wasYoung(p, r.claim.at) {
-			return true
-		}
-	}
-	return false
+	return s.allForgot() && slices.ContainsFunc(ps, func(p *proc) bool {
+		return p.running != nil && s.wasYoung(p, p.running.claim.at)
+	})
 }
 
 func (s *Sim) wasYoung(p *proc, claimSent time.Time) bool {
@@ -173,12 +168,9 @@ func (s *Sim) wasYoung(p *proc, claimSent time.Time) bool {
 
 // allForgot reports whether all nodes have forgotten within a lease. s.mu is held.
 func (s *Sim) allForgot() bool {
-	for _, n := range s.nodes {
-		if n.forgot.IsZero() || time.Since(n.forgot) > s.t.lease+s.slack() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.nodes, func(n *node) bool {
+		return n.forgot.IsZero() || time.Since(n.forgot) > s.t.lease+s.slack()
+	})
 }
 
 // valid is who leads right now. s.mu is held.

@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -56,7 +55,7 @@ func newGroup(shards int) *group {
 }
 
 // enter starts the process as a member.
-func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) {
+func (p *proc) enter(q *elector.Quorum) {
 	s := p.sim
 	p.member = &membership{owned: map[int]*ownTerm{}, claims: map[int]*sent{}}
 	p.member.stuck.Store(-1)
@@ -73,7 +72,7 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) {
 		err := m.Run(ctx, p.own)
 		s.history.addf("%s: Run returned: %v", p.name, err)
 		s.ranOut(ctx, p, err)
-		closeAll(q, clients)
+		_ = q.Close()
 	})
 }
 
@@ -159,7 +158,7 @@ func (s *Sim) lookShard(i int, when string) {
 func (s *Sim) onShard(p *proc, d deed) {
 	i, ok := s.group.lock[d.lock]
 	switch {
-	case d.kind == claim:
+	case d.script == testredis.ScriptClaim:
 		c := p.member.claims[i]
 		if c == nil || !ok { // the assigner's election is none of a shard
 			c = &sent{}
@@ -168,12 +167,12 @@ func (s *Sim) onShard(p *proc, d deed) {
 			p.member.claims[i] = c
 		}
 		s.onClaim(p, c, d)
-	case d.kind == release && ok:
+	case d.ends() && ok:
 		t := p.member.owned[i]
 		if t != nil && number(d.arg("seq")) >= t.claim.seq && strings.HasSuffix(t.claim.prefix, "/"+string(d.arg("incarnation"))+"/") {
 			s.violate("%s releases shard %d although the work of term %d runs", p.name, i, t.Token())
 		}
-	case d.kind == renewal && ok: // an assigner may be unhealthy
+	case d.script == testredis.ScriptRenew && ok: // an assigner may be unhealthy
 		s.fresh(p, "member", p.probe, s.freshness()+s.t.lease/8) // its candidates read the verdict that often
 	}
 }
@@ -210,10 +209,8 @@ func (s *Sim) assigner() *host {
 // settleGroup checks that each shard gets an owner, after the longest rest: a cool-down doubles up to 16 times.
 func (s *Sim) settleGroup() {
 	began, limit := time.Now(), 4*s.t.lease+17*s.t.cooldown
-	for s.vacant() > 0 && time.Since(began) < limit && !s.found() {
-		s.until(time.Now().Add(s.t.lease / 100))
-	}
-	if n := s.vacant(); n > 0 {
+	if !s.await(limit, func() bool { return s.vacant() == 0 }) {
+		n := s.vacant()
 		s.fault("%d of %d shards have no owner %v after the faults ended", n, len(s.group.shards), limit)
 	}
 	s.recovered = time.Since(began)

@@ -57,8 +57,11 @@ func (h *host) boot(name string) {
 	if err != nil {
 		panic(err)
 	}
+	for _, c := range clients {
+		_ = c.Close() // NewQuorum uses only their options
+	}
 	if s.group != nil {
-		p.enter(q, clients)
+		p.enter(q)
 		return
 	}
 	p.e, err = elector.New(q, elector.Config{
@@ -76,7 +79,7 @@ func (h *host) boot(name string) {
 		p.live(ctx)
 		p.observer.end()
 		p.observer.done.Wait()
-		closeAll(q, clients)
+		_ = q.Close()
 	})
 }
 

@@ -32,22 +32,15 @@ func (p *planner) slowThenCut() {
 				hit = append(hit, h.links...)
 			}
 		}
-		s.change(func() {
-			for _, k := range hit {
-				k.Late = slow
-			}
-		})
+		s.alter(hit, func(k *link) { k.Late = slow })
 	}, "slow, then cut off: answers to the leader are slow (%v, and its successor's %v)", slow, elect)
 	p.later(first, func(s *Sim) {
 		cut := s.find(-1).links
 		hit = append(hit[:len(hit):len(hit)], cut...)
-		s.change(func() {
-			for i, k := range cut {
-				if all || i <= len(cut)/2 {
-					k.Up, k.Down = hold(way != 1), hold(way != 2)
-				}
-			}
-		})
+		if !all {
+			cut = cut[:len(cut)/2+1]
+		}
+		s.alter(cut, func(k *link) { k.Up, k.Down = hold(way != 1), hold(way != 2) })
 	}, "slow, then cut off: and cut off (way %d, all %v)", way, all)
 	for at := first; at < first+second; at += l / 5 {
 		p.later(at, alarm, "slow, then cut off: false alarm")
@@ -73,23 +66,14 @@ func (p *planner) amnesia() {
 	cutAll := p.rng.IntN(3) > 0
 	var hit []*link
 	p.add(func(s *Sim) {
-		h := s.find(-1)
-		hit = h.links
-		s.change(func() {
-			for _, i := range minority {
-				hit[i].Fault = testredis.Frozen
-			}
-		})
+		hit = s.find(-1).links
+		s.alter(s.linksOf(-1, minority), freeze)
 	}, "amnesia: the leader is cut from nodes %v", minority)
 	p.later(forgetAt, func(s *Sim) {
 		s.crash(s.nodes[victim])
 		s.restart(s.nodes[victim], true)
 		if cutAll {
-			s.change(func() {
-				for _, k := range hit {
-					k.Fault = testredis.Frozen
-				}
-			})
+			s.alter(hit, freeze)
 		}
 	}, "amnesia: node %d forgets (leader cut from all %v)", victim, cutAll)
 	for at := forgetAt + time.Millisecond; at < forgetAt+l; at += l / 7 {

@@ -3,12 +3,11 @@ package simtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -68,13 +67,6 @@ func (p *proc) live(ctx context.Context) {
 	}
 }
 
-func closeAll(q *elector.Quorum, clients []redis.UniversalClient) {
-	_ = q.Close()
-	for _, c := range clients {
-		_ = c.Close()
-	}
-}
-
 // ranOut checks why Run returned.
 func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 	s.mu.Lock()
@@ -90,12 +82,7 @@ func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 func (s *Sim) forget(p *proc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, q := range s.procs {
-		if q == p {
-			s.procs = append(s.procs[:i:i], s.procs[i+1:]...)
-			return
-		}
-	}
+	s.procs = slices.DeleteFunc(s.procs, func(q *proc) bool { return q == p })
 }
 
 // gate blocks while the process is paused.

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -91,12 +92,8 @@ func (s *Sim) healAll() {
 func (s *Sim) leader() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.procs {
-		if p.counts() && p.running != nil && p.e.IsLeader() {
-			return p
-		}
-	}
-	return nil
+	leading := slices.DeleteFunc(s.valid(), func(p *proc) bool { return p.running == nil })
+	return append(leading, nil)[0]
 }
 
 func (s *Sim) count() int {
@@ -123,12 +120,7 @@ func (s *Sim) awaitDrained() {
 	s.await(4*s.t.lease, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for _, p := range s.procs {
-			if p.running != nil && !p.running.cancelled.IsZero() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(s.procs, func(p *proc) bool { return p.running != nil && !p.running.cancelled.IsZero() })
 	})
 }
 
@@ -166,8 +158,7 @@ func (s *Sim) retire() {
 			p.running.mode.Store(draining)
 		}
 		s.halt(p)
-		s.await(6*s.t.lease, p.isDone)
-		if !p.isDone() && !s.found() {
+		if !s.await(6*s.t.lease, p.isDone) && !s.found() {
 			s.fault("%s: Run has not returned %v after shutdown, without any fault", p.name, 6*s.t.lease)
 			return
 		}

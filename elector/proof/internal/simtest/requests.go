@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // onCommand sees every request at the moment when a process sends it.
@@ -31,15 +33,15 @@ func (s *Sim) onCommand(p *proc, c command) {
 
 // onDeed sees what a request is to do for the election. s.mu is held.
 func (s *Sim) onDeed(p *proc, d deed) {
-	switch d.kind {
-	case claim:
+	switch {
+	case d.script == testredis.ScriptClaim:
 		s.onClaim(p, &p.claim, d)
-	case renewal:
+	case d.script == testredis.ScriptRenew:
 		s.renewals++
 		s.timely(p, number(d.arg("token")))
 		s.fresh(p, "candidate", p.probe, s.freshness())
 		s.fresh(p, "work", p.work, s.freshness())
-	case release:
+	case d.ends():
 		// The release of an earlier term may have waited for its turn on a slow way.
 		if r := p.running; r != nil && number(d.arg("seq")) >= r.claim.seq {
 			s.violate("%s releases the lock although the work of term %d (attempt %d) runs", p.name, r.token, r.claim.seq)

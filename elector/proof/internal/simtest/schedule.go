@@ -126,10 +126,8 @@ func (s *Sim) find(host int) *host {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.procs {
-		if p.counts() && p.e.IsLeader() {
-			return p.host
-		}
+	if leading := s.valid(); len(leading) > 0 {
+		return leading[0].host
 	}
 	return s.hosts[0]
 }
@@ -147,7 +145,7 @@ func (p *planner) linkFault() {
 		name string
 		set  func(*link)
 	}{
-		{"hangs", func(l *link) { l.Fault = testredis.Frozen }},
+		{"hangs", freeze},
 		{"requests are held", func(l *link) { l.Up = testredis.Hold }},
 		{"answers are held", func(l *link) { l.Down = testredis.Hold }},
 		{"answers are lost", func(l *link) { l.Down = testredis.Drop }},
@@ -162,11 +160,7 @@ func (p *planner) linkFault() {
 	var hit []*link
 	p.add(func(s *Sim) {
 		hit = s.linksOf(who, nodes)
-		s.change(func() {
-			for _, l := range hit {
-				k.set(l)
-			}
-		})
+		s.alter(hit, k.set)
 		if k.name == "refuses" || k.name == "is reset" {
 			reset(hit)
 		}
@@ -188,9 +182,16 @@ func (s *Sim) heal(links []*link, cut bool) {
 	if cut {
 		reset(links)
 	}
+	s.alter(links, func(l *link) { l.Fault = testredis.Fault{} })
+}
+
+// alter changes the faults of links.
+func (s *Sim) alter(links []*link, f func(*link)) {
 	s.change(func() {
 		for _, l := range links {
-			l.Fault = testredis.Fault{}
+			f(l)
 		}
 	})
 }
+
+func freeze(l *link) { l.Fault = testredis.Frozen }

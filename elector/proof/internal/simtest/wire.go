@@ -51,27 +51,16 @@ func nextCommand(b []byte) (c command, rest []byte, ok bool) {
 	return c, b[at:], true
 }
 
-func (c command) is(name string) bool {
-	return len(c.args) > 0 && bytes.EqualFold(c.args[0], []byte(name))
-}
-
-// kind is what a request means to the election.
-type kind int
-
-const (
-	other kind = iota
-	claim
-	renewal
-	release
-	abandonment // the silent release of a failed attempt
-)
-
 // deed is what a request does for one election.
 type deed struct {
-	kind   kind
 	script testredis.Script
 	lock   string   // the key
 	argv   [][]byte // as they lie in the request: they can be changed in place
+}
+
+// ends reports whether it is the release of a term, and not the silent one of a failed attempt.
+func (d deed) ends() bool {
+	return d.script == testredis.ScriptRelease && string(d.arg("token")) != "0"
 }
 
 // arg returns an argument.
@@ -79,33 +68,14 @@ func (d deed) arg(name string) []byte { return d.argv[d.script.Arg(name)] }
 
 // elections recognizes the scripts: what a request does, for each election.
 func (c command) elections() (all []deed) {
-	if !c.is("EVALSHA") && !c.is("EVAL") {
-		return nil
-	}
 	args := make([]string, len(c.args))
 	for i, a := range c.args {
 		args[i] = string(a)
 	}
 	calls := testredis.Requests(args[0], args[1:]...)
-	if len(calls) == 0 {
-		return nil
-	}
-	each := len(calls[0].Args)
-	argv := c.args[len(c.args)-len(calls)*each:]
 	for i, call := range calls {
-		k := other
-		switch call.Script {
-		case testredis.ScriptClaim:
-			k = claim
-		case testredis.ScriptRenew:
-			k = renewal
-		case testredis.ScriptRelease:
-			if k = release; call.Args[call.Script.Arg("token")] == "0" {
-				k = abandonment
-			}
-		case testredis.ScriptRaise, testredis.ScriptAnnounce:
-		}
-		all = append(all, deed{k, call.Script, call.Keys[0], argv[i*each : (i+1)*each]})
+		at := len(c.args) - (len(calls)-i)*len(call.Args)
+		all = append(all, deed{call.Script, call.Keys[0], c.args[at : at+len(call.Args)]})
 	}
 	return all
 }
