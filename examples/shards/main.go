@@ -21,7 +21,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var w worker
 	f := cli.New(usage, stderr)
 	path := f.String("db", "invoices.db", "the database: an SQLite file")
-	f.StringVar(&w.id, "id", "", "work: this member's name (default: host name and process id)")
+	f.StringVar(&w.id, "id", "", "work: this member's name (default: host, process and a random part)")
 	f.IntVar(&w.shards, "shards", 12, "work: number of shards; the same for all members")
 	f.DurationVar(&w.lease, "lease", 5*time.Second, "work: the shards of a member that dies move after it; the same for all members")
 	f.DurationVar(&w.stall, "stall", 3*time.Second, "work: a shard whose work makes no progress for so long moves to another member")

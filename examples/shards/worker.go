@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -31,10 +29,6 @@ type worker struct {
 }
 
 func (w *worker) run(ctx context.Context, urls []string) error {
-	if w.id == "" {
-		host, _ := os.Hostname()
-		w.id = fmt.Sprintf("%s-%d", host, os.Getpid())
-	}
 	for range w.shards {
 		w.beats = append(w.beats, health.NewHeartbeat(w.stall))
 	}
@@ -57,6 +51,7 @@ func (w *worker) run(ctx context.Context, urls []string) error {
 	if err != nil {
 		return err
 	}
+	w.id = member.ID()
 	return member.Run(ctx, w.serve)
 }
 

@@ -96,10 +96,8 @@ func Await(ctx context.Context, ok func() bool) error {
 
 // Pause sleeps for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

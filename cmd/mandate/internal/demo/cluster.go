@@ -31,7 +31,7 @@ const (
 type candidate struct {
 	name    string
 	color   output.Color
-	link    *link
+	link    link
 	quorum  *elector.Quorum
 	elector *elector.Elector
 	beat    *health.Heartbeat
@@ -54,6 +54,7 @@ type cluster struct {
 	leader, before observation // the last two starts of work; owned by the goroutine that plays the steps
 }
 
+// newCluster returns a cluster that is to be closed, also after an error.
 func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
 	c := &cluster{transcript: transcript{out: p, began: time.Now()}, seen: newObservations()}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -61,8 +62,7 @@ func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
 		if err := m.StartAddr("127.0.0.1:0"); err != nil {
-			c.close()
-			return nil, fmt.Errorf("starting an embedded Redis: %w", err)
+			return c, fmt.Errorf("starting an embedded Redis: %w", err)
 		}
 		c.nodes = append(c.nodes, m)
 	}
@@ -70,8 +70,7 @@ func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
 	for i, name := range []string{"alice", "bob", "carol"} {
 		a, err := c.newCandidate(name, log)
 		if err != nil {
-			c.close()
-			return nil, err
+			return c, err
 		}
 		a.color = colors[i]
 		c.candidates = append(c.candidates, a)
@@ -80,7 +79,7 @@ func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
 }
 
 func (c *cluster) newCandidate(name string, log *slog.Logger) (*candidate, error) {
-	a := &candidate{name: name, link: &link{conns: map[net.Conn]struct{}{}}, beat: health.NewHeartbeat(beatBound)}
+	a := &candidate{name: name, beat: health.NewHeartbeat(beatBound)}
 	var err error
 	var clients []redis.UniversalClient
 	for _, m := range c.nodes {
@@ -124,8 +123,7 @@ func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) er
 			}
 		case <-ctx.Done():
 			c.observed(observation{workCanceled, a, term.Token(), time.Now()})
-			var ended *elector.Ended
-			if errors.As(context.Cause(ctx), &ended) && c.ctx.Err() == nil {
+			if ended, ok := errors.AsType[*elector.Ended](context.Cause(ctx)); ok && c.ctx.Err() == nil {
 				c.report(a, "stops, "+strings.TrimPrefix(ended.Error(), "term ended: "))
 			}
 			a.hung.Store(false)
@@ -133,16 +131,6 @@ func (c *cluster) work(ctx context.Context, a *candidate, term *elector.Term) er
 			return nil
 		}
 	}
-}
-
-// other returns another candidate than a.
-func (c *cluster) other(a *candidate) *candidate {
-	for _, b := range c.candidates {
-		if b != a {
-			return b
-		}
-	}
-	return a
 }
 
 // hang makes a node accept requests without answering them, until the returned function is called.
@@ -184,18 +172,12 @@ func (c *cluster) observed(o observation) {
 type link struct {
 	mu    sync.Mutex // guards down and conns
 	down  bool
-	conns map[net.Conn]struct{}
+	conns []net.Conn
 }
 
 var errCut = errors.New("the network is cut")
 
 func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	l.mu.Lock()
-	down := l.down
-	l.mu.Unlock()
-	if down {
-		return nil, errCut
-	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -203,10 +185,9 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.down {
-		_ = conn.Close()
-		return nil, errCut
+		return nil, errors.Join(errCut, conn.Close())
 	}
-	l.conns[conn] = struct{}{}
+	l.conns = append(l.conns, conn)
 	return conn, nil
 }
 
@@ -214,10 +195,9 @@ func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = true
-	for c := range l.conns {
+	for _, c := range l.conns {
 		_ = c.Close()
 	}
-	clear(l.conns)
 }
 
 func (l *link) restore() {

@@ -27,10 +27,10 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
 	c, err := newCluster(p, log)
+	defer c.close()
 	if err != nil {
 		return err
 	}
-	defer c.close()
 	p.Println("%s", p.Paint(output.Bold, "mandate demo"))
 	p.Println("Three Redis nodes and three candidates in this process. The lease is %v: the", demoLease)
 	p.Println("longest time that a dead leader can keep the others waiting.")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -111,7 +112,8 @@ func cutOff(ctx context.Context, c *cluster) error {
 	old := c.leader
 	old.who.link.cut()
 	c.report(old.who, "loses all its connections and cannot release the lock")
-	st, err := c.other(old.who).elector.Election().Status(ctx)
+	other := c.candidates[(slices.Index(c.candidates, old.who)+1)%len(c.candidates)]
+	st, err := other.elector.Election().Status(ctx)
 	if err != nil || st.Leader == nil {
 		return errors.Join(errors.New("the lock was gone too early"), err)
 	}
