@@ -107,51 +107,36 @@ const eventBuffer = 64
 // in order; publish waits for none of them.
 type subscribers struct {
 	mu   sync.Mutex
-	subs map[*subscription]struct{}
-}
-
-type subscription struct {
-	queue []Event
-	wake  chan struct{}
+	subs map[chan Event]struct{}
 }
 
 func (f *subscribers) publish(ev Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.subs {
-		if len(s.queue) >= eventBuffer { // drop the oldest: the newest show the current state
-			s.queue = s.queue[1:]
+		if len(s) == cap(s) { // drop the oldest: the newest show the current state
+			select {
+			case <-s:
+			default: // it was taken meanwhile
+			}
 		}
-		s.queue = append(s.queue, ev)
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s <- ev
 	}
 }
 
-func (f *subscribers) subscribe() *subscription {
-	s := &subscription{wake: make(chan struct{}, 1)}
+func (f *subscribers) subscribe() chan Event {
+	s := make(chan Event, eventBuffer)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.subs == nil {
-		f.subs = map[*subscription]struct{}{}
+		f.subs = map[chan Event]struct{}{}
 	}
 	f.subs[s] = struct{}{}
 	return s
 }
 
-func (f *subscribers) unsubscribe(s *subscription) {
+func (f *subscribers) unsubscribe(s chan Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.subs, s)
-}
-
-// take returns the events in a subscription's queue and empties it.
-func (f *subscribers) take(s *subscription) []Event {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	events := s.queue
-	s.queue = nil
-	return events
 }
