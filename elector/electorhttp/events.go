@@ -2,12 +2,12 @@ package electorhttp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // events serves GET /events.
@@ -83,11 +83,7 @@ func (s *stream) run(ctx context.Context, e *elector.Elector) {
 }
 
 func (s *stream) event(ev elector.Event) bool {
-	data, err := json.Marshal(ev)
-	if err != nil { // strings, numbers and a time
-		panic("electorhttp: an event that can't be encoded: " + err.Error())
-	}
-	return s.send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", ev.Kind, data))
+	return s.send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", ev.Kind, protocol.Encode(ev)))
 }
 
 // send writes to the client, with a time limit: a client that stops reading must not

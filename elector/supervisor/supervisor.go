@@ -196,13 +196,10 @@ func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (h
 		Keys: protocol.KeysOf(t.Prefix, t.Election).In(nodes.Database()), Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: t.Advertise, Lease: t.Lease, CallTimeout: t.CallTimeout,
 	}, t.Attempt, t.Token)
-	event, err := json.Marshal(elector.Event{
+	event := protocol.Encode(elector.Event{
 		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: protocol.Clip(detail, protocol.MaxDetail), Time: died.Round(0).UTC(),
 	})
-	if err != nil {
-		return false, err
-	}
 	r := v.Releasing(t.Token, protocol.Heir{}, event)
 	r.Until(ctx, func() time.Duration { return t.Lease - time.Since(died) }, r.Definite)
 	switch {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (p *Plan) Index(incarnation string) int {
 }
 
 // Equal reports whether two plans are the same but for their versions.
-func (p *Plan) Equal(o *Plan) bool { return encode(p) == encode(o) }
+func (p *Plan) Equal(o *Plan) bool { return bytes.Equal(protocol.Encode(p), protocol.Encode(o)) }
 
 // parsePlan parses what a node keeps, "<version> <plan>". It returns nil if that is not a valid
 // plan: the assigner's next plan replaces it.
@@ -147,14 +148,6 @@ func parsePlan(s string) *Plan {
 		return nil
 	}
 	return p
-}
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil { // numbers that are finite, and strings
-		panic("group: a record that can't be encoded: " + err.Error())
-	}
-	return string(b)
 }
 
 // MaxShards bounds the shards in what other processes may have written.

@@ -73,10 +73,10 @@ type Answer struct {
 func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Member, have Version, assigns bool) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
-		ours = encode(settings)
+		ours = string(protocol.Encode(settings))
 	}
 	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey},
-		ours, self.Incarnation, encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String(), assigns)
+		ours, self.Incarnation, protocol.Encode(self), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String(), assigns)
 	if err != nil {
 		return a, err
 	}
@@ -110,7 +110,7 @@ func (s *Store) settings(text string) (f Settings, err error) {
 // node has another plan by now.
 func (s *Store) Publish(ctx context.Context, node int, p *Plan, replaces string) error {
 	_, err := s.run(ctx, node, publishScript, []string{s.planKey},
-		p.Version.String(), encode(p), s.keep.Milliseconds(), s.Changes, replaces)
+		p.Version.String(), protocol.Encode(p), s.keep.Milliseconds(), s.Changes, replaces)
 	return err
 }
 

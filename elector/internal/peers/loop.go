@@ -33,8 +33,7 @@ func (p *Peers) Stop() {
 	p.running.Wait()
 	p.heir.Store(nil)
 	if p.c.Order != Race {
-		self := p.self()
-		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
+		p.publish(context.Background(), request{Kind: gone, Candidate: new(p.self())})
 	}
 }
 
@@ -97,11 +96,10 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 // requestOf parses a request; nil: the payload is none. Of one with another protocol only the version is known.
 func requestOf(payload string) *request {
 	q, err := parseRequest(payload)
-	var other protocol.OtherVersion
-	switch {
-	case errors.As(err, &other):
+	if other, ok := errors.AsType[protocol.OtherVersion](err); ok {
 		return &request{Version: int(other)}
-	case err != nil:
+	}
+	if err != nil {
 		return nil
 	}
 	return &q
@@ -130,13 +128,11 @@ func (p *Peers) answer(ctx context.Context, r received) {
 		}
 	case rollCall:
 		if p.fresh(r) {
-			self := p.self()
-			p.reply(ctx, r, Answer{Candidate: &self})
+			p.reply(ctx, r, Answer{Candidate: new(p.self())})
 		}
 	case leaderAll:
 		if p.fresh(r) {
-			self := p.self()
-			p.publish(ctx, request{Kind: info, Candidate: &self})
+			p.publish(ctx, request{Kind: info, Candidate: new(p.self())})
 		}
 	case stepDown:
 		if token, leads := p.c.Self.Leading(); leads && r.Leader == p.c.Incarnation && p.fresh(r) {
@@ -151,12 +147,13 @@ func (p *Peers) answer(ctx context.Context, r received) {
 
 // stepDown ends the term if the request is about this one.
 func (p *Peers) stepDown(token uint64, r received) Answer {
-	self := p.self()
+	a := Answer{Candidate: new(p.self())}
 	if r.Token != token {
-		return Answer{Candidate: &self, Refused: "the term that you mean is over"}
+		a.Refused = "the term that you mean is over"
+		return a
 	}
 	p.c.Self.HandOver(token, r.To, requested(r.Note))
-	return Answer{Candidate: &self}
+	return a
 }
 
 func (p *Peers) reply(ctx context.Context, r received, with Answer) {

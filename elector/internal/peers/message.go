@@ -45,11 +45,7 @@ type Answer struct {
 
 func (q request) encode() []byte {
 	q.Version = protocol.Version
-	b, err := json.Marshal(q)
-	if err != nil { // strings and numbers
-		panic("a request that can't be encoded: " + err.Error())
-	}
-	return b
+	return protocol.Encode(q)
 }
 
 func parseRequest(s string) (request, error) {
@@ -82,11 +78,7 @@ func parseRequest(s string) (request, error) {
 
 func (a Answer) encode() []byte {
 	a.Version = protocol.Version
-	b, err := json.Marshal(a)
-	if err != nil { // strings and numbers
-		panic("an answer that can't be encoded: " + err.Error())
-	}
-	return b
+	return protocol.Encode(a)
 }
 
 // parseAnswer returns of an answer with another protocol the version only.

@@ -73,12 +73,15 @@ func ParsePauseNote(value string) (n PauseNote) {
 }
 
 // Encode returns the value of the key.
-func (n PauseNote) Encode() string {
-	b, err := json.Marshal(n)
-	if err != nil { // strings, and a time of this century
-		panic("protocol: a pause that can't be encoded: " + err.Error())
+func (n PauseNote) Encode() string { return string(Encode(n)) }
+
+// Encode returns v as JSON, which has only strings, finite numbers and times of this century.
+func Encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("protocol: a message that can't be encoded: " + err.Error())
 	}
-	return string(b)
+	return b
 }
 
 // String describes who paused the election and why. It is never empty.

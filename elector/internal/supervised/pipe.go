@@ -72,16 +72,14 @@ func take(value string) (*Pipe, error) {
 // Elected reports a term that has begun. It is called before the work starts.
 func (p *Pipe) Elected(t Term) {
 	if p != nil {
-		m := t // a copy: without a supervisor nothing is allocated
-		p.send(Message{Elected: &m})
+		p.send(Message{Elected: new(t)}) // a copy: without a supervisor nothing is allocated
 	}
 }
 
 // Released reports that the term's lock was released.
 func (p *Pipe) Released(t Term) {
 	if p != nil {
-		m := t
-		p.send(Message{Released: &m})
+		p.send(Message{Released: new(t)})
 	}
 }
 
@@ -95,16 +93,14 @@ func (p *Pipe) Promised(prefix, election string, token uint64, validFor time.Dur
 // Joined reports a member of a group.
 func (p *Pipe) Joined(m Member) {
 	if p != nil {
-		joined := m
-		p.send(Message{Joined: &joined})
+		p.send(Message{Joined: new(m)})
 	}
 }
 
 // Left reports that a member has left its group.
 func (p *Pipe) Left(m Member) {
 	if p != nil {
-		left := m
-		p.send(Message{Left: &left})
+		p.send(Message{Left: new(m)})
 	}
 }
 

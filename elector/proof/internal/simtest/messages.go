@@ -1,11 +1,12 @@
 package simtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // lastToken is that of the newest term, 0 before the first. s.mu is held.
@@ -19,24 +20,16 @@ func (s *Sim) lastToken() uint64 {
 // publish publishes a message on all nodes.
 func (s *Sim) publish(channel string, message map[string]any) {
 	for _, n := range s.nodes {
-		n.Server().Publish(channel, encoded(message))
+		n.Server().Publish(channel, string(protocol.Encode(message)))
 	}
-}
-
-func encoded(message map[string]any) string {
-	b, err := json.Marshal(message)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
 }
 
 // event is a message on the events channel.
 func event(kind, candidate, first string, token uint64) string {
-	return fmt.Sprintf("1 %s %d %s ", kind, token, first) + encoded(map[string]any{
+	return fmt.Sprintf("1 %s %d %s ", kind, token, first) + string(protocol.Encode(map[string]any{
 		"v": 1, "kind": kind, "election": election, "candidate": candidate, "advertise": "evil:80", "token": token,
 		"reason": "forged", "time": time.Now(),
-	})
+	}))
 }
 
 // alarm notifies the candidates that the newest leader has released the lock: a forged
