@@ -153,10 +153,8 @@ func (l *lines) flush(limit time.Duration) {
 	if idle == nil {
 		return
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-idle:
-	case <-timer.C:
+	case <-time.After(limit):
 	}
 }

@@ -195,9 +195,8 @@ func (m *machine) after(ctx context.Context, ended *Ended) (over bool, err error
 	if m.outcome.fatal {
 		select {} // Run must not return: main could end the process well before the panic does
 	}
-	var again *RestartError
 	switch {
-	case ended.Reason == ReasonPanicked, ended.Reason == ReasonFailed && !errors.As(ended.Err, &again):
+	case ended.Reason == ReasonPanicked, ended.Reason == ReasonFailed && !errors.As(ended.Err, new(*RestartError)):
 		return true, ended.Err
 	case ctx.Err() != nil:
 		return true, term.unreleased // shutdown is how Run ends well

@@ -62,8 +62,7 @@ func probeStatus(r *health.Runner) *health.Status {
 	if r == nil {
 		return nil
 	}
-	st := r.Status()
-	return &st
+	return new(r.Status())
 }
 
 // counters count what Stats reports. Safe for concurrent use.

@@ -232,11 +232,9 @@ func (t *Term) awaitOver(ctx context.Context, least time.Duration) error {
 
 // overWithin reports whether the term has ended and its lock was given back within that time.
 func (t *Term) overWithin(limit time.Duration) bool {
-	timer := time.NewTimer(max(0, limit))
-	defer timer.Stop()
 	select {
 	case <-t.over:
-	case <-timer.C:
+	case <-time.After(limit):
 	}
 	return t.isOver()
 }

@@ -53,9 +53,7 @@ func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
 
 // withCode adds the exit code to err. Only this file maps errors of the library to exit codes.
 func withCode(err error) error {
-	var exit *exitError
-	var usage *usageError
-	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
+	if err == nil || errors.As(err, new(*exitError)) || errors.As(err, new(*usageError)) {
 		return err
 	}
 	return &exitError{code: codeOf(err), err: err}
@@ -105,11 +103,10 @@ func (a *app) formatError(err error) string {
 // problemsOf splits an error into its independent problems.
 func problemsOf(err error) []string {
 	var usage *usageError
-	var exit *exitError
 	switch {
 	case errors.As(err, &usage):
 		return slices.Clone(usage.problems)
-	case errors.As(err, &exit):
+	case errors.As(err, new(*exitError)):
 		return strings.Split(strings.TrimSpace(err.Error()), "\n")
 	default: // from parsing flags: a newline in such an error was typed by the user
 		text, _, number := strings.Cut(err.Error(), "strconv.")

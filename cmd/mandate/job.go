@@ -201,10 +201,7 @@ func (j *job) keep(ctx context.Context, log *slog.Logger, began time.Time) {
 		return
 	}
 	log.Info("holding the lock", "for", left.Round(time.Millisecond))
-	select {
-	case <-time.After(left):
-	case <-ctx.Done():
-	}
+	sleep(ctx, left)
 }
 
 // passSignals passes the signals by which programs are told to reload on to the commands, until end is

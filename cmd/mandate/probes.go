@@ -37,30 +37,25 @@ type probeTargets []probeTarget
 // probeTarget was given with a flag. Its kind is exec, http, disk, tcp or file.
 type probeTarget struct{ flag, kind, target string }
 
-// targetFlag adds targets of one kind.
-type targetFlag struct {
-	flag, kind string
-	to         *probeTargets
+// flag adds a flag for targets of one kind, which may be repeated.
+func (p *probeTargets) flag(f *pflag.FlagSet, prefix, flag, kind, usage string) {
+	f.Func(prefix+flag, usage, func(target string) error {
+		*p = append(*p, probeTarget{flag, kind, target})
+		return nil
+	})
 }
-
-func (v targetFlag) Set(target string) error {
-	*v.to = append(*v.to, probeTarget{v.flag, v.kind, target})
-	return nil
-}
-func (targetFlag) String() string { return "" }
-func (targetFlag) Type() string   { return "target" }
 
 func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	for _, p := range []struct {
 		prefix, whom string
 		to           *probeTargets
 	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
-		f.Var(targetFlag{"probe-exec", "exec", p.to}, p.prefix+"probe-exec", p.whom+": shell `CMD` exits with 0")
-		f.Var(targetFlag{"probe-http", "http", p.to}, p.prefix+"probe-http", p.whom+": GET of `URL` answers 2xx")
-		f.Var(targetFlag{"probe-disk", "disk", p.to}, p.prefix+"probe-disk", p.whom+": a file can be written, synced and deleted in `DIR`, which must exist at the start")
+		p.to.flag(f, p.prefix, "probe-exec", "exec", p.whom+": shell `CMD` exits with 0")
+		p.to.flag(f, p.prefix, "probe-http", "http", p.whom+": GET of `URL` answers 2xx")
+		p.to.flag(f, p.prefix, "probe-disk", "disk", p.whom+": a file can be written, synced and deleted in `DIR`, which must exist at the start")
 		if p.to == &o.work {
-			f.Var(targetFlag{"probe-tcp", "tcp", p.to}, "probe-tcp", "while running: `ADDR` (host:port) accepts a connection")
-			f.Var(targetFlag{"probe-file", "file", p.to}, "probe-file", "while running: the file at `PATH` was touched recently")
+			p.to.flag(f, "", "probe-tcp", "tcp", "while running: `ADDR` (host:port) accepts a connection")
+			p.to.flag(f, "", "probe-file", "file", "while running: the file at `PATH` was touched recently")
 			a.duration(f, &o.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 		}
 	}

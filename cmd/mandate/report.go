@@ -203,7 +203,7 @@ func readAll(ctx context.Context, q *elector.Quorum, rows []report, terms int) e
 	concurrently(parallelReads, len(rows), func(i int) {
 		r := &rows[i]
 		r.read(ctx, q, terms)
-		if answer := redis.Error(nil); errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, &answer) && unreached.Add(1) > 3 {
+		if errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, new(redis.Error)) && unreached.Add(1) > 3 {
 			cancel(r.StatusErr) // reading the others would fail in the same way
 		}
 	})

@@ -45,7 +45,7 @@ func (a *app) serveCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
-	f.Var(targetFlag{"health-url", "http", &o.candidate}, "health-url", "leads only while GET of `URL` answers 2xx; may be repeated")
+	o.candidate.flag(f, "", "health-url", "http", "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")

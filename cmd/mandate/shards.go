@@ -44,9 +44,8 @@ mandate status 'GROUP#7'.`,
 
 func (a *app) shards(ctx context.Context, group string, f format) error {
 	st, err := shard.Read(ctx, a.quorum, group)
-	var wrong *elector.ConfigError
 	switch {
-	case errors.As(err, &wrong):
+	case errors.As(err, new(*elector.ConfigError)):
 		a.addProblems(err, func(string) string { return "NAME" })
 		return a.usage()
 	case errors.Is(err, shard.ErrNoGroup):
@@ -70,36 +69,33 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
-func (a *app) groupFields(st shard.Status) (all []output.Field) {
-	add := func(name, text string, color output.Color) {
-		all = append(all, output.Field{Name: name, Text: text, Color: color})
-	}
+func (a *app) groupFields(st shard.Status) (all output.Fields) {
 	why, next := failing(st, a.given)
 	switch {
 	case len(st.Unowned) == 0 && why != "":
-		add("problem", why, output.Yellow)
-		add("next", next, output.Plain)
+		all.Add("problem", why, output.Yellow)
+		all.Add("next", next, output.Plain)
 	case len(st.Unowned) == 0:
-		add("ok", fmt.Sprintf("all %d shards have an owner", st.Shards), output.Green)
+		all.Add("ok", fmt.Sprintf("all %d shards have an owner", st.Shards), output.Green)
 	default:
 		first := st.Unowned[0]
-		add("problem", fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), output.Red)
-		add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
+		all.Add("problem", fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), output.Red)
+		all.Add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
 	}
-	add("members", fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease), output.Plain)
+	all.Add("members", fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease), output.Plain)
 	for _, m := range st.Missing {
-		add("missing", fmt.Sprintf("%s (host %s, process %d) since %s (%s): it ended without leaving, or cannot reach Redis", m.ID, cmp.Or(m.Host, "unknown"), m.PID, m.Since.Local().Format(dateTimeZone), output.Ago(m.Since)), output.Yellow)
+		all.Add("missing", fmt.Sprintf("%s (host %s, process %d) since %s (%s): it ended without leaving, or cannot reach Redis", m.ID, cmp.Or(m.Host, "unknown"), m.PID, m.Since.Local().Format(dateTimeZone), output.Ago(m.Since)), output.Yellow)
 	}
 	if st.Assigner != "" {
-		add("assigner", st.Assigner, output.Plain)
+		all.Add("assigner", st.Assigner, output.Plain)
 	} else {
-		add("assigner", "none: shards stay where they are", output.Yellow)
+		all.Add("assigner", "none: shards stay where they are", output.Yellow)
 	}
 	if len(st.Moving) > 0 {
-		add("moving", shard.Set(st.Moving).String(), output.Plain)
+		all.Add("moving", shard.Set(st.Moving).String(), output.Plain)
 	}
 	for _, err := range st.Problems {
-		add("redis", err.Error(), output.Yellow)
+		all.Add("redis", err.Error(), output.Yellow)
 	}
 	return all
 }

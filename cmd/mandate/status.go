@@ -95,30 +95,33 @@ const recently = time.Hour
 
 // headline returns the first lines: what is wrong and what to do about it, or else who leads, with
 // the last end if that was a short time ago.
-func (r *report) headline(problems []doctor.Finding, now time.Time) (fields []output.Field) {
+func (r *report) headline(problems []doctor.Finding, now time.Time) (fields output.Fields) {
 	for i, f := range problems {
 		switch {
 		case i == 0:
-			fields = append(fields, output.Field{Name: "problem", Text: f.Found, Color: output.Red}, output.Field{Name: "next", Text: f.Advice, Color: output.Yellow})
+			fields.Add("problem", f.Found, output.Red)
+			fields.Add("next", f.Advice, output.Yellow)
 		case f.Check != "leader": // which has a field of its own
-			fields = append(fields, output.Field{Name: "also", Text: strings.TrimSuffix(f.Found+" -> "+f.Advice, " -> "), Color: output.Yellow})
+			fields.Add("also", strings.TrimSuffix(f.Found+" -> "+f.Advice, " -> "), output.Yellow)
 		}
 	}
 	switch {
 	case len(problems) == 0 && r.Finished():
-		return append(fields, output.Field{Name: "ok", Text: "no leader: the last work ended without an error", Color: output.Green})
+		fields.Add("ok", "no leader: the last work ended without an error", output.Green)
+		return fields
 	case len(problems) > 0 || r.Leader == nil:
 		return fields
 	}
-	ok := output.Field{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}
-	if !r.justEnded(now) {
-		return []output.Field{ok}
+	ok, next := r.Leader.Candidate+" leads", ""
+	if r.justEnded(now) {
+		ok += "; before it " + r.lastEndText()
+		if !r.lastEnd().Reason.Wanted() {
+			next = r.flags.command("history", r.Election)
+		}
 	}
-	ok.Text += "; before it " + r.lastEndText()
-	if r.lastEnd().Reason.Wanted() {
-		return []output.Field{ok}
-	}
-	return []output.Field{ok, {Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow}}
+	fields.Add("ok", ok, output.Green)
+	fields.Add("next", next, output.Yellow)
+	return fields
 }
 
 // justEnded reports whether the last end is recent enough for the first line.
@@ -129,47 +132,42 @@ func (r *report) justEnded(now time.Time) bool {
 }
 
 // fields are what is known of the election.
-func (r *report) fields(problems []doctor.Finding, wide bool) []output.Field {
-	fields := []output.Field{{Name: "election", Text: r.Election}}
-	add := func(name, text string, color output.Color) {
-		if text != "" {
-			fields = append(fields, output.Field{Name: name, Text: text, Color: color})
-		}
-	}
+func (r *report) fields(problems []doctor.Finding, wide bool) output.Fields {
+	fields := output.Fields{{Name: "election", Text: r.Election}}
 	switch l := r.Leader; {
 	case l != nil:
-		add("leader", l.Candidate, output.Green)
-		add("address", l.Advertise, output.Plain)
-		add("token", fmt.Sprint(l.Token), output.Plain)
+		fields.Add("leader", l.Candidate, output.Green)
+		fields.Add("address", l.Advertise, output.Plain)
+		fields.Add("token", fmt.Sprint(l.Token), output.Plain)
 		if !l.Since.IsZero() {
 			layout := dateTimeZone
 			if wide {
 				layout = time.RFC3339Nano
 			}
-			add("since", fmt.Sprintf("%s (%s)", l.Since.Local().Format(layout), output.Ago(l.Since)), output.Plain)
+			fields.Add("since", fmt.Sprintf("%s (%s)", l.Since.Local().Format(layout), output.Ago(l.Since)), output.Plain)
 		}
 		if wide {
-			add("incarnation", l.Incarnation, output.Plain)
+			fields.Add("incarnation", l.Incarnation, output.Plain)
 		}
-		add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
+		fields.Add("lease left", output.Brief(r.LeaseLeft()), output.Plain)
 	case r.MayLead != nil:
-		add("leader", "unknown; "+r.MayLead.Candidate+" may lead", output.Red)
+		fields.Add("leader", "unknown; "+r.MayLead.Candidate+" may lead", output.Red)
 	case !r.leaderKnown():
-		add("leader", "unknown", output.Red)
+		fields.Add("leader", "unknown", output.Red)
 	case r.unknown():
-		add("leader", "none; "+noTrace, output.Red)
+		fields.Add("leader", "none; "+noTrace, output.Red)
 	default:
-		add("leader", "none", output.Red)
+		fields.Add("leader", "none", output.Red)
 	}
 	if r.Unprobed() {
-		add("probe", "none: nobody would notice work that hangs", output.Plain)
+		fields.Add("probe", "none: nobody would notice work that hangs", output.Plain)
 	}
-	add("candidates", r.candidatesText(), output.Plain)
+	fields.Add("candidates", r.candidatesText(), output.Plain)
 	if r.lastEnd() != nil && (len(problems) > 0 || !r.justEnded(time.Now())) { // else it is in the first line
-		add("last end", r.lastEndText(), output.Plain)
+		fields.Add("last end", r.lastEndText(), output.Plain)
 	}
 	if r.Paused {
-		add("paused", pauseText(r.Status), output.Red)
+		fields.Add("paused", pauseText(r.Status), output.Red)
 	}
 	return fields
 }

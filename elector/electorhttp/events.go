@@ -27,14 +27,13 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep the events to itself
-	s := &stream{w: w, control: http.NewResponseController(w)}
-	if !s.send([]byte("retry: 1000\n\n")) || r.Method == http.MethodHead {
+	if !sendEvents(w, []byte("retry: 1000\n\n")) || r.Method == http.MethodHead {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(*run, cancel)()
-	s.run(ctx, h.elector)
+	stream(ctx, w, h.elector)
 }
 
 // extendWriteDeadline lets an answer take longer than the server's write time-out. A
@@ -43,14 +42,8 @@ func extendWriteDeadline(c *http.ResponseController, write time.Duration) {
 	_ = c.SetWriteDeadline(time.Now().Add(write))
 }
 
-// stream is one client of GET /events.
-type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-// run sends events until ctx ends, or the client is gone.
-func (s *stream) run(ctx context.Context, e *elector.Elector) {
+// stream sends events until ctx ends, or the client is gone.
+func stream(ctx context.Context, w http.ResponseWriter, e *elector.Elector) {
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan elector.Event)
 	go func() {
@@ -75,23 +68,18 @@ func (s *stream) run(ctx context.Context, e *elector.Elector) {
 			if !ok {
 				return
 			}
-			well = s.event(ev)
+			well = sendEvents(w, fmt.Appendf(nil, "event: %s\ndata: %s\n\n", ev.Kind, protocol.Encode(ev)))
 		case <-beat.C:
-			well = s.send([]byte(": still here\n\n"))
+			well = sendEvents(w, []byte(": still here\n\n"))
 		}
 	}
 }
 
-func (s *stream) event(ev elector.Event) bool {
-	return s.send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", ev.Kind, protocol.Encode(ev)))
-}
-
-// send writes to the client, with a time limit: a client that stops reading must not
+// sendEvents writes to the client, with a time limit: a client that stops reading must not
 // hold a goroutine forever. False: the client is gone, or too slow.
-func (s *stream) send(b []byte) bool {
-	extendWriteDeadline(s.control, writeTimeout)
-	if _, err := s.w.Write(b); err != nil {
-		return false
-	}
-	return s.control.Flush() == nil
+func sendEvents(w http.ResponseWriter, b []byte) bool {
+	control := http.NewResponseController(w)
+	extendWriteDeadline(control, writeTimeout)
+	_, err := w.Write(b)
+	return err == nil && control.Flush() == nil
 }

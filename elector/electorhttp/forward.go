@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
@@ -258,19 +259,13 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.R
 // finish blocks after a planned end of the term while a request may continue: for Finish, but no longer
 // than the lease is kept. If renewals fail, another candidate may lead before Finish has passed.
 func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
-	var ended *elector.Ended
-	if !errors.As(term.Err(), &ended) || !ended.Reason.Wanted() {
+	if ended, ok := errors.AsType[*elector.Ended](term.Err()); !ok || !ended.Reason.Wanted() {
 		return
 	}
 	for limit := time.Now().Add(f.cfg.Finish); ; {
 		left := min(time.Until(limit), term.Kept(), f.h.elector.Lease()/16)
-		if left <= 0 {
+		if left <= 0 || !lease.Sleep(ctx, left) {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(left):
 		}
 	}
 }

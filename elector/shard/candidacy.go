@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
 )
 
@@ -41,10 +42,8 @@ func (c *candidacy) run(ctx context.Context) {
 // serve runs the work of one term, once this member is admitted.
 func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 	for !c.r.admitted() {
-		select {
-		case <-ctx.Done():
+		if !lease.Sleep(ctx, pollEvery) {
 			return nil // the term has ended before any work began
-		case <-time.After(pollEvery):
 		}
 	}
 	m, term := c.r.m, &Term{Term: won, Shard: c.shard, Shards: c.r.m.cfg.Shards}

@@ -67,13 +67,11 @@ func (r *reconciler) exchange(i int) {
 	for r.ctx.Err() == nil {
 		out, began := r.out.Load(), time.Now()
 		have = r.beat(i, out, have)
-		timer := time.NewTimer(max(r.m.cfg.beatEvery()-time.Since(began), minBeat))
 		select {
 		case <-r.ctx.Done():
 		case <-r.nodes[i].wake:
-		case <-timer.C:
+		case <-time.After(max(r.m.cfg.beatEvery()-time.Since(began), minBeat)):
 		}
-		timer.Stop()
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.ctx), r.leaveBy)
 	defer cancel()

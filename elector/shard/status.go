@@ -203,7 +203,8 @@ func (st Status) MarshalJSON() ([]byte, error) {
 	for _, err := range st.Problems {
 		problems = append(problems, err.Error())
 	}
-	st.Members, st.Missing, st.Unowned, st.Moving = list(st.Members), list(st.Missing), list(st.Unowned), list(st.Moving)
+	st.Members, st.Missing = append([]MemberStatus{}, st.Members...), append([]MissingMember{}, st.Missing...) // never null
+	st.Unowned, st.Moving = append([]Vacancy{}, st.Unowned...), append([]int{}, st.Moving...)
 	type fields Status
 	return json.Marshal(struct {
 		fields
@@ -211,12 +212,4 @@ func (st Status) MarshalJSON() ([]byte, error) {
 		LeaseMs  int64    `json:"lease_ms"`
 		Problems []string `json:"problems"`
 	}{fields(st), st.Lease.Milliseconds(), problems})
-}
-
-// list makes an empty list of nil, so that the JSON has [] instead of null.
-func list[T any](all []T) []T {
-	if all == nil {
-		return []T{}
-	}
-	return all
 }

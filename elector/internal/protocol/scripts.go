@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	_ "embed" // the scripts
+	"embed"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,41 +9,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed scripts/head.lua
-	headLua string
-	//go:embed scripts/claim.lua
-	claimLua string
-	//go:embed scripts/renew.lua
-	renewLua string
-	//go:embed scripts/raise.lua
-	raiseLua string
-	//go:embed scripts/release.lua
-	releaseLua string
-	//go:embed scripts/record.lua
-	recordLua string
-	//go:embed scripts/announce.lua
-	announceLua string
-	//go:embed scripts/many.lua
-	manyLua string
-	//go:embed scripts/rights.lua
-	rightsLua string
+//go:embed scripts
+var scripts embed.FS
 
+// luaOf returns the source of a script; a name that is none panics, and so every test.
+func luaOf(name string) string {
+	text, err := scripts.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic("protocol: " + err.Error())
+	}
+	return string(text)
+}
+
+var (
 	// ClaimScript takes the lock if it can be taken, and grants a token.
-	ClaimScript = newElectionScript(claimLua, true)
+	ClaimScript = newElectionScript(luaOf("claim"), true)
 	// RenewScript prolongs the lock of a term.
-	RenewScript = newElectionScript(renewLua, true)
+	RenewScript = newElectionScript(luaOf("renew"), true)
 	// RaiseScript raises the tokens of a claim to the highest one.
-	RaiseScript = newElectionScript(raiseLua, true)
+	RaiseScript = newElectionScript(luaOf("raise"), true)
 	// ReleaseScript deletes the lock, and publishes and records the end of the term.
-	ReleaseScript = newElectionScript(recordLua+releaseLua, true)
+	ReleaseScript = newElectionScript(luaOf("record")+luaOf("release"), true)
 	// AnnounceScript publishes and records an event, or keeps the name of an election.
-	AnnounceScript = newElectionScript(recordLua+announceLua, false)
-)
-
-// Scripts for operators, which are not batched.
-var (
-	RightsScript = redis.NewScript(rightsLua) // finds the rights that the user lacks, for doctor
+	AnnounceScript = newElectionScript(luaOf("record")+luaOf("announce"), false)
+	// RightsScript finds the rights that the user lacks, for doctor. It is not batched.
+	RightsScript = redis.NewScript(luaOf("rights"))
 )
 
 // Request is what a script is to do for one election. The first lines of a script list the keys and the
@@ -108,7 +98,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	s, head := ElectionScript{}, ""
 	s.Keys, s.Args = fields("KEYS", "k", "_key"), fields("ARGV", "a", "")
 	if reads {
-		head = headLua
+		head = luaOf("head")
 		for _, k := range s.Keys {
 			names, from = append(names, k.Name), append(from, "get("+k.Name+"_key)")
 		}
@@ -117,7 +107,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	for i, name := range names {
 		s.Source += "local " + name + " = " + from[i] + "\n"
 	}
-	s.Source += lua + "end\n" + manyLua
+	s.Source += lua + "end\n" + luaOf("many")
 	s.Script = redis.NewScript(s.Source)
 	return s
 }

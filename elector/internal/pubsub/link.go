@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -213,10 +214,7 @@ func (l *link) read(ctx context.Context, c *conn) {
 			return
 		}
 		l.failed(c, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff):
-		}
+		lease.Sleep(ctx, backoff)
 		backoff = min(2*backoff, retryMax)
 	}
 }

@@ -76,8 +76,7 @@ func (v *Voter) recorded(ended <-chan *request) bool {
 // nil: it does not refuse. If the user may run scripts but not access the history's key, the node
 // refuses the whole call.
 func (v *Voter) denial(err error) error {
-	why := rediserr.Refusal("")
-	if !errors.As(err, &why) && !rediserr.Denied(err) {
+	if !errors.As(err, new(rediserr.Refusal)) && !rediserr.Denied(err) {
 		return nil
 	}
 	return rediserr.CandidateNeeds(err, v.cfg.Keys.Prefix())

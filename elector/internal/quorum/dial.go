@@ -140,8 +140,7 @@ func (m slotMap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 }
 
 func (m slotMap) learn(ctx context.Context, err error) {
-	var answer redis.Error
-	if err != nil && (!errors.As(err, &answer) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
+	if err != nil && (!errors.As(err, new(redis.Error)) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
 		m.c.ReloadState(ctx)
 	}
 }

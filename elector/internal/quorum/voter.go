@@ -94,8 +94,7 @@ func (v *Voter) identify(node int, id string) {
 	for i, n := range v.state {
 		all[i] = n.id
 	}
-	ids := protocol.IdentitiesOf(all)
-	v.ids.Store(&ids)
+	v.ids.Store(new(protocol.IdentitiesOf(all)))
 }
 
 // servers is what a node's address has shown of the servers behind it. Safe for concurrent use.

@@ -29,9 +29,7 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 // Problem returns the error's text without the node, and what to do about it where the text does not
 // suggest that itself, as those of the operating system and of DNS do.
 func (e *NodeError) Problem() string {
-	var system syscall.Errno
-	var name *net.DNSError
-	plain := (TimedOut(e.Err) || errors.As(e.Err, &system) || errors.As(e.Err, &name)) && e.wrongPort() == ""
+	plain := (TimedOut(e.Err) || errors.As(e.Err, new(syscall.Errno)) || errors.As(e.Err, new(*net.DNSError))) && e.wrongPort() == ""
 	if a := e.Advice(); a != "" && !plain {
 		return e.Answer() + " (" + a + ")"
 	}
@@ -140,9 +138,7 @@ func (Refusal) RedisError() {}
 
 // Answered reports whether an error is an answer of a node, which therefore is up and reachable.
 func Answered(err error) bool {
-	var answer redis.Error
-	var turned TurnedAway
-	return errors.As(err, &answer) || errors.As(err, &turned)
+	return errors.As(err, new(redis.Error)) || errors.As(err, new(TurnedAway))
 }
 
 // Missing reports whether a server has answered that a key does not exist. errors.Is would also find the

@@ -57,8 +57,7 @@ func (c *turnedAway) note(first string) {
 	if slices.ContainsFunc([]string{"-DENIED ", "-ERR max number of clients"}, refuses) {
 		line, _, _ := strings.Cut(first[1:], "\r\n")
 		short, _, _ := strings.Cut(line, " because ") // drops a screenful about the server's settings
-		why := TurnedAway(short)
-		c.why.Store(&why)
+		c.why.Store(new(TurnedAway(short)))
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // WantStale wants the refusal of a token after a newer one.
 func WantStale(t *testing.T, err error, token, newest uint64) {
 	t.Helper()
-	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) {
+	stale, ok := errors.AsType[*fence.StaleError](err)
+	if !ok || !errors.Is(err, fence.ErrStale) {
 		t.Fatalf("token %d after %d: %v, want ErrStale", token, newest, err)
 	}
 	if errors.Is(err, fence.ErrForeignMark) || stale.Token != token || stale.Newest != newest || stale.Resource == "" {

@@ -133,12 +133,22 @@ type Field struct {
 	Color      Color
 }
 
+// Fields are labelled texts, one below the other.
+type Fields []Field
+
+// Add adds a field, unless it has no text.
+func (f *Fields) Add(name, text string, c Color) {
+	if text != "" {
+		*f = append(*f, Field{name, text, c})
+	}
+}
+
 // fieldIndent is the column in which the text of a Field begins.
 const fieldIndent = 12
 
 // Fields formats fields, one below the other, without those that have no text. On a terminal long ones are wrapped; elsewhere each
 // is one line, for scripts that search for one.
-func (p *Printer) Fields(fields []Field) (lines []string) {
+func (p *Printer) Fields(fields Fields) (lines []string) {
 	for _, f := range fields {
 		if f.Text == "" {
 			continue

@@ -66,8 +66,7 @@ func (p *Prober) check(ctx context.Context, script string) error {
 	}
 	limit, _ := ctx.Deadline()
 	err = client.Call("shell.Run", Script{script, time.Until(limit)}, &struct{}{})
-	var failed rpc.ServerError
-	if err != nil && !errors.As(err, &failed) { // the process was killed
+	if err != nil && !errors.As(err, new(rpc.ServerError)) { // the process was killed
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.client == client {

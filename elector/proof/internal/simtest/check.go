@@ -45,6 +45,7 @@ func (s *Sim) begin(p *proc, term *elector.Term) *record {
 	}
 	s.order(r)
 	s.terms = append(s.terms, r)
+	s.seen.Terms++
 	p.running = r
 	s.overlap("start of " + p.name)
 	return r

@@ -121,7 +121,7 @@ func (s *Sim) beginShard(p *proc, term *shard.Term) bool {
 		s.violate("%s: token %d of shard %d is not above %d", p.name, term.Token(), term.Shard, st.highest)
 	}
 	st.highest = max(st.highest, term.Token())
-	s.shardTerms++
+	s.seen.Terms++
 	p.member.owned[term.Shard] = &ownTerm{term, *p.member.claims[term.Shard]}
 	s.lookShard(term.Shard, "start of "+p.name)
 	return true
@@ -213,7 +213,7 @@ func (s *Sim) settleGroup() {
 		n := s.vacant()
 		s.fault("%d of %d shards have no owner %v after the faults ended", n, len(s.group.shards), limit)
 	}
-	s.recovered = time.Since(began)
+	s.seen.Recovery = time.Since(began)
 }
 
 // vacant is how many shards have no owner.

@@ -117,8 +117,7 @@ func (s *Sim) lockFor(p *proc) bool {
 func (p *proc) pause() {
 	p.sim.mu.Lock()
 	if p.paused.Load() == nil {
-		ch := make(chan struct{})
-		p.paused.Store(&ch)
+		p.paused.Store(new(make(chan struct{})))
 	}
 	p.sim.mu.Unlock()
 	p.sim.change(func() {})

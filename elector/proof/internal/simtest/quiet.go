@@ -23,7 +23,7 @@ func (s *Sim) settle() {
 		s.fault("no leader %v after the faults ended", time.Since(began))
 		s.awaitLeader(20 * s.t.lease)
 	}
-	s.recovered = time.Since(began)
+	s.seen.Recovery = time.Since(began)
 
 	// The longest rest: a cool-down doubles up to 16 times. And then nothing may
 	// shake the leader.

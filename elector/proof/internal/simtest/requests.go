@@ -37,7 +37,7 @@ func (s *Sim) onDeed(p *proc, d deed) {
 	case d.script == testredis.ScriptClaim:
 		s.onClaim(p, &p.claim, d)
 	case d.script == testredis.ScriptRenew:
-		s.renewals++
+		s.seen.Renewals++
 		s.timely(p, number(d.arg("token")))
 		s.fresh(p, "candidate", p.probe, s.freshness())
 		s.fresh(p, "work", p.work, s.freshness())

@@ -63,19 +63,14 @@ type Sim struct {
 	rngMu sync.Mutex
 	rng   *rand.Rand // for what is decided while it runs
 
-	mu         sync.Mutex // of the actual state: terms, pauses
-	procs      []*proc
-	born       []*proc // all that ever were
-	terms      []*record
-	quiet      bool // the faults are over
-	recovered  time.Duration
-	renewals   int
-	shardTerms int
-	batches    int            // calls for several elections
-	faults     int            // of the goroutine of run
-	kinds      map[string]int // of violations
-	broken     []string
-	snapshot   []string
+	mu      sync.Mutex // of the actual state: terms, pauses
+	procs   []*proc
+	born    []*proc // all that ever were
+	terms   []*record
+	quiet   bool           // the faults are over
+	batches int            // calls for several elections
+	kinds   map[string]int // of violations
+	seen    Report         // its Faults are of the goroutine of run
 }
 
 // Run simulates in a bubble of its own and reports; it fails t only for what
@@ -120,6 +115,7 @@ func newSim(o Options) *Sim {
 	for i := range 2 + plan.IntN(3) {
 		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
 	}
+	s.seen = Report{Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts)}
 	return s
 }
 
@@ -136,7 +132,7 @@ func (s *Sim) run() {
 		}
 		s.until(s.start.Add(st.at))
 		s.history.addf("%s", st.name)
-		s.faults++
+		s.seen.Faults++
 		st.do(s)
 		synctest.Wait()
 		s.look()
@@ -176,7 +172,7 @@ func (s *Sim) found() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.broken, func(v string) bool { return strings.Contains(v, s.o.Until) })
+	return slices.ContainsFunc(s.seen.Violations, func(v string) bool { return strings.Contains(v, s.o.Until) })
 }
 
 // tick is one step of the checker, and of the clocks that run at another rate. When
@@ -220,22 +216,20 @@ func (s *Sim) report() Report {
 	if s.group != nil && s.batches == 0 {
 		s.violate("no requests of two elections have travelled together")
 	}
-	return Report{
-		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms) + s.shardTerms,
-		Renewals: s.renewals, Recovery: s.recovered, Faults: s.faults, Violations: s.broken, History: s.snapshot,
-	}
+	s.seen.Virtual = time.Since(s.start)
+	return s.seen
 }
 
 // violate notes a violation, the first few of each kind. s.mu is held.
 func (s *Sim) violate(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.history.addf("VIOLATION %s", text)
-	if len(s.broken) == 0 {
-		s.snapshot = s.history.last()
+	if len(s.seen.Violations) == 0 {
+		s.seen.History = s.history.last()
 	}
 	s.kinds[format]++
 	if s.kinds[format] <= 3 {
-		s.broken = append(s.broken, fmt.Sprintf("%.4fs %s", time.Since(s.start).Seconds(), text))
+		s.seen.Violations = append(s.seen.Violations, fmt.Sprintf("%.4fs %s", time.Since(s.start).Seconds(), text))
 	}
 }
 
