@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -159,18 +158,4 @@ func sendTo[T any](ctx context.Context, to chan<- T, v T) {
 	case to <- v:
 	case <-ctx.Done():
 	}
-}
-
-// concurrently calls do for each of n, for at most limit of them at the same time.
-func concurrently(limit, n int, do func(i int)) {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, limit)
-	for i := range n {
-		turns <- struct{}{}
-		wg.Go(func() {
-			do(i)
-			<-turns
-		})
-	}
-	wg.Wait()
 }

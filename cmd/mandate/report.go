@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -200,13 +201,20 @@ func readAll(ctx context.Context, q *elector.Quorum, rows []report, terms int) e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var unreached atomic.Int32
-	concurrently(parallelReads, len(rows), func(i int) {
-		r := &rows[i]
-		r.read(ctx, q, terms)
-		if errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, new(redis.Error)) && unreached.Add(1) > 3 {
-			cancel(r.StatusErr) // reading the others would fail in the same way
-		}
-	})
+	var reading sync.WaitGroup
+	turns := make(chan struct{}, parallelReads)
+	for i := range rows {
+		turns <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-turns }()
+			r := &rows[i]
+			r.read(ctx, q, terms)
+			if errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, new(redis.Error)) && unreached.Add(1) > 3 {
+				cancel(r.StatusErr) // reading the others would fail in the same way
+			}
+		})
+	}
+	reading.Wait()
 	err := context.Cause(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // see missingRolls

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -185,9 +186,7 @@ func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 		if err != nil {
 			return nil, err
 		}
-		if v, ok := got[name]; ok {
-			all[name] = v
-		}
+		maps.Copy(all, got)
 	}
 	return all, nil
 }

@@ -72,19 +72,8 @@ func answerLeader(w http.ResponseWriter, code int, l Leadership) {
 	reply(w, code, l)
 }
 
+// status serves GET /status. It queries Redis, for at most maxQueries requests at a time, however many come.
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
-	h.query(w, r, func(ctx context.Context) {
-		st, err := h.elector.Election().Status(ctx)
-		if err != nil {
-			reply(w, http.StatusBadGateway, st) // it holds what each node answered
-			return
-		}
-		reply(w, http.StatusOK, st)
-	})
-}
-
-// query runs f, which queries Redis. At most maxQueries run at a time, however many requests come.
-func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.Context)) {
 	limit := time.Now().Add(queryTimeout)
 	ctx, cancel := context.WithDeadline(r.Context(), limit)
 	defer cancel()
@@ -94,7 +83,12 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 		// Both cases may have been ready, and the context ends a little after its limit.
 		// A query without any time left would be answered as if Redis had failed.
 		if ctx.Err() == nil && time.Now().Before(limit) {
-			f(ctx)
+			st, err := h.elector.Election().Status(ctx)
+			code := http.StatusOK
+			if err != nil {
+				code = http.StatusBadGateway // st holds what each node answered
+			}
+			reply(w, code, st)
 			return
 		}
 	case <-ctx.Done():

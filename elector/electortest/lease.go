@@ -112,10 +112,6 @@ func (r *Redis) seize(lock string, holder protocol.LockValue, value string, leas
 func (r *Redis) choose(election, candidate string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if candidate == "" {
-		delete(r.chosen, election)
-		return
-	}
 	r.chosen[election] = candidate
 }
 

@@ -57,7 +57,7 @@ type Redis struct {
 
 	mu     sync.Mutex
 	cut    map[string]int    // by host: how many calls of CutOff have not been healed
-	chosen map[string]string // by election: the only candidate that may win it
+	chosen map[string]string // by election: the only candidate that may win it; "": any may
 }
 
 // Quorum returns a Quorum on this Redis, used from the named host. Electors on

@@ -74,7 +74,8 @@ func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading,
 		ranges = append(slices.Clone(c.Gaps), gap{From: c.High + 1, To: math.MaxInt64})
 	}
 	for _, g := range ranges {
-		rows, err := db.rows(ctx, "SELECT id, type, payload FROM events WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3", g.From, g.To, batch-len(r.rows))
+		rows, err := sqlite.Rows(ctx, db.DB, func(e *event) []any { return []any{&e.ID, &e.Type, &e.Payload} },
+			"SELECT id, type, payload FROM events WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3", g.From, g.To, batch-len(r.rows))
 		if err != nil {
 			return r, err
 		}
@@ -84,23 +85,6 @@ func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading,
 		}
 	}
 	return r, nil
-}
-
-func (db *database) rows(ctx context.Context, query string, args ...any) ([]event, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []event
-	for rows.Next() {
-		var e event
-		if err := rows.Scan(&e.ID, &e.Type, &e.Payload); err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, rows.Err()
 }
 
 // produce plays the legacy application: it writes events until ctx ends, some late, after others

@@ -55,20 +55,8 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 }
 
 // open returns the tenants with open invoices.
-func (db *database) open(ctx context.Context) (tenants []string, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT tenant FROM tenants WHERE ordered > invoiced")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var tenant string
-		if err := rows.Scan(&tenant); err != nil {
-			return nil, err
-		}
-		tenants = append(tenants, tenant)
-	}
-	return tenants, rows.Err()
+func (db *database) open(ctx context.Context) ([]string, error) {
+	return sqlite.Rows(ctx, db.DB, func(tenant *string) []any { return []any{tenant} }, "SELECT tenant FROM tenants WHERE ordered > invoiced")
 }
 
 // write writes the open invoices of a tenant, or returns fence.ErrStale if a later owner has written
@@ -121,25 +109,20 @@ func (db *database) verify(ctx context.Context, out io.Writer) error {
 			break
 		}
 	}
-	ordered, invoiced, moves := 0, 0, 0
+	ordered, moves := 0, 0
 	if err := db.QueryRowContext(ctx, "SELECT COALESCE(SUM(ordered), 0) FROM tenants").Scan(&ordered); err != nil {
 		return err
 	}
-	rows, err := db.QueryContext(ctx, "SELECT tenant, number, shard, token, member FROM invoices ORDER BY id")
+	invoices, err := sqlite.Rows(ctx, db.DB, func(i *invoice) []any { return []any{&i.tenant, &i.number, &i.shard, &i.token, &i.member} },
+		"SELECT tenant, number, shard, token, member FROM invoices ORDER BY id")
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
 	var problems []error
 	last, owner := map[string]invoice{}, map[int]string{}
-	for rows.Next() {
-		var i invoice
-		if err := rows.Scan(&i.tenant, &i.number, &i.shard, &i.token, &i.member); err != nil {
-			return err
-		}
+	for _, i := range invoices {
 		before := last[i.tenant]
 		last[i.tenant] = i
-		invoiced++
 		if was := owner[i.shard]; was != "" && was != i.member {
 			moves++
 		}
@@ -151,9 +134,9 @@ func (db *database) verify(ctx context.Context, out io.Writer) error {
 			problems = append(problems, fmt.Errorf("crossed: %s: %s wrote with token %d after %s with %d", i.tenant, i.member, i.token, before.member, before.token))
 		}
 	}
-	if ordered == 0 || ordered != invoiced {
-		problems = append(problems, fmt.Errorf("%d orders, %d invoices", ordered, invoiced))
+	if ordered == 0 || ordered != len(invoices) {
+		problems = append(problems, fmt.Errorf("%d orders, %d invoices", ordered, len(invoices)))
 	}
-	fmt.Fprintf(out, "%d orders, %d invoices, %d times by another member than before; lost, doubled or crossed: %d\n", ordered, invoiced, moves, len(problems))
-	return errors.Join(append(problems, rows.Err())...)
+	fmt.Fprintf(out, "%d orders, %d invoices, %d times by another member than before; lost, doubled or crossed: %d\n", ordered, len(invoices), moves, len(problems))
+	return errors.Join(problems...)
 }

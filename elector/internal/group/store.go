@@ -6,7 +6,7 @@ package group
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,17 +23,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-var (
-	//go:embed scripts/beat.lua
-	beatLua string
-	//go:embed scripts/publish.lua
-	publishLua string
-	//go:embed scripts/leave.lua
-	leaveLua string
+//go:embed scripts
+var scripts embed.FS
 
-	beatScript    = redis.NewScript(beatLua)
-	publishScript = redis.NewScript(publishLua)
-	leaveScript   = redis.NewScript(leaveLua)
+var (
+	beatScript    = redis.NewScript(protocol.Lua(scripts, "beat"))
+	publishScript = redis.NewScript(protocol.Lua(scripts, "publish"))
+	leaveScript   = redis.NewScript(protocol.Lua(scripts, "leave"))
 )
 
 // Store reads and writes a group on the nodes. Safe for concurrent use.

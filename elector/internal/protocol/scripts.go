@@ -12,9 +12,9 @@ import (
 //go:embed scripts
 var scripts embed.FS
 
-// luaOf returns the source of a script; a name that is none panics, and so every test.
-func luaOf(name string) string {
-	text, err := scripts.ReadFile("scripts/" + name + ".lua")
+// Lua returns the source of a script; a name that is none panics, and so every test.
+func Lua(of embed.FS, name string) string {
+	text, err := of.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
 		panic("protocol: " + err.Error())
 	}
@@ -23,17 +23,17 @@ func luaOf(name string) string {
 
 var (
 	// ClaimScript takes the lock if it can be taken, and grants a token.
-	ClaimScript = newElectionScript(luaOf("claim"), true)
+	ClaimScript = newElectionScript(Lua(scripts, "claim"), true)
 	// RenewScript prolongs the lock of a term.
-	RenewScript = newElectionScript(luaOf("renew"), true)
+	RenewScript = newElectionScript(Lua(scripts, "renew"), true)
 	// RaiseScript raises the tokens of a claim to the highest one.
-	RaiseScript = newElectionScript(luaOf("raise"), true)
+	RaiseScript = newElectionScript(Lua(scripts, "raise"), true)
 	// ReleaseScript deletes the lock, and publishes and records the end of the term.
-	ReleaseScript = newElectionScript(luaOf("record")+luaOf("release"), true)
+	ReleaseScript = newElectionScript(Lua(scripts, "record")+Lua(scripts, "release"), true)
 	// AnnounceScript publishes and records an event, or keeps the name of an election.
-	AnnounceScript = newElectionScript(luaOf("record")+luaOf("announce"), false)
+	AnnounceScript = newElectionScript(Lua(scripts, "record")+Lua(scripts, "announce"), false)
 	// RightsScript finds the rights that the user lacks, for doctor. It is not batched.
-	RightsScript = redis.NewScript(luaOf("rights"))
+	RightsScript = redis.NewScript(Lua(scripts, "rights"))
 )
 
 // Request is what a script is to do for one election. The first lines of a script list the keys and the
@@ -98,7 +98,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	s, head := ElectionScript{}, ""
 	s.Keys, s.Args = fields("KEYS", "k", "_key"), fields("ARGV", "a", "")
 	if reads {
-		head = luaOf("head")
+		head = Lua(scripts, "head")
 		for _, k := range s.Keys {
 			names, from = append(names, k.Name), append(from, "get("+k.Name+"_key)")
 		}
@@ -107,7 +107,7 @@ func newElectionScript(lua string, reads bool) ElectionScript {
 	for i, name := range names {
 		s.Source += "local " + name + " = " + from[i] + "\n"
 	}
-	s.Source += lua + "end\n" + luaOf("many")
+	s.Source += lua + "end\n" + Lua(scripts, "many")
 	s.Script = redis.NewScript(s.Source)
 	return s
 }

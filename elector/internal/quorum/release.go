@@ -62,7 +62,9 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 // continue. Each request waits at most limit to be sent, and at most the call time-out for its
 // answer. Try takes no context: a cancelled one must not leave a lock behind.
 func (r *Release) Try(limit time.Duration) Tally {
-	r.take()
+	for len(r.ended) > 0 { // the outcomes that came since the last try
+		r.note(<-r.ended)
+	}
 	r.Send(limit)
 	// Once a majority has released it, a further try waits a moment for the rest.
 	rd := newRound(r.v.nodes, protocol.Released, r.Definite())
@@ -117,18 +119,6 @@ func (r *Release) Until(ctx context.Context, lapsesIn func() time.Duration, enou
 		}
 	}
 	return tally
-}
-
-// take counts the outcomes that came since the last try.
-func (r *Release) take() {
-	for {
-		select {
-		case a := <-r.ended:
-			r.note(a)
-		default:
-			return
-		}
-	}
 }
 
 func (r *Release) note(a *request) {

@@ -96,12 +96,8 @@ func (c *Candidate) Elected(within time.Duration) *elector.Term {
 
 // Running reports whether Run has not ended yet.
 func (c *Candidate) Running() bool {
-	select {
-	case <-c.Done:
-		return false
-	default:
-		return true
-	}
+	_, _, ended := Await(c.Done, 0)
+	return !ended
 }
 
 // Ended waits for Run's end.

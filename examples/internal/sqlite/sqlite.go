@@ -32,3 +32,20 @@ func InTx(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
 	}
 	return tx.Commit()
 }
+
+// Rows returns the rows of a query, each of which is read into what to returns.
+func Rows[T any](ctx context.Context, db *sql.DB, to func(*T) []any, query string, args ...any) (all []T, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row T
+		if err := rows.Scan(to(&row)...); err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}

@@ -17,7 +17,7 @@ func (p *planner) slowThenCut() {
 	l := p.sim.t.lease
 	slow, first, second := p.sim.t.callTimeout/2+p.upTo(p.sim.t.callTimeout/2), p.upTo(2*l), l/2+p.upTo(2*l)
 	way, all, late := p.rng.IntN(3), p.rng.IntN(2) == 0, p.rng.IntN(2) == 0
-	elect := p.rng.IntN(2) == 0
+	held, elect := map[bool]testredis.Mode{true: testredis.Hold}, p.rng.IntN(2) == 0
 	if elect { // hit the winner before its first renewal
 		first = 4*slow + p.upTo(l/8)
 	}
@@ -40,7 +40,7 @@ func (p *planner) slowThenCut() {
 		if !all {
 			cut = cut[:len(cut)/2+1]
 		}
-		s.alter(cut, func(k *link) { k.Up, k.Down = hold(way != 1), hold(way != 2) })
+		s.alter(cut, func(k *link) { k.Up, k.Down = held[way != 1], held[way != 2] })
 	}, "slow, then cut off: and cut off (way %d, all %v)", way, all)
 	for at := first; at < first+second; at += l / 5 {
 		p.later(at, alarm, "slow, then cut off: false alarm")
@@ -80,11 +80,4 @@ func (p *planner) amnesia() {
 		p.later(at, alarm, "amnesia: false alarm")
 	}
 	p.later(forgetAt+l+p.upTo(l), func(s *Sim) { s.heal(hit, false) }, "amnesia: healed")
-}
-
-func hold(on bool) testredis.Mode {
-	if on {
-		return testredis.Hold
-	}
-	return testredis.Pass
 }
