@@ -20,7 +20,7 @@ func NewRunner(p Probe, s Settings) (*Runner, error) {
 	return &Runner{
 		probe:    p,
 		settings: s.WithDefaults(),
-		since:    time.Now(),
+		status:   Status{Since: time.Now()},
 		changed:  make(chan struct{}),
 	}, nil
 }

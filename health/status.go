@@ -38,15 +38,9 @@ var (
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Status{
-		Healthy:  r.healthy,
-		Err:      r.reason(),
-		LastErr:  r.lastErr,
-		Since:    r.since,
-		Runs:     r.runs,
-		Failures: r.failed,
-		Took:     r.took,
-	}
+	st := r.status
+	st.Err = r.reason()
+	return st
 }
 
 // Changed returns a channel that is closed at the next change of Healthy. Take the channel first and
@@ -57,14 +51,13 @@ func (r *Runner) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// update publishes a change of the verdict. It is the only writer of healthy. r.mu is held.
+// update publishes a change of the verdict. r.mu is held.
 func (r *Runner) update(now time.Time) {
 	healthy := r.looping && r.passing
-	if healthy == r.healthy {
+	if healthy == r.status.Healthy {
 		return
 	}
-	r.healthy = healthy
-	r.since = now
+	r.status.Healthy, r.status.Since = healthy, now
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -72,14 +65,14 @@ func (r *Runner) update(now time.Time) {
 // reason returns why the runner is unhealthy, nil exactly when it is healthy. r.mu is held.
 func (r *Runner) reason() error {
 	switch {
-	case r.healthy:
+	case r.status.Healthy:
 		return nil
 	case r.started.IsZero():
 		return errNotStarted
 	case !r.looping:
 		return errStopped
-	case r.lastErr != nil:
-		return r.lastErr
+	case r.status.LastErr != nil:
+		return r.status.LastErr
 	case r.fell:
 		return fmt.Errorf("recovering, %d of %d successes in a row, before: %w", r.successes, r.settings.Successes, r.failure)
 	}
@@ -105,14 +98,9 @@ type Runner struct {
 	failures   int
 	successes  int
 	graceUntil time.Time
+	failure    error // the last one that was counted
 
-	lastErr      error
-	failure      error  // the last one that was counted
-	runs, failed uint64 // in all
-	took         time.Duration
-
-	healthy bool // as published; written by update only
-	since   time.Time
+	status  Status // without Err; update alone writes Healthy
 	changed chan struct{}
 }
 
@@ -130,7 +118,7 @@ func (r *Runner) reset() {
 	r.passing, r.fell = false, false
 	r.failures, r.successes = 0, 0
 	r.graceUntil = time.Time{}
-	r.lastErr, r.failure = nil, nil
+	r.status.LastErr, r.failure = nil, nil
 }
 
 // armed makes the start of a term count as the first success.
@@ -145,11 +133,11 @@ func (r *Runner) armed(now time.Time) {
 func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lastErr = err
-	r.runs++
-	r.took += now.Sub(start)
+	r.status.LastErr = err
+	r.status.Runs++
+	r.status.Took += now.Sub(start)
 	if err != nil {
-		r.failed++
+		r.status.Failures++
 	}
 	switch {
 	case err == nil:
