@@ -6,12 +6,12 @@ import (
 
 // The types without their methods, which would call themselves.
 type (
-	plainStatus      Status
-	plainLeader      Leader
-	plainNodeStatus  NodeStatus
-	plainEvent       Event
-	plainTermRecord  TermRecord
-	plainPauseRecord PauseRecord
+	plainStatus     Status
+	plainLeader     Leader
+	plainNodeStatus NodeStatus
+	plainEvent      Event
+	plainTermRecord TermRecord
+	plainPause      PauseRecord
 )
 
 // MarshalJSON writes durations in milliseconds.
@@ -45,9 +45,7 @@ func (r TermRecord) MarshalJSON() ([]byte, error) { return millis.Marshal(plainT
 func (r *TermRecord) UnmarshalJSON(b []byte) error { return millis.Unmarshal(b, (*plainTermRecord)(r)) }
 
 // MarshalJSON writes durations in milliseconds.
-func (p PauseRecord) MarshalJSON() ([]byte, error) { return millis.Marshal(plainPauseRecord(p)) }
+func (p PauseRecord) MarshalJSON() ([]byte, error) { return millis.Marshal(plainPause(p)) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (p *PauseRecord) UnmarshalJSON(b []byte) error {
-	return millis.Unmarshal(b, (*plainPauseRecord)(p))
-}
+func (p *PauseRecord) UnmarshalJSON(b []byte) error { return millis.Unmarshal(b, (*plainPause)(p)) }

@@ -146,12 +146,7 @@ func (n *Node) Took() (calls []Call) {
 
 // TookOf counts the calls of one script among those that Took returns.
 func (n *Node) TookOf(script string) (count int) {
-	for _, c := range n.Took() {
-		if c.Script == script {
-			count++
-		}
-	}
-	return count
+	return len(slices.DeleteFunc(n.Took(), func(c Call) bool { return c.Script != script }))
 }
 
 // Requests returns how many commands clients have sent.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,12 +77,9 @@ func (p *pipe) close() {
 // greets reports whether a request is one of those that go-redis sends to make a connection.
 func greets(request []byte) bool {
 	request = bytes.ToLower(request)
-	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {
-		if bytes.Contains(request, []byte(cmd)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"}, func(cmd string) bool {
+		return bytes.Contains(request, []byte(cmd))
+	})
 }
 
 // subscribing reports whether go-redis' PubSub is among its callers.

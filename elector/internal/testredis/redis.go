@@ -86,11 +86,7 @@ func (s *Set) Each(f Fault, clients ...string) {
 }
 
 // Heal ends all faults.
-func (s *Set) Heal() {
-	for _, n := range s.Nodes {
-		n.Heal()
-	}
-}
+func (s *Set) Heal() { s.Each(Fault{}) }
 
 // Holding returns how many nodes have a key.
 func (s *Set) Holding(key string) (count int) {

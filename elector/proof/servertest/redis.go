@@ -189,7 +189,13 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 // Eventually calls ok until it returns true, and fails the test if that takes longer than within.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(within); ; time.Sleep(time.Millisecond) {
+	Poll(t, time.Millisecond, within, what, ok)
+}
+
+// Poll is Eventually with another time between two calls.
+func Poll(t testing.TB, every, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(every) {
 		late := time.Now().After(limit) // read before ok is called, so that the last call is after the limit
 		if ok() {
 			return

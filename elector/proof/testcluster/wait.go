@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // Tick is how exactly tests look at what happens.
@@ -31,15 +32,7 @@ func Await[T any](from <-chan T, within time.Duration) (v T, open, came bool) {
 // Eventually waits until ok holds.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
-		late := time.Now().After(limit) // before the look: the last one is after the limit
-		if ok() {
-			return
-		}
-		if late {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-	}
+	servertest.Poll(t, Tick, within, what, ok)
 }
 
 // ReasonOf waits for a term's end and returns why.

@@ -3,6 +3,7 @@ package simtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -197,10 +198,8 @@ func (s *Sim) assigner() *host {
 			continue
 		}
 		id, _, _ := strings.Cut(value, "/")
-		for _, h := range s.hosts {
-			if h.proc.Load().name == id {
-				return h
-			}
+		if i := slices.IndexFunc(s.hosts, func(h *host) bool { return h.proc.Load().name == id }); i >= 0 {
+			return s.hosts[i]
 		}
 	}
 	return s.hosts[0]

@@ -18,9 +18,9 @@ func (s *Sim) lastToken() uint64 {
 }
 
 // publish publishes a message on all nodes.
-func (s *Sim) publish(channel string, message map[string]any) {
+func (s *Sim) publish(channel, message string) {
 	for _, n := range s.nodes {
-		n.Server().Publish(channel, string(protocol.Encode(message)))
+		n.Server().Publish(channel, message)
 	}
 }
 
@@ -38,9 +38,7 @@ func alarm(s *Sim) {
 	s.mu.Lock()
 	token := s.lastToken()
 	s.mu.Unlock()
-	for _, n := range s.nodes {
-		n.Server().Publish(s.keys.Events, event("released", "mallory", "", token))
-	}
+	s.publish(s.keys.Events, event("released", "mallory", "", token))
 }
 
 // ask requests of all candidates that the leader hands over to another one, or to a ghost.
@@ -60,7 +58,7 @@ func (p *planner) ask() {
 		} else if heir != "" {
 			request["to"] = heir
 		}
-		s.publish(s.keys.Ask, request)
+		s.publish(s.keys.Ask, string(protocol.Encode(request)))
 	}, "a request to hand over to host %d (a ghost: %v)", to, ghost)
 }
 
