@@ -139,12 +139,8 @@ func (m *machine) assess(t quorum.Tally) error {
 		m.notePause(t)
 		return nil
 	}
-	errs, permanent := t.Errors(), 0
-	for _, err := range errs {
-		if rediserr.Permanent(err) {
-			permanent++
-		}
-	}
+	errs := t.Errors()
+	permanent := count(errs, rediserr.Permanent)
 	if (permanent >= m.nodes.Majority() || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
 		return onNodes(ErrPermanent, errs)
 	}

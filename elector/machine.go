@@ -137,7 +137,7 @@ func (m *machine) enter(ctx context.Context) {
 	m.peers = newPeers(&m.candidate)
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if m.probes.candidate != nil {
-		m.probing.Go(func() { m.probes.run(m.ctx) })
+		m.probing.Go(func() { m.probes.report(m.probes.candidate.Run(m.ctx)) })
 	}
 	m.peers.Start(m.ctx)
 }

@@ -76,13 +76,7 @@ func onNodes(what error, errs []error) error {
 // noMajority returns the error of a request that no majority of n nodes has granted. A node that
 // refuses the request for want of a right is not down, and restarting it does not help.
 func noMajority(n int, errs []error) error {
-	denied := 0
-	for _, err := range errs {
-		if rediserr.Denied(err) {
-			denied++
-		}
-	}
-	if n-denied < protocol.Majority(n) {
+	if n-count(errs, rediserr.Denied) < protocol.Majority(n) {
 		return onNodes(ErrDenied, errs)
 	}
 	return onNodes(ErrUnreachable, errs)
@@ -103,11 +97,14 @@ func checkOpen(nodes *quorum.Nodes) error {
 }
 
 // answersOf returns how many nodes granted a request.
-func answersOf(errs []error) (answers int) {
-	for _, e := range errs {
-		if e == nil {
-			answers++
+func answersOf(errs []error) int { return count(errs, func(err error) bool { return err == nil }) }
+
+// count returns of how many is returns true.
+func count[T any](all []T, is func(T) bool) (n int) {
+	for _, one := range all {
+		if is(one) {
+			n++
 		}
 	}
-	return answers
+	return n
 }

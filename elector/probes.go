@@ -61,8 +61,6 @@ func changed(r *health.Runner) <-chan struct{} {
 	return r.Changed()
 }
 
-func (p *probes) run(ctx context.Context) { p.report(p.candidate.Run(ctx)) }
-
 // report logs that a probe did not stop, and was left behind in its goroutine.
 func (p *probes) report(err error) {
 	if err != nil {

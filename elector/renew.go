@@ -182,13 +182,8 @@ func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
 
 // lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
 // lost only the lock may have granted it to another candidate since.
-func lostData(t quorum.Tally) (lost int) {
-	for _, a := range t.Answers {
-		if a.Status == protocol.Planted && a.Note == protocol.Forgot {
-			lost++
-		}
-	}
-	return lost
+func lostData(t quorum.Tally) int {
+	return count(t.Answers, func(a protocol.Answer) bool { return a.Status == protocol.Planted && a.Note == protocol.Forgot })
 }
 
 // rival returns why this leader must not remain leader: its nodes can't hold a lock, or another candidate that uses another number of nodes, other

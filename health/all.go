@@ -17,14 +17,14 @@ import (
 // it costs one goroutine and doesn't hide the answers of the others. A panic is a failure
 // of that probe. Arm and Disarm are passed on to each [Armer] among the probes.
 func All(probes ...Probe) Probe {
-	a := &all{members: make([]member, len(probes))}
-	for i, p := range probes {
-		a.members[i].probe = p
+	a := &all{}
+	for _, p := range probes {
+		a.members = append(a.members, &member{probe: p})
 	}
 	return a
 }
 
-type all struct{ members []member }
+type all struct{ members []*member }
 
 type member struct {
 	probe  Probe
@@ -40,25 +40,22 @@ func (a *all) Check(ctx context.Context) error {
 	}
 	errs := make([]error, len(a.members))
 	var wg sync.WaitGroup
-	for i := range a.members {
-		m := &a.members[i]
-		wg.Go(func() {
-			errs[i] = m.flight.check(ctx, m.probe, grace)
-		})
+	for i, m := range a.members {
+		wg.Go(func() { errs[i] = m.flight.check(ctx, m.probe, grace) })
 	}
 	wg.Wait()
 	return join(errs)
 }
 
 func (a *all) Arm() {
-	for i := range a.members {
-		arm(a.members[i].probe)
+	for _, m := range a.members {
+		arm(m.probe)
 	}
 }
 
 func (a *all) Disarm() {
-	for i := range a.members {
-		disarm(a.members[i].probe)
+	for _, m := range a.members {
+		disarm(m.probe)
 	}
 }
 

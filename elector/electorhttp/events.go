@@ -30,10 +30,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	if !sendEvents(w, []byte("retry: 1000\n\n")) || r.Method == http.MethodHead {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(*run, cancel)()
-	stream(ctx, w, h.elector)
+	stream(r.Context(), *run, w, h.elector)
 }
 
 // extendWriteDeadline lets an answer take longer than the server's write time-out. A
@@ -42,9 +39,10 @@ func extendWriteDeadline(c *http.ResponseController, write time.Duration) {
 	_ = c.SetWriteDeadline(time.Now().Add(write))
 }
 
-// stream sends events until ctx ends, or the client is gone.
-func stream(ctx context.Context, w http.ResponseWriter, e *elector.Elector) {
+// stream sends events until ctx or run ends, or the client is gone.
+func stream(ctx, run context.Context, w http.ResponseWriter, e *elector.Elector) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(run, cancel)()
 	events := make(chan elector.Event)
 	go func() {
 		defer close(events)

@@ -119,7 +119,7 @@ func verify(ctx context.Context, db *database, queueURL string, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	defer q.close()
+	defer q.client.Close()
 	var events, handled, twice, leaders, queued int64
 	for limit := time.Now().Add(30 * time.Second); ; cli.Pause(ctx, 100*time.Millisecond) {
 		queued, err = q.client.XLen(ctx, queueKey).Result()

@@ -27,7 +27,7 @@ func newFeeders(t *testing.T) (a, b *feeder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(q.close)
+	t.Cleanup(func() { q.client.Close() })
 	a = &feeder{db: db, queue: q, beat: health.NewHeartbeat(time.Second), log: slog.New(slog.DiscardHandler), late: time.Minute}
 	other := *a
 	return a, &other

@@ -42,8 +42,6 @@ func openQueue(url string) (*queue, error) {
 	return &queue{client, guard}, nil
 }
 
-func (q *queue) close() { _ = q.client.Close() }
-
 //go:embed feed.lua
 var feedLua string
 

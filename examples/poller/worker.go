@@ -38,7 +38,7 @@ func (w *worker) run(ctx context.Context, urls []string) error {
 	if err != nil {
 		return err
 	}
-	defer q.close()
+	defer q.client.Close()
 	quorum, err := elector.Open(urls...)
 	if err != nil {
 		return err

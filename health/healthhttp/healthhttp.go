@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/heptiolabs/healthcheck"
 
@@ -31,7 +32,7 @@ type Handler struct {
 	mu      sync.Mutex
 	names   map[string]bool
 	runners []*health.Runner
-	running bool
+	running atomic.Bool
 }
 
 // New returns a handler without checks, which answers 200 to both.
@@ -71,7 +72,7 @@ func (h *Handler) addProbe(add func(string, healthcheck.Check), name string, p h
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.running {
+	if h.running.Load() {
 		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not run this one", name)
 	}
 	if err := h.take(name); err != nil {
@@ -120,20 +121,13 @@ func (h *Handler) take(name string) error {
 // that had to be left behind because they ignored the end of ctx. Before and after Run the
 // probes count as failed.
 func (h *Handler) Run(ctx context.Context) error {
-	h.mu.Lock()
-	if h.running {
-		h.mu.Unlock()
+	if !h.running.CompareAndSwap(false, true) {
 		return errors.New("healthhttp: the handler is running already")
 	}
-	h.running = true
+	defer h.running.Store(false)
+	h.mu.Lock()
 	runners := h.runners // no append while running
 	h.mu.Unlock()
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.running = false
-	}()
-
 	errs := make([]error, len(runners))
 	var wg sync.WaitGroup
 	for i, r := range runners {

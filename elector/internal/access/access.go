@@ -75,20 +75,17 @@ func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" || 
 
 // Check reads all files, and returns everything that is wrong with them.
 func (f Files) Check() error {
-	var problems []error
+	var password, urls, certs error
 	if f.Password != "" {
-		_, err := f.ReadPassword()
-		problems = append(problems, err)
+		_, password = f.ReadPassword()
 	}
 	if f.URLs != "" {
-		_, err := read("URL", f.URLs)
-		problems = append(problems, err)
+		_, urls = read("URL", f.URLs)
 	}
 	if f.TLS() {
-		_, err := f.config(&tls.Config{MinVersion: tls.VersionTLS12})
-		problems = append(problems, err)
+		_, certs = f.config(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
-	return errors.Join(problems...)
+	return errors.Join(password, urls, certs)
 }
 
 // ReadPassword reads the password, without a line break at its end.

@@ -100,19 +100,14 @@ func (c Channel) publish(ctx context.Context, q request, limit time.Duration) (r
 	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
-// answers subscribes to the answers to the request with that nonce on a channel.
-func (c Channel) answers(channel, nonce string) *pubsub.Subscription {
-	return c.Bus.Subscribe(protocol.Reply(channel, nonce), maxAnswers, func(s pubsub.Signal) bool {
-		return s.Kind == pubsub.Message && len(s.Payload) <= protocol.MaxMessage
-	})
-}
-
 // ask publishes a request, and passes each answer to enough, with how many have received the request; -1: that is not
 // known. It returns linger after enough has returned true, at once if nobody has received the request, or when
 // requestTimeout has passed or ctx ends.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(a Answer, receivers int) bool) (failed []error) {
 	q.Nonce = rand.Text()
-	answers := c.answers(c.channelOf(q.Kind), q.Nonce)
+	answers := c.Bus.Subscribe(protocol.Reply(c.channelOf(q.Kind), q.Nonce), maxAnswers, func(s pubsub.Signal) bool {
+		return s.Kind == pubsub.Message && len(s.Payload) <= protocol.MaxMessage
+	})
 	defer answers.Close()
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // the request might be obeyed, but no answer could arrive
 		return refused
