@@ -27,7 +27,7 @@ Exit codes, besides those of mandate run --help
   1     failed, or incomplete; stderr has the reason
   3     not found: no leader, no candidate, no history, no such election
   4     too few of the Redis nodes answered, or the user lacks a right
-  5, 6  doctor: warnings, failures; 5 also ticks: a job is overdue or blocked
+  5, 6  doctor: warnings, failures; 5 also ticks: a job failed, or is overdue
   7     refused: another operator has paused it, or no other could lead
   64    invalid flags or arguments
   130   demo: interrupted

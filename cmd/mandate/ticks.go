@@ -67,7 +67,7 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 }
 
 func ticksTable(rows []tickJSON) *output.Table {
-	t := output.NewTable("JOB", "LAST TICK", "NEXT", "LAST RUN", "BY", "TOKEN", "OVERDUE")
+	t := output.NewTable("JOB", "LAST TICK", "NEXT", "LAST RUN", "BY", "OVERDUE")
 	for i := range rows {
 		k := &rows[i]
 		color, overdue := output.Plain, ""
@@ -79,7 +79,7 @@ func ticksTable(rows []tickJSON) *output.Table {
 		case k.Problem != "":
 			color = output.Yellow
 		}
-		t.Row(color, k.Taken.Job, shortTime(k.Tick, "none yet"), shortTime(k.Next, "none"), lastRun(k.Run), k.Run.By, fmt.Sprint(k.Token), overdue)
+		t.Row(color, k.Taken.Job, shortTime(k.Tick, "none yet"), shortTime(k.Next, "none"), lastRun(k.Run), k.Run.By, overdue)
 	}
 	return t
 }
@@ -92,15 +92,19 @@ func shortTime(at time.Time, none string) string {
 	return at.Local().Format(dateTimeZone)
 }
 
-// lastRun says how the newest run of a job ended, or since when it is running.
+// lastRun says how and when the newest run of a job ended, or since when it is running.
 func lastRun(r fence.Ran) string {
+	text := string(r.Outcome) + " " + output.Ago(r.Ended)
 	switch {
 	case r.Began.IsZero():
 		return "never"
-	case r.Tick.IsZero():
-		return "by hand, " + cmp.Or(string(r.Outcome), "running") + " " + output.Ago(r.Began)
+	case r.Outcome == "":
+		text = "running, begun " + output.Ago(r.Began)
 	}
-	return cmp.Or(string(r.Outcome), "running") + " " + output.Ago(r.Began)
+	if r.Tick.IsZero() {
+		return "by hand, " + text
+	}
+	return text
 }
 
 // jobProblems returns what keeps jobs from running, each with what to do.
@@ -111,12 +115,19 @@ func jobProblems(p *output.Printer, rows []tickJSON) (lines []string) {
 	return lines
 }
 
-// skippedTicks returns a line for each gap between the ticks of a job.
+// shownGaps is how many gaps of a job are printed.
+const shownGaps = 3
+
+// skippedTicks returns a line for each of the newest gaps between the ticks of a job.
 func skippedTicks(rows []tickJSON) (lines []string) {
 	for i := range rows {
-		for _, s := range rows[i].Skipped {
+		newest := rows[i].Skipped[:min(len(rows[i].Skipped), shownGaps)]
+		for _, s := range newest {
 			lines = append(lines, fmt.Sprintf("%s: not run: the ticks from %s to %s: %s", output.Printable(rows[i].Taken.Job),
 				shortTime(s.First, ""), shortTime(s.Last, ""), output.Printable(s.Reason)))
+		}
+		if more := len(rows[i].Skipped) - len(newest); more > 0 {
+			lines = append(lines, fmt.Sprintf("%s: %d older gaps: --json", output.Printable(rows[i].Taken.Job), more))
 		}
 	}
 	return lines

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -60,17 +61,18 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, error) {
 	keys := "+zrevrange +hgetall +time %R~" + el.Prefix() + ":{" + el.Name() + "}:*"
 	names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
-	if err := n.Do(ctx, names); err == nil && len(names.Val()) == 0 {
+	err := n.Do(ctx, names)
+	switch {
+	case err == nil && len(names.Val()) == 0:
 		return nil, nil
+	case err != nil && !rediserr.WrongType(err):
+		return nil, rediserr.Needs(err, keys)
 	}
 	once, err := fence.NewOnce(n.Client(), el)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := once.Read(ctx, names.Val())
-	if names.Err() != nil {
-		taken, err = once.All(ctx) // which explains why not
-	}
+	taken, err := once.All(ctx)
 	if len(taken) == 0 {
 		return nil, rediserr.Needs(err, keys)
 	}
@@ -91,15 +93,22 @@ const lateIn = time.Minute
 // Problem returns what is wrong with the job, and what to do about it. Both are empty if it runs well, or if its tick
 // has been due for less than a minute. command is that of a Config.
 func (j *Job) Problem(election string, command func(verb string, args ...string) string) (found, advice string) {
-	forget := "redis-cli DEL '" + strings.ReplaceAll(j.Mark, "'", `'\''`) + "' on " + j.Node
+	server, on := "", " on "+j.Node
+	if host, port, err := net.SplitHostPort(j.Node); err == nil {
+		server, on = " -h "+host+" -p "+port, ""
+	}
+	forget := "redis-cli" + server + " DEL '" + strings.ReplaceAll(j.Mark, "'", `'\''`) + "'" + on
 	run := ""
 	switch r := j.Run; {
 	case r.Outcome == fence.Unknown:
 		run = fmt.Sprintf("the last run of %s did not report its end: %s has died, or was cut off", j.Job, r.By)
+		advice = "its work may be half done: it is not run again"
+	case r.Outcome == "" && j.Late > lateIn:
+		run = "it has been running since " + r.Began.UTC().Format(time.RFC3339)
 	case r.Outcome != "" && r.Outcome != fence.OK && r.Outcome != fence.Removed:
+		advice = "the log of " + r.By + " has more"
 		run = fmt.Sprintf("the last run of %s, by %s, %s: %s", j.Job, r.By, r.Outcome, r.Error)
 	}
-	leaders := "the log of " + cmp.Or(j.Run.By, "the leader") + " has more of " + j.Job
 	switch {
 	case j.Ahead > 0:
 		return fmt.Sprintf("%s is blocked for another %v: its mark is in the future", j.Job, j.Ahead.Truncate(time.Second)),
@@ -111,7 +120,7 @@ func (j *Job) Problem(election string, command func(verb string, args ...string)
 		}
 		return found, command("status", election) + ", and the leader's log of " + j.Job + "; if no program has this job any more: " + forget
 	case run != "":
-		return run, leaders
+		return run, advice
 	}
 	return "", ""
 }
@@ -122,7 +131,10 @@ func (e *examination) ticks(r *Report) {
 	var problems, skipped []string
 	for i := range r.Ticks {
 		j := &r.Ticks[i]
-		if found, _ := j.Problem(r.Election, e.command); found != "" {
+		switch found, _ := j.Problem(r.Election, e.command); {
+		case found != "" && j.Ahead == 0 && j.Late <= lateIn:
+			problems = append(problems, fmt.Sprintf("%s (%s)", j.Job, j.Run.Outcome))
+		case found != "":
 			problems = append(problems, found)
 		}
 		if len(j.Skipped) > 0 && time.Since(j.Skipped[0].Found) < lossIn {

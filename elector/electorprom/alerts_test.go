@@ -147,7 +147,7 @@ var faults = map[string]fault{
 	"MandateNoAssigner":       {shows: fleet{"e group_assigner_known": from(1, is(0))}},
 	"MandateMemberOverloaded": {shows: fleet{"e group_member_owned{member=m}": from(8, is(16))}},
 	"MandateTickOverdue":      {shows: fleet{"e tick_overdue_seconds{scheduled_job=mail,last_run=ok}": from(0, is(70))}},
-	"MandateTickFailed":       {shows: fleet{"e tick_overdue_seconds{scheduled_job=bills,last_run=panicked}": from(-1, is(0))}},
+	"MandateTickFailed":       {shows: fleet{"e tick_overdue_seconds{scheduled_job=bills,last_run=panicked}": from(-1, is(0))}, event: true},
 	"MandateTickSkipped":      {shows: fleet{"e tick_skipped_timestamp_seconds{scheduled_job=mail}": from(-9e9, is(begins*15))}, event: true},
 	"MandateRedisNodeDown":    {shows: fleet{"e redis_node_up{node=r1}": from(1, is(0))}},
 	"MandateRedisMajorityDown": {

@@ -85,10 +85,12 @@ const maxToken = 1<<53 - 1
 
 // checkClient refuses a client that cannot keep a mark.
 func checkClient(client redis.UniversalClient) error {
-	switch client.(type) {
-	case nil:
+	one, isOne := client.(*redis.Client)
+	cluster, isCluster := client.(*redis.ClusterClient)
+	if client == nil || isOne && one == nil || isCluster && cluster == nil {
 		return errors.New("fence: the client is nil")
-	case *redis.Ring:
+	}
+	if _, isRing := client.(*redis.Ring); isRing {
 		return errors.New("fence: a redis.Ring forgets the mark when it takes another server for its key: give a client of one server, of Sentinel or of Cluster")
 	}
 	return nil

@@ -55,9 +55,9 @@ type Skip struct {
 	Reason string    `json:"reason"`
 }
 
-// Overdue returns for how long the next tick has been due; zero: it is not, or the job is running.
+// Overdue returns for how long the next tick has been due, also while the job is running; zero: it is not.
 func (t Taken) Overdue(now time.Time) time.Duration {
-	if t.Next.IsZero() || t.Running() {
+	if t.Next.IsZero() {
 		return 0
 	}
 	return max(0, now.Sub(t.Next))

@@ -199,7 +199,7 @@ func (o *Once) log(t Tick, mark Taken, gaps string) {
 		log.Warn("ticks were not run", "job", t.Job, "first", stamp(s.First), "last", stamp(s.Last), "reason", s.Reason)
 	}
 	if mark.Running() && mark.Run.Token < t.Token {
-		log.Warn("a former leader reported no end of a run", "job", t.Job, "tick", mark.Run.Tick, "by", mark.Run.By, "token", mark.Run.Token)
+		log.Warn("an earlier term reported no end of a run", "job", t.Job, "tick", mark.Run.Tick, "by", mark.Run.By, "token", mark.Run.Token)
 	}
 }
 

@@ -222,7 +222,7 @@ func testCalls(t *testing.T, c *redis.Client, calls []call) {
 			t.Fatalf("call %d: the mark is kept for %v days, the index for %v, want %d, %d", i, mark, index, k.days, longest)
 		}
 		logged := strings.Repeat("gap ", len(logs.Lines("ticks were not run", "job=mail", "reason=away"))) +
-			strings.Repeat("no end ", len(logs.Lines("a former leader reported no end of a run", "job=mail", "by=a")))
+			strings.Repeat("no end ", len(logs.Lines("an earlier term reported no end of a run", "job=mail", "by=a")))
 		if strings.TrimSpace(logged) != k.log {
 			t.Fatalf("call %d logs %q, want %q", i, logs.String(), k.log)
 		}

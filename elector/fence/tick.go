@@ -33,7 +33,7 @@ type Tick struct {
 	// records what was not run in between ([Taken.Skipped]), with Why as the reason.
 	Prev, Next time.Time
 	Why        string
-	// Now is the time at which the tick was due by the clock of who asks: with Within it says whether the tick is too old. Zero: time.Now.
+	// Now is the present time by the clock of who asks: with Within it says whether the tick is too old. Zero: time.Now.
 	Now time.Time
 	// Within is how late a tick may be taken; then it is refused with an ErrSkipped. 0: an hour, which is more than a failover, a
 	// deploy or an outage that somebody attends to; a job of the night should not begin in the morning, and cron runs none late.
@@ -70,7 +70,7 @@ func (t Tick) Check() error {
 	case len(t.By) > 255 || strings.ContainsFunc(t.By, unicode.IsControl):
 		return fmt.Errorf("fence: job %s: By is at most 255 printable bytes, not %.40q", t.Job, t.By)
 	case t.Within != 0 && t.Within < time.Millisecond || t.Within > maxGap: // 3600 is 3.6 us: no tick would run
-		return fmt.Errorf("fence: job %s: Within is %v: give how late a tick may run, at least 1ms, or 0 for an hour", t.Job, t.Within)
+		return fmt.Errorf("fence: job %s: Within is %v: give how late a tick may run, 1ms to %v, or 0 for an hour", t.Job, t.Within, maxGap)
 	}
 	return checkToken(t.Token)
 }
@@ -128,7 +128,7 @@ func Latest(next func(time.Time) time.Time, now time.Time) (Tick, error) {
 	}
 	switch {
 	case t.At.IsZero() && t.Next.IsZero():
-		return Tick{}, errors.New("fence: the schedule never has a tick")
+		return Tick{}, errors.New("fence: the schedule never has a tick, such as one of 30 February, or of a period below 1ms")
 	case !t.Next.IsZero() && !t.Next.After(now):
 		return Tick{}, errors.New("fence: the schedule's next tick is not later than the time that it was asked for")
 	case moves(next, now) && moves(next, now.Add(24*time.Hour)): // once may be the night in which a clock changes

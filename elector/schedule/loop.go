@@ -146,7 +146,7 @@ func (l *loop) decide(ctx context.Context, tick fence.Tick) error {
 		l.jobs.log().Warn("ticks were not run", "job", l.Name, "first", tick.At, "last", tick.At, "reason", tick.Why)
 	case ahead > 0:
 		l.decided = tick.At
-		return fmt.Errorf("%w: the ticks of %s in the next %v were taken by a clock that was ahead: if it was wrong, delete %s", errBlocked, l.Name, ahead, mark.Mark)
+		return fmt.Errorf("%w: the ticks of %s in the next %v were taken by a clock that was ahead: if it was wrong, delete %s", errBlocked, l.Name, ahead.Truncate(time.Second), mark.Mark)
 	}
 	if l.decided = tick.At; mark.Tick.After(tick.At) {
 		l.decided = mark.Tick // of a leader whose clock was ahead by less than a period
@@ -181,10 +181,10 @@ func (j *Jobs) compareClocks(ahead time.Duration) {
 // reason returns why the ticks before one are not run, if they are not.
 func (l *loop) reason(tick fence.Tick) string {
 	switch {
-	case tick.Prev.Before(l.term.Since()):
-		return "no leader ran it in time"
 	case l.why != "":
 		return l.why
+	case tick.Prev.Before(l.term.Since()):
+		return "no leader ran it in time"
 	case l.ended.After(tick.Prev):
 		return "the run before it lasted until " + l.ended.UTC().Format(time.RFC3339)
 	}
@@ -256,6 +256,8 @@ func (l *loop) execute(ctx context.Context, run Run) (fence.Outcome, error) {
 	}()
 	err := <-done
 	switch cause := context.Cause(ctx); {
+	case err == nil && errors.Is(cause, errTimeout):
+		return fence.TimedOut, errTimeout
 	case err == nil:
 		return fence.OK, nil
 	case errors.Is(err, ErrNothingDone):

@@ -23,7 +23,7 @@
 // # Clocks
 //
 // Ticks run by the clock of the leader's host. The Redis of the ticks only compares them. When its clock differs by more than a minute this is logged
-// once, and Check says so.
+// once, and Check says so. That Redis must keep the marks: if it loses them, a tick may run again, and what nobody ran is not named.
 package schedule
 
 import (
@@ -181,7 +181,8 @@ func (j *job) check() error {
 }
 
 // Remove removes a job, also while it runs: then the context of its run ends. It returns at once. A job of that name that is added
-// later begins when the run has returned. Remove reports whether there was such a job.
+// later begins when the run has returned. Where this process leads, the job is not overdue from then on. Remove reports whether there
+// was such a job.
 func (j *Jobs) Remove(name string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,7 +198,7 @@ func (j *Jobs) Remove(name string) bool {
 	return true
 }
 
-// RunNow runs a job now, beside its schedule, and returns its error. The run is recorded as one by hand, and takes no tick. ctx
+// RunNow runs a job now, beside its schedule, waits until it has returned, and returns its error. The run is recorded as one by hand, and takes no tick. ctx
 // ends it, as Timeout and the term do. The error is elector.ErrNotLeader where this process does not lead, and [ErrRunning] if the
 // job is running.
 func (j *Jobs) RunNow(ctx context.Context, name string) error {
@@ -206,6 +207,8 @@ func (j *Jobs) RunNow(ctx context.Context, name string) error {
 	switch {
 	case job == nil || job.removed:
 		err = fmt.Errorf("schedule: there is no job %.40q", name)
+	case j.term == nil && j.elected.Valid():
+		err = errUnserved
 	case j.ctx == nil || !j.term.Valid():
 		err = elector.ErrNotLeader
 	case j.runs[name] != nil:
@@ -245,13 +248,13 @@ func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
 
 	j.mu.Lock()
 	j.ctx = nil // nothing starts from here on
+	clear(j.problems)
 	j.mu.Unlock()
 	j.loops.Wait()
 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.term = nil
-	clear(j.problems)
 	return nil
 }
 
@@ -272,6 +275,8 @@ func (j *Jobs) start(job *job) {
 	})
 }
 
+var errUnserved = errors.New("schedule: the jobs are not run: this process leads, but its work is not Jobs.Work: give it to Run, or run it in an errgroup of the work")
+
 // serveWithin is how long a leader may take until its work runs the jobs.
 const serveWithin = time.Second
 
@@ -291,7 +296,7 @@ func (j *Jobs) checkServed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.all) > 0 && j.term == nil && j.elected.Valid() {
-		j.report(ofWork, errors.New("schedule: the jobs are not run: this process leads, but its work is not Jobs.Work: give it to Run, or run it in an errgroup of the work"))
+		j.report(ofWork, errUnserved)
 	}
 }
 
@@ -338,6 +343,9 @@ const (
 
 // report notes a problem, or that there is none any more, and logs that when it changes. The caller holds the mutex.
 func (j *Jobs) report(of string, err error) {
+	if j.ctx == nil && of != ofWork {
+		return // the term has ended
+	}
 	was := j.problems[of]
 	switch {
 	case err != nil && was == nil:

@@ -63,7 +63,7 @@ func (s stage) ran() map[tick]int {
 // missed returns the ticks that the logs name: nobody ran them, or a leader died while it did.
 func (s stage) missed() map[tick]bool {
 	all := map[tick]bool{}
-	for _, m := range s.lines(`msg="(?:ticks were not run|a former leader reported no end of a run)" .*job=(\S+) (?:first|tick)=(\S+)(?: last=(\S+))?`) {
+	for _, m := range s.lines(`msg="(?:ticks were not run|an earlier term reported no end of a run)" .*job=(\S+) (?:first|tick)=(\S+)(?: last=(\S+))?`) {
 		first, _ := time.Parse(time.RFC3339, m[2])
 		last, _ := time.Parse(time.RFC3339, cmp.Or(m[3], m[2]))
 		for at := first.Unix(); at <= last.Unix(); at++ {
