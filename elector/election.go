@@ -54,6 +54,20 @@ func (el *Election) OnTerm(_ module.Only, f func(candidate string, log *slog.Log
 	el.hooks.on[el.keys.Lock] = append(el.hooks.on[el.keys.Lock], f)
 }
 
+// Serve is for package schedule, too: it notes that jobs run in a term; nil: in none. Served returns that term.
+func (el *Election) Serve(_ module.Only, t *Term) {
+	el.hooks.mu.Lock()
+	defer el.hooks.mu.Unlock()
+	el.hooks.served[el.keys.Lock] = t
+}
+
+// Served returns the term that was given to Serve by a program of this process.
+func (el *Election) Served(module.Only) *Term {
+	el.hooks.mu.Lock()
+	defer el.hooks.mu.Unlock()
+	return el.hooks.served[el.keys.Lock]
+}
+
 // As returns a handle on the same election that acts for an operator: the history, the candidates'
 // logs and the status show a step-down, a transfer or a pause requested through it as
 // "by <operator>: <reason>". This text has at most 500 bytes.

@@ -35,16 +35,18 @@ type Quorum struct {
 
 // termHooks has what is called when a candidate of this process begins a term, by the key of its lock. Safe for concurrent use.
 type termHooks struct {
-	mu sync.Mutex
-	on map[string][]onTerm
+	mu     sync.Mutex
+	on     map[string][]onTerm
+	served map[string]*Term // that package schedule runs jobs in
 }
 
 type onTerm func(candidate string, log *slog.Logger, term *Term)
 
 func (h *termHooks) begun(c *candidate, t *Term) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, f := range h.on[c.keys.Lock] {
+	calls := slices.Clone(h.on[c.keys.Lock])
+	h.mu.Unlock()
+	for _, f := range calls {
 		f(c.cfg.ID, c.log, t)
 	}
 }
@@ -62,7 +64,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, hooks: &termHooks{on: map[string][]onTerm{}}}, nil
+	return &Quorum{nodes: nodes, bus: bus, hooks: &termHooks{on: map[string][]onTerm{}, served: map[string]*Term{}}}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {

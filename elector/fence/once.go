@@ -144,7 +144,7 @@ func (o *Once) End(ctx context.Context, t Tick, outcome Outcome, detail error) e
 	}
 	text := ""
 	if detail != nil {
-		text = oneLine(detail.Error())
+		text = oneLine(fmt.Sprint(detail)) // which survives an Error that panics
 	}
 	if _, _, err := o.run(ctx, "end", t, "", string(outcome), text); err != nil {
 		return fmt.Errorf("fence: recording how the tick %s of %s ended: %w", stamp(t.At), t.Job, err)

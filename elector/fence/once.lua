@@ -3,7 +3,7 @@
 -- ARGV mode, job, tick, the one before, the one after, token, attempt, by, keep, late, why, outcome, detail; times in milliseconds, 0: none
 -- Modes: take; meet (take, but only what was missed: the job is known, and the tick not older than the first undecided one); hand; end
 -- Fields of a mark: tick (the newest that was decided), next (the first that was not), token, attempt and state (of tick: taken, owed, late, first);
--- of the newest run: run (its attempt), what (its tick, or hand), began, by, of (its token), ended, outcome, detail; gaps: a line each, the newest first
+-- done (the newest attempt whose run has ended); of the newest run: run (its attempt), what (its tick, or hand), began, by, of (its token), ended, outcome, detail; gaps: a line each, the newest first
 -- Answers: the verdict, the time, the gaps that this attempt has found; then the mark as it was: field, value, ...
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -31,12 +31,14 @@ local sound = tick and first and newest and m.state and m.state ~= '' and number
   and number(m.of or '0', tokens) and (not m.what or not string.match(m.what, '^%d+$') or number(m.what, times))
 if known and not sound then return answer('foreign') end
 if mode == 'end' then
-  if m.run ~= attempt then return answer('overtaken') end
   if ARGV[12] == 'nothing done' and m.attempt == attempt and m.state == 'taken' then redis.call('HSET', KEYS[1], 'state', 'owed') end
+  if known then redis.call('HSET', KEYS[1], 'done', attempt) end
+  if m.run ~= attempt then return answer('overtaken') end
   redis.call('HSET', KEYS[1], 'ended', stamp, 'outcome', ARGV[12], 'detail', ARGV[13])
   return answer('ended')
 end
 if known and token < newest then return answer('stale') end
+if m.done == attempt then return answer('ran') end -- this request comes after the end of its run
 local mine = m.attempt == attempt and m.state == 'taken' -- the answer was lost; or it came too late for its sender, who ran nothing
 if m.state == 'owed' or mine then first = tick end
 

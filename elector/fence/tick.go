@@ -94,14 +94,13 @@ func (t Tick) now() time.Time {
 // late reports whether the tick is too old.
 func (t Tick) late() bool { return !t.At.IsZero() && t.now().Sub(t.At) > t.within() }
 
-// keep is for how long a mark is kept: until another tick could have been missed after the next one, and for a day, in which a
-// wrong clock is set right.
+// keep is for how long a mark is kept: until another tick could have been missed after the next one, and for a long weekend without a leader.
 func (t Tick) keep() time.Duration {
 	from := t.At
 	if from.IsZero() {
 		from = t.now()
 	}
-	return 2*min(max(0, t.Next.Sub(from)), maxGap) + t.within() + 24*time.Hour
+	return 2*min(max(0, t.Next.Sub(from)), maxGap) + t.within() + 72*time.Hour
 }
 
 func (t Tick) skipped() error {
@@ -125,6 +124,9 @@ func Latest(next func(time.Time) time.Time, now time.Time) (Tick, error) {
 	t := Tick{At: newest(next, now), Now: now, Next: next(now)}
 	if !t.At.IsZero() {
 		t.Prev, t.Next = newest(next, t.At.Add(-time.Nanosecond)), next(t.At)
+	}
+	if t.Next.Year() > maxYear {
+		t.Next = time.Time{} // some schedules say never so
 	}
 	switch {
 	case t.At.IsZero() && t.Next.IsZero():

@@ -64,13 +64,13 @@ func (l *loop) lead(ctx context.Context) {
 // wait waits until it is due by the clock of this host; a zero time never is. It returns false when ctx has ended. It looks at the
 // clock each minute: timers do not notice that it is set, nor that the machine sleeps.
 func (l *loop) wait(ctx context.Context, due time.Time) bool {
+	limit := due.Sub(l.jobs.now()) + time.Minute
 	for ctx.Err() == nil {
 		rest := time.Minute
-		if !due.IsZero() {
-			rest = min(rest, due.Sub(l.jobs.now()))
-		}
-		if rest <= 0 {
-			return true
+		if left := due.Sub(l.jobs.now()); !due.IsZero() {
+			if rest = min(rest, left); rest <= 0 || left > limit { // the clock was set back: look again
+				return true
+			}
 		}
 		timer := time.NewTimer(rest)
 		select {
@@ -96,7 +96,10 @@ func (j *job) latest() (tick fence.Tick, err error) {
 	}()
 	zone := cmp.Or(j.Location, time.UTC)
 	tick, err = fence.Latest(func(t time.Time) time.Time { return j.Schedule.Next(t.In(zone)) }, j.jobs.now())
-	tick.Job, tick.Within = j.Name, j.Within
+	tick.Job, tick.Within, tick.Token, tick.Missed = j.Name, j.Within, 1, true
+	if err == nil {
+		err = tick.Check()
+	}
 	return tick, err
 }
 
@@ -105,6 +108,9 @@ func (l *loop) turn(ctx context.Context) time.Time {
 	tick, err := l.latest()
 	if err == nil {
 		err = l.record(ctx)
+	}
+	if l.decided.Sub(tick.Now) > max(tick.Next.Sub(tick.At), time.Minute) {
+		l.met = false // the clock was set back: is the job blocked?
 	}
 	if err == nil && (!l.met || tick.At.After(l.decided)) {
 		err = l.decide(ctx, tick)
@@ -129,14 +135,17 @@ func (l *loop) decide(ctx context.Context, tick fence.Tick) error {
 	l.attempt = cmp.Or(l.attempt, fence.NewAttempt())
 	tick.Attempt, tick.Why, tick.Missed = l.attempt, l.reason(tick), !l.met
 	mark, err := l.take(ctx, &tick)
-	if err != nil && ctx.Err() != nil && !tick.At.IsZero() {
+	if err != nil && ctx.Err() != nil && (l.met || tick.At.After(l.term.Since())) {
 		l.jobs.log().Warn("tick may not run: no answer before the term ended", "job", l.Name, "tick", tick.At, "error", err)
 	}
 	answered := err == nil || errors.Is(err, fence.ErrRan) || errors.Is(err, fence.ErrNotDue) || errors.Is(err, fence.ErrSkipped)
 	if !answered && !errors.Is(err, fence.ErrStale) {
 		return err
 	}
-	l.met, l.attempt = l.met || answered, ""
+	if l.attempt = ""; answered {
+		l.met = true
+		l.report(ctx, nil) // the run may take long
+	}
 	switch ahead := mark.Blocked(tick.Now); {
 	case err == nil:
 		return l.run(ctx, tick)
@@ -175,7 +184,7 @@ func (j *Jobs) compareClocks(ahead time.Duration) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.report(ofClocks, err)
+	j.report(ofClocks, err, false)
 }
 
 // reason returns why the ticks before one are not run, if they are not.
@@ -193,15 +202,23 @@ func (l *loop) reason(tick fence.Tick) string {
 
 // runNow runs the job by hand.
 func (l *loop) runNow(loop context.Context, h byHand) error {
+	if h.ctx.Err() != nil {
+		return context.Cause(h.ctx)
+	}
+	if err := l.record(loop); err != nil {
+		return fmt.Errorf("schedule: %s is not run: %w", l.Name, err)
+	}
 	ctx, cancel := context.WithCancelCause(loop)
 	defer cancel(nil)
-	defer context.AfterFunc(h.ctx, func() { cancel(errors.Join(errCaller, context.Cause(h.ctx))) })()
+	defer context.AfterFunc(h.ctx, func() { cancel(fmt.Errorf("%w: %w", errCaller, context.Cause(h.ctx))) })()
 	tick, err := l.latest()
 	if err != nil {
 		return err
 	}
 	tick.ByHand, tick.Attempt = true, fence.NewAttempt()
 	if _, err = l.take(ctx, &tick); err != nil {
+		l.unrecorded = func(ctx context.Context) error { return l.jobs.ticks.End(ctx, tick, fence.NothingDone, err) }
+		_ = l.record(loop) // the request may have been executed
 		return fmt.Errorf("schedule: %s is not run: %w", l.Name, err)
 	}
 	return l.run(ctx, tick)
@@ -217,7 +234,7 @@ func (l *loop) run(ctx context.Context, tick fence.Tick) error {
 	l.ended = l.jobs.now()
 	l.unrecorded = func(ctx context.Context) error { return l.jobs.ticks.End(ctx, tick, outcome, err) }
 	if err != nil && (l.owed == nil || outcome != fence.NothingDone) { // not each second
-		l.jobs.log().Warn("job failed", "job", l.Name, "tick", run.Tick, "outcome", string(outcome), "error", err)
+		l.jobs.log().Warn("job failed", "job", l.Name, "tick", run.Tick, "outcome", string(outcome), "error", fmt.Sprintf("%.1000s", err))
 	}
 	if tick.ByHand {
 		_ = l.record(ctx) // otherwise with the next tick
@@ -234,10 +251,11 @@ func (l *loop) run(ctx context.Context, tick fence.Tick) error {
 // execute calls Do, waits until it has returned, and returns how it ended.
 func (l *loop) execute(ctx context.Context, run Run) (fence.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if l.Timeout > 0 {
 		ctx, cancel = context.WithTimeoutCause(ctx, l.Timeout, errTimeout)
+		defer cancel()
 	}
-	defer cancel()
 	if ctx.Err() != nil || !l.term.Valid() {
 		return fence.NothingDone, fmt.Errorf("%w: the term ended, or the job was removed, before it began", ErrNothingDone)
 	}
@@ -247,14 +265,14 @@ func (l *loop) execute(ctx context.Context, run Run) (fence.Outcome, error) {
 		err := errors.New("it called runtime.Goexit")
 		defer func() {
 			if v := recover(); v != nil {
-				panicked, err = true, fmt.Errorf("panic: %v", v)
+				panicked, err = true, fmt.Errorf("panic: %.1000s", fmt.Sprint(v))
 				l.jobs.log().Error("job panicked", "job", l.Name, "error", err, "stack", string(debug.Stack()))
 			}
 			done <- err
 		}()
 		err = l.Do(ctx, run)
 	}()
-	err := <-done
+	err := l.await(done)
 	switch cause := context.Cause(ctx); {
 	case err == nil && errors.Is(cause, errTimeout):
 		return fence.TimedOut, errTimeout
@@ -272,6 +290,18 @@ func (l *loop) execute(ctx context.Context, run Run) (fence.Outcome, error) {
 		return fence.Removed, err
 	}
 	return fence.TermEnded, err
+}
+
+// await waits for the end of a run, and refuses others by hand.
+func (l *loop) await(done <-chan error) error {
+	for {
+		select {
+		case err := <-done:
+			return err
+		case h := <-l.byHand:
+			h.done <- ErrRunning
+		}
+	}
 }
 
 // watch notes a run for Probe and RunNow. unwatch notes that it has returned.
@@ -313,25 +343,25 @@ func (l *loop) leave(ctx context.Context) {
 	if err := l.record(ctx); err != nil {
 		l.jobs.log().Warn("how a run ended is not recorded", "job", l.Name, "tick_lost", l.owed != nil, "error", err)
 	}
-	if errors.Is(context.Cause(ctx), errRemoved) { // from now on the job is not overdue
+	l.jobs.mu.Lock()
+	gone := l.removed && l.jobs.all[l.Name] == l.job
+	l.jobs.mu.Unlock()
+	if gone { // from now on the job is not overdue
 		ctx, cancel := unlessEnded(ctx)
 		defer cancel()
-		_, _ = l.jobs.ticks.Take(ctx, fence.Tick{Job: l.Name, Token: l.term.Token(), Missed: true})
+		if _, err := l.jobs.ticks.Take(ctx, fence.Tick{Job: l.Name, Token: l.term.Token(), Missed: true}); !errors.Is(err, fence.ErrRan) && !errors.Is(err, fence.ErrNotDue) {
+			l.jobs.log().Warn("a removed job may be reported as overdue", "job", l.Name, "error", err)
+		}
 	}
 }
 
 // report reports that ticks can be taken, or why not.
 func (l *loop) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() != nil || errors.Is(err, ErrNothingDone) {
+		return
+	}
 	l.jobs.mu.Lock()
 	defer l.jobs.mu.Unlock()
-	switch {
-	case err == nil:
-		l.jobs.report(l.Name, nil)
-		l.jobs.report(ofTaking, nil)
-	case ctx.Err() != nil || errors.Is(err, ErrNothingDone):
-	case errors.Is(err, fence.ErrStale) || errors.Is(err, errBlocked) || errors.Is(err, errSchedule):
-		l.jobs.report(l.Name, err)
-	default:
-		l.jobs.report(ofTaking, err)
-	}
+	shared := !errors.Is(err, fence.ErrStale) && !errors.Is(err, errBlocked) && !errors.Is(err, errSchedule)
+	l.jobs.report(l.Name, err, shared && err != nil)
 }

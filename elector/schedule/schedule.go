@@ -94,8 +94,9 @@ var (
 
 // Jobs are the jobs of an election's leader. Safe for concurrent use.
 type Jobs struct {
-	ticks *fence.Once
-	now   func() time.Time // the clock of this host
+	election *elector.Election
+	ticks    *fence.Once
+	now      func() time.Time // the clock of this host
 
 	mu       sync.Mutex
 	all      map[string]*job
@@ -105,7 +106,13 @@ type Jobs struct {
 	ctx      context.Context     // of the Work that runs jobs; nil: none does
 	term     *elector.Term       // that Work serves; nil: none is running
 	loops    sync.WaitGroup
-	problems map[string]error // why ticks can't be taken, or may be wrong; by job, or of all
+	problems map[string]problem // by job, or of all
+}
+
+// problem is why ticks can't be taken, or may be wrong. One that is shared by jobs, as of a Redis that is away, is logged once.
+type problem struct {
+	err    error
+	shared bool
 }
 
 // job is a job of Jobs. What follows the Job is behind their mutex.
@@ -125,7 +132,7 @@ type running struct {
 	over time.Time // when Probe saw that the context has ended; zero: it has not
 }
 
-// New returns the jobs of the leader of an election, whose work is their Work. The ticks are kept in the Redis of the client, which must be the same
+// New returns the jobs of the leader of an election, whose work is their Work. Two Jobs of one election must not have jobs of one name. The ticks are kept in the Redis of the client, which must be the same
 // for all replicas, but may be another one than that of the election. New does no I/O. It refuses a client that cannot keep a
 // mark (redis.Ring), or whose requests may hang for ever.
 func New(election *elector.Election, client redis.UniversalClient) (*Jobs, error) {
@@ -136,7 +143,7 @@ func New(election *elector.Election, client redis.UniversalClient) (*Jobs, error
 	if err != nil {
 		return nil, err
 	}
-	j := &Jobs{ticks: ticks, now: time.Now, all: map[string]*job{}, runs: map[string]*running{}, problems: map[string]error{}}
+	j := &Jobs{election: election, ticks: ticks, now: time.Now, all: map[string]*job{}, runs: map[string]*running{}, problems: map[string]problem{}}
 	election.OnTerm(module.Only{}, j.onTerm)
 	return j, nil
 }
@@ -172,12 +179,8 @@ func (j *job) check() error {
 	case j.Timeout != 0 && j.Timeout < time.Millisecond:
 		return fmt.Errorf("the Timeout is %v: give at least 1ms, or 0 for none", j.Timeout)
 	}
-	tick, err := j.latest()
-	if err != nil {
-		return err
-	}
-	tick.Token, tick.Missed = 1, true
-	return tick.Check()
+	_, err := j.latest()
+	return err
 }
 
 // Remove removes a job, also while it runs: then the context of its run ends. It returns at once. A job of that name that is added
@@ -207,9 +210,9 @@ func (j *Jobs) RunNow(ctx context.Context, name string) error {
 	switch {
 	case job == nil || job.removed:
 		err = fmt.Errorf("schedule: there is no job %.40q", name)
-	case j.term == nil && j.elected.Valid():
+	case j.unserved():
 		err = errUnserved
-	case j.ctx == nil || !j.term.Valid():
+	case j.ctx == nil || job.over == nil || !j.term.Valid():
 		err = elector.ErrNotLeader
 	case j.runs[name] != nil:
 		err = ErrRunning
@@ -239,6 +242,8 @@ func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
 		return errors.New("schedule: these jobs serve another term already: use one Jobs for each Elector")
 	}
 	j.ctx, j.term = ctx, term
+	j.election.Serve(module.Only{}, term)
+	j.report(ofWork, nil, false)
 	for _, job := range j.all {
 		j.start(job)
 	}
@@ -255,6 +260,10 @@ func (j *Jobs) Work(ctx context.Context, term *elector.Term) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.term = nil
+	if j.election.Served(module.Only{}) == term {
+		j.election.Serve(module.Only{}, nil)
+	}
+	time.AfterFunc(serveWithin, j.checkServed) // Work may have ended before the term
 	return nil
 }
 
@@ -269,6 +278,9 @@ func (j *Jobs) start(job *job) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		close(job.over)
+		if j.all[job.Name] == job {
+			delete(j.problems, job.Name)
+		}
 		if job.over = nil; job.removed && j.all[job.Name] == job {
 			delete(j.all, job.Name)
 		}
@@ -295,9 +307,14 @@ func (j *Jobs) onTerm(candidate string, log *slog.Logger, term *elector.Term) {
 func (j *Jobs) checkServed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.all) > 0 && j.term == nil && j.elected.Valid() {
-		j.report(ofWork, errUnserved)
+	if j.unserved() {
+		j.report(ofWork, errUnserved, false)
 	}
+}
+
+// unserved reports whether a candidate of this process leads, and nobody runs jobs in its term. The caller holds the mutex.
+func (j *Jobs) unserved() bool {
+	return len(j.all) > 0 && j.term == nil && j.elected.Valid() && j.election.Served(module.Only{}) != j.elected
 }
 
 // Check returns what is wrong with the jobs at present: ticks can't be taken since their Redis does not answer, or refuses; the clocks of host and
@@ -305,10 +322,24 @@ func (j *Jobs) checkServed() {
 func (j *Jobs) Check() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.term != nil || !j.elected.Valid() {
+	if !j.elected.Valid() {
 		delete(j.problems, ofWork)
 	}
-	return errors.Join(slices.Collect(maps.Values(j.problems))...)
+	var errs []error
+	shared := 0
+	for _, of := range slices.Sorted(maps.Keys(j.problems)) {
+		p := j.problems[of]
+		if p.shared {
+			shared++
+		}
+		if !p.shared || shared == 1 {
+			errs = append(errs, p.err)
+		}
+	}
+	if shared > 1 {
+		errs = append(errs, fmt.Errorf("schedule: the same of %d jobs more", shared-1))
+	}
+	return errors.Join(errs...)
 }
 
 // Probe returns a probe for elector.Config.WorkProbe: it fails when a run has not returned so long after its Timeout, or another
@@ -336,25 +367,29 @@ func (j *Jobs) Probe(grace time.Duration) health.Probe {
 
 // What a problem is of that is not one of a job.
 const (
-	ofTaking = "\x00taking"
 	ofClocks = "\x00clocks"
 	ofWork   = "\x00work"
 )
 
 // report notes a problem, or that there is none any more, and logs that when it changes. The caller holds the mutex.
-func (j *Jobs) report(of string, err error) {
+func (j *Jobs) report(of string, err error, shared bool) {
 	if j.ctx == nil && of != ofWork {
 		return // the term has ended
 	}
-	was := j.problems[of]
-	switch {
-	case err != nil && was == nil:
-		j.log().Warn("problem with jobs", "error", err)
-	case err == nil && was != nil:
-		j.log().Info("problem with jobs has ended", "problem", was)
+	was, had := j.problems[of]
+	delete(j.problems, of)
+	known := false // a shared one, of another job
+	for _, p := range j.problems {
+		known = known || p.shared
 	}
-	if j.problems[of] = err; err == nil {
-		delete(j.problems, of)
+	if err != nil {
+		j.problems[of] = problem{err, shared}
+	}
+	switch {
+	case err != nil && !had && !(shared && known):
+		j.log().Warn("problem with jobs", "error", err)
+	case err == nil && had && !(was.shared && known):
+		j.log().Info("problem with jobs has ended", "problem", was.err)
 	}
 }
 

@@ -482,11 +482,21 @@ func TestJobsComeAndGo(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.want()
 		time.Sleep(4 * time.Minute) // 6:01
-		s.want(4, 5, 6)
+		s.want(3, 4, 5, 6)          // the newest one that the new job missed, late
 		a.add(schedule.Job{Name: "bills", Schedule: schedule.Every(7 * time.Minute)})
 		a.Remove("mail")
+		s.r.Client("operator").Set(context.Background(), "mandate:{reports}:tick:foreign", "x", 0)
+		a.add(schedule.Job{Name: "foreign", Schedule: minutely})
+		time.Sleep(time.Second)
+		if before := a.Check(); before == nil || !a.Remove("foreign") {
+			t.Error(before)
+		}
+		time.Sleep(time.Second)
+		if err := a.Check(); err != nil {
+			t.Errorf("the problem of a removed job stays: %v", err)
+		}
 		time.Sleep(10 * time.Minute)
-		if s.want(4, 5, 6, 10); s.mark("mail").Overdue(time.Now()) != 0 {
+		if s.want(3, 4, 5, 6, 10); s.mark("mail").Overdue(time.Now()) != 0 {
 			t.Error("a removed job is overdue")
 		}
 	})
@@ -557,6 +567,39 @@ func TestWorkIsNotTheJobs(t *testing.T) {
 	})
 }
 
+// Work that ends before the term leaves the jobs alone, which is said; what is wrong with ticks is not said any more once one is taken.
+func TestCheckIsTrue(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		started := make(chan *replica, 1)
+		work := func(ctx context.Context, term *elector.Term) error {
+			a := <-started
+			inner, cancel := context.WithTimeout(ctx, 10*time.Minute)
+			defer cancel()
+			_ = a.Work(inner, term)
+			<-ctx.Done()
+			return nil
+		}
+		long := func(context.Context, schedule.Run) error { time.Sleep(4 * time.Minute); return nil }
+		a := s.start("a", setting{work: work, client: s.r.Client("ticks")}, schedule.Job{Schedule: at(3), Do: long})
+		started <- a
+		time.Sleep(150 * time.Second)
+		heal := s.r.CutOff("ticks")
+		time.Sleep(time.Minute)
+		if a.Check() == nil {
+			t.Error("Redis is away, and Check is content")
+		}
+		heal()
+		time.Sleep(time.Minute)
+		if err := a.Check(); err != nil || !s.mark("mail").Running() {
+			t.Errorf("while the job runs: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "is not Jobs.Work") {
+			t.Errorf("after Work: %v", err)
+		}
+	})
+}
+
 // Ticks run by the clock of the host, however far that of Redis is away: which is said once, and by Check.
 func TestClocksDiffer(t *testing.T) {
 	for _, ahead := range []time.Duration{-300 * 24 * time.Hour, -2 * time.Hour, -30 * time.Second, 30 * time.Second, 2 * time.Hour, 300 * 24 * time.Hour} {
@@ -580,7 +623,7 @@ func TestClockIsSet(t *testing.T) {
 	test(t, func(t *testing.T, s *stage) {
 		var ahead atomic.Int64
 		clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		s.start("a", setting{clock: clock}, schedule.Job{Schedule: at(30, 180, 190, 300)})
+		a := s.start("a", setting{clock: clock}, schedule.Job{Schedule: at(30, 180, 190, 300)})
 		time.Sleep(40 * time.Minute)
 		ahead.Store(int64(155 * time.Minute)) // 3:15
 		time.Sleep(61 * time.Second)
@@ -590,6 +633,14 @@ func TestClockIsSet(t *testing.T) {
 		ahead.Store(0)
 		time.Sleep(10 * time.Hour)
 		s.want(30, 190, 300)
+		ahead.Store(int64(1000 * time.Hour))
+		a.add(schedule.Job{Name: "often", Schedule: minutely})
+		time.Sleep(2 * time.Minute)
+		ahead.Store(0)
+		time.Sleep(2 * time.Minute)
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "delete mandate:{reports}:tick:often") {
+			t.Errorf("a job that waits for 1000 hours: %v", err)
+		}
 	})
 }
 
@@ -639,8 +690,28 @@ func TestRunNow(t *testing.T) {
 		if err := a.RunNow(context.Background(), "bills"); err == nil || !strings.Contains(err.Error(), "no job") {
 			t.Error(err)
 		}
+		time.Sleep(time.Minute) // it leads again
+		var refused, ran atomic.Int32
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				if err := a.RunNow(ctx, "waits"); errors.Is(err, schedule.ErrRunning) {
+					refused.Add(1)
+				} else if errors.Is(err, context.DeadlineExceeded) {
+					ran.Add(1)
+				}
+			})
+		}
+		if calls.Wait(); refused.Load() != 9 || ran.Load() != 1 {
+			t.Errorf("%d ran at once, %d were refused", ran.Load(), refused.Load())
+		}
+		if err := a.RunNow(ctx, "mail"); !errors.Is(err, context.DeadlineExceeded) || s.mark("mail").Running() {
+			t.Errorf("with a context that has ended: %v, %+v", err, s.mark("mail").Run)
+		}
 		s.r.CutOff("a")
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute)
 		if err := a.RunNow(context.Background(), "mail"); err == nil {
 			t.Error("it ran where nobody leads")
 		}
@@ -685,6 +756,28 @@ func TestBadJobs(t *testing.T) {
 		}
 		if _, err := schedule.New(el, struct{ redis.UniversalClient }{hangs}); err != nil {
 			t.Errorf("a wrapped client: %v", err)
+		}
+	})
+}
+
+// A request whose sender has sent it again is executed when its run has ended: the mark stays as it is, and what is owed stays owed.
+func TestRequestExecutedLate(t *testing.T) {
+	test(t, func(t *testing.T, s *stage) {
+		client, redisOfTicks := s.r.Client("ticks"), &hanging{}
+		client.AddHook(redisOfTicks)
+		a := s.start("a", setting{client: client}, schedule.Job{Schedule: at(1)})
+		time.Sleep(59 * time.Second)
+		redisOfTicks.mu.Lock()
+		redisOfTicks.hung = true
+		redisOfTicks.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		redisOfTicks.mu.Lock()
+		redisOfTicks.hung = false
+		redisOfTicks.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		redisOfTicks.goesOn(func(int) []int { return []int{0} })
+		if s.want(1); s.mark("mail").Running() || a.Check() != nil {
+			t.Errorf("%+v, %v", s.mark("mail").Run, a.Check())
 		}
 	})
 }
