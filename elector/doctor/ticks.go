@@ -72,7 +72,10 @@ func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, 
 	if err != nil {
 		return nil, err
 	}
-	taken, err := once.All(ctx)
+	taken, err := once.Read(ctx, names.Val())
+	if names.Err() != nil {
+		taken, err = once.All(ctx) // which explains why not
+	}
 	if len(taken) == 0 {
 		return nil, rediserr.Needs(err, keys)
 	}
