@@ -45,10 +45,10 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 // when all nodes answer that they are new, and this candidate may assume that there is no leader (bootstraps): then it
 // names the markers that it found, so that a node that loses its data only after that answer still abstains.
 func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, tally quorum.Tally) {
-	hint, echo := m.hint(), m.bus.Echo(m.cfg.Lease/2)
+	clock, echo := uint64(max(0, time.Now().UnixMilli())), m.bus.Echo(m.cfg.Lease/2)
 	claim := func(markers []string) {
 		sent = m.clock.Now()
-		token, tally = m.voter.Claim(ctx, hint, markers, echo)
+		token, tally = m.voter.Claim(ctx, m.memory.highest+1, clock, markers, echo)
 		m.memory.learn(tally)
 	}
 	if claim(nil); tally.Majority(protocol.Free) {
@@ -70,10 +70,6 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
 	return token, sent, tally
-}
-
-func (m *machine) hint() uint64 {
-	return max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
 }
 
 // bootstraps reports whether this candidate may assume that there is no leader when no

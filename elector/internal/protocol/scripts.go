@@ -45,7 +45,8 @@ type Request struct {
 	Incarnation string // of the candidate, and the number of its attempt
 	Seq         uint64
 	Lease       int64  // in ms
-	Hint        uint64 // of a claim: the lowest token that is wanted
+	Hint        uint64 // of a claim: the lowest token that is wanted, above all that were seen
+	Clock       uint64 // of a claim: the candidate's, in ms; the token is no lower, up to an hour ahead of the node's clock
 	Marker      string // of a claim: the note of the abstention that the node is to end; empty: none
 	Token       uint64 // of the term; of a release 0: of a failed attempt, whose release publishes nothing
 	Shown       uint64 // of a renewal: the highest counter that the node has shown to this term

@@ -260,7 +260,7 @@ func TestClockHints(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n     int
 		fence string
-		hint  func() uint64
+		hint  func() uint64 // the candidate's clock
 		want  func() uint64
 	}{
 		"a node alone adds its own clock":      {1, "1", func() uint64 { return 1 }, clock},
@@ -272,6 +272,8 @@ func TestClockHints(t *testing.T) {
 		"a counter ahead of the hint goes on":  {3, "1000", func() uint64 { return 999 }, func() uint64 { return 1001 }},
 		"the last number that can be said":     {3, "9007199254740989", func() uint64 { return 1 }, func() uint64 { return 1<<53 - 2 }},
 		"a new one of several starts with one": {3, "", func() uint64 { return 1 }, func() uint64 { return 1 }},
+		"what was seen counts as it is":        {3, "", nil, func() uint64 { return clock() + 2*hour }},
+		"on a node alone that is behind, too":  {1, "", nil, func() uint64 { return clock() + 2*hour }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, tc.n, func(t *testing.T, p *cluster) {
@@ -285,7 +287,13 @@ func TestClockHints(t *testing.T) {
 						markers = append(markers, answer.Note)
 					}
 				}
-				token, tally := a.Claim(t.Context(), tc.hint(), markers, "")
+				seen, hint := uint64(1), tc.want()
+				if tc.hint != nil {
+					hint = tc.hint()
+				} else {
+					seen = hint
+				}
+				token, tally := a.Voter.Claim(t.Context(), seen, hint, markers, "")
 				if want := tc.want(); token != want {
 					t.Errorf("token %d, want %d: %+v", token, want, tally.Answers)
 				}

@@ -1,7 +1,7 @@
 -- claim: take the lock if it can be taken, and grant a token; otherwise report
 -- everything that a follower needs to know to wait. One round trip.
 -- KEYS lock fence new pause heir id
--- ARGV value incarnation seq lease hint marker identity ask echo
+-- ARGV value incarnation seq lease hint clock marker identity ask echo
 -- With the hint 0 it grants nothing, and reports that it could.
 -- -> status; fence: the token or the counter; holder; left: in ms; subscribers; note; id
 local stored, counter = number(fence_key, fence)
@@ -55,15 +55,18 @@ end
 
 if status == 'won' and hint == '0' then return answer{status = 'free', fence = stored, id = id} end
 if status == 'won' then
-  local token, p, now = hint, tonumber(hint), redis.call('TIME')
-  local clock = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
-  local ms = tonumber(clock)
-  local limit = ms + 3600000 -- an hour: a candidate whose clock is wrong by years must not use up the tokens
-  if p > limit then token, p = string.format('%.0f', limit), limit end
+  local token, p, c, now = hint, tonumber(hint), tonumber(clock), redis.call('TIME')
+  local own = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
+  local ms = tonumber(own)
+  -- A candidate whose clock is wrong by years must not use up the tokens. What it has seen is never clamped: a node whose
+  -- own clock is behind would go back.
+  local limit = ms + 3600000
+  if c > limit then clock, c = string.format('%.0f', limit), limit end
   -- A single node also uses its own clock: a claim that was under way for long, as to a
-  -- hung master that was replaced meanwhile, has an old hint. Several nodes don't, since
+  -- hung master that was replaced meanwhile, has an old one. Several nodes don't, since
   -- they would grant different tokens.
-  if p < ms and string.find(value, ' n=1 ', 1, true) then token, p = clock, ms end
+  if c < ms and string.find(value, ' n=1 ', 1, true) then clock, c = own, ms end
+  if p < c then token, p = clock, c end
   if p <= counter then
     p = counter + 1
     token = string.format('%.0f', p)

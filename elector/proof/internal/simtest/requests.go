@@ -64,7 +64,7 @@ func (s *Sim) onClaim(p *proc, newest *sent, d deed) {
 		*newest = sent{prefix, time.Now(), seq}
 	}
 	if s.o.Mode == WallHints {
-		bendHint(d.arg("hint"), time.Duration(p.warp.Wall.Load()))
+		bendClock(d.arg("clock"), time.Duration(p.warp.Wall.Load()))
 	}
 }
 

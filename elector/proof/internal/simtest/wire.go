@@ -80,16 +80,11 @@ func (c command) elections() (all []deed) {
 	return all
 }
 
-// bendHint makes the hint of a claim look as if the candidate's wall clock were
+// bendClock makes the clock of a claim look as if the candidate's wall clock were
 // off: the Elector reads the bubble's clock for it, which nothing can bend.
-func bendHint(hint []byte, off time.Duration) {
-	n, err := strconv.ParseInt(string(hint), 10, 64)
-	now := time.Now().UnixMilli()
-	if err != nil || n > now+1000 { // it comes from a token, not from the clock
-		return
-	}
-	if s := strconv.FormatInt(n+off.Milliseconds(), 10); len(s) == len(hint) {
-		copy(hint, s)
+func bendClock(clock []byte, off time.Duration) {
+	if s := strconv.FormatInt(int64(number(clock))+off.Milliseconds(), 10); len(s) == len(clock) {
+		copy(clock, s)
 	}
 }
 
