@@ -176,7 +176,10 @@ func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
 		}
 	}
 	for _, r := range m.voter.Rivals() {
-		if refuses = true; r.Sure || r.For > 5*r.Holder.Lease/2 { // requests that arrive late can't keep a lock for so long
+		if r.What == "" {
+			continue
+		}
+		if refuses = true; r.Sure || r.Differed() > 5*r.Holder.Lease/2 { // requests that arrive late can't keep a lock for so long
 			return true, fmt.Errorf("%s holds the lock and %s: refusing to lead until all candidates agree", r.Holder.Candidate, r.What)
 		}
 	}

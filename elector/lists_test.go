@@ -148,11 +148,11 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 	}
 }
 
-// An attempt that passes, by a candidate with other settings, costs a leader nothing:
-// it may hold a node that lost the leader's lock until it is given back, or lapses.
+// An attempt that passes, by a candidate with other settings or the same, costs a leader nothing: it may hold a node that
+// lost the leader's lock until it is given back, or lapses. One that is renewed there is another leader's.
 func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 	for _, value := range []string{
-		"b/B/1 n=5 lease=10000 token=1", "b/B/1 n=3 lease=9000 token=1", "b/B/1 n=3 lease=10000 ids=X1,Y1,Z1 token=1",
+		"b/B/1 n=5 lease=10000 token=1", "b/B/1 n=3 lease=9000 token=1", "b/B/1 n=3 lease=10000 ids=X1,Y1,Z1 token=1", "b/B/1 n=3 lease=10000 token=1",
 	} {
 		t.Run(value, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -184,6 +184,35 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 				}
 				wantReason(t, term, shortLease, elector.ReasonLost)
 			})
+		})
+	}
+}
+
+// While a leads, the address of one node comes to lead it to the server of another, and then a is cut off from the third.
+// b reaches all. The one server must not confirm a's renewals twice, whichever address it answers first.
+func TestOneServerTwoVotesInARenewal(t *testing.T) {
+	for _, twin := range [][2]int{{2, 1}, {1, 2}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			a, term := leading(c, "a")
+			b := c.Start("b")
+			defer never2(t, a, b)()
+			c.Nodes[twin[0]].Balance(func(client string) *node {
+				if client == "a" {
+					return c.Nodes[twin[1]]
+				}
+				return c.Nodes[twin[0]]
+			})
+			c.Nodes[twin[0]].Reset("a")
+			time.Sleep(2 * shortLease)
+			continues(t, term)
+			c.Nodes[0].Set(cut, "a")
+			wantReason(t, term, shortLease, elector.ReasonExpired)
+			if lines := a.Log.Lines("cannot renew the lease", "listed twice"); len(lines) == 0 {
+				t.Error("the log does not say why")
+			}
+			b.Elected(2 * shortLease)
+			c.Heal()
+			time.Sleep(3 * shortLease)
 		})
 	}
 }

@@ -385,15 +385,15 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 var balancers = map[string]func(c *cluster){
 	"each connection in turn": func(c *cluster) {
 		i := 0
-		c.Nodes[0].Balance(func() *node { i++; return c.Nodes[i%2] })
+		c.Nodes[0].Balance(func(string) *node { i++; return c.Nodes[i%2] })
 	},
 	"each connection in turn, three servers": func(c *cluster) {
 		i := 0
-		c.Nodes[0].Balance(func() *node { i++; return c.Nodes[i%3] })
+		c.Nodes[0].Balance(func(string) *node { i++; return c.Nodes[i%3] })
 	},
 	"each connection by lot": func(c *cluster) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		c.Nodes[0].Balance(func() *node { return c.Nodes[rng.IntN(2)] })
+		c.Nodes[0].Balance(func(string) *node { return c.Nodes[rng.IntN(2)] })
 	},
 	"some commands": func(c *cluster) {
 		i := 0

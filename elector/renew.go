@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -187,18 +188,19 @@ func lostData(t quorum.Tally) int {
 }
 
 // rival returns why this leader must not remain leader: its nodes can't hold a lock, or another candidate that uses another number of nodes, other
-// nodes or another lease refused its claim on a node, which answered late, or has held a node for longer than a lock
+// nodes or another lease refused its claim on a node, which answered late, or any other has held a node, during this term, for longer than a lock
 // lasts without a renewal. That candidate is a second leader. Not always do both notice; the leader that does ends its term.
 func (m *machine) rival() error {
 	if err := m.voter.Several(); err != nil {
 		return err
 	}
 	for _, r := range m.voter.Rivals() {
+		late := r.Late && r.What != ""
 		switch {
-		case r.Late && !r.Sure: // as in a claim that waited for it, this is not certain yet
+		case late && !r.Sure: // as in a claim that waited for it, this is not certain yet
 			return failed(nil, "another candidate, %s, holds the lock of %s and names other Redis nodes", r.Holder.Candidate, r.Node)
-		case r.Late, r.For > r.Holder.Lease*9/8:
-			return failed(nil, "another leader, %s, holds the lock of %s and %s", r.Holder.Candidate, r.Node, r.What)
+		case late, r.For(m.serving.since) > r.Holder.Lease*9/8:
+			return failed(nil, "another leader, %s, holds the lock of %s and %s", r.Holder.Candidate, r.Node, cmp.Or(r.What, "renews it"))
 		}
 	}
 	return nil

@@ -113,7 +113,7 @@ func TestReportsOfSeveralServers(t *testing.T) {
 			t.Errorf("one server, and %+v, %v", all, err)
 		}
 		i := 0
-		c.Nodes[0].Balance(func() *testredis.Node { i++; return c.Nodes[i%2] })
+		c.Nodes[0].Balance(func(string) *testredis.Node { i++; return c.Nodes[i%2] })
 		wantFail(t, q, "servers", "127.0.0.1:7001 leads to several servers (identities ")
 	})
 }

@@ -27,7 +27,8 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
 	for i := range r.ignored {
-		if r.ignored[i] = v.state[i].unresponsive; v.rival(i) != nil {
+		r.ignored[i] = v.state[i].unresponsive
+		if rival := v.rival(i); rival != nil && rival.What != "" {
 			r.ignored[i], r.patience = false, v.cfg.CallTimeout
 		}
 	}

@@ -309,7 +309,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, p *cluster) {
 				p.counters("1")
 				for _, n := range p.Nodes[3-same:] {
-					n.Balance(func() *testredis.Node { return p.Nodes[2] })
+					n.Balance(func(string) *testredis.Node { return p.Nodes[2] })
 				}
 				a := p.voter("a")
 				_, tally := a.Claim(t.Context(), 1, nil, "")

@@ -98,11 +98,26 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 	if a.round != n.round || n.ended {
 		return Tally{}, false
 	}
+	if v.twin(a) {
+		a.answer.Status = protocol.SameServer
+	}
 	n.record(a.node, a.answer)
 	if !n.over() {
 		return Tally{}, false
 	}
 	return v.EndRenewal(), true
+}
+
+// twin reports whether another node of the round has shown the identity of this answer, and one of them had another one
+// when the term was won: an address has come to lead to the server of another, which must not vote twice. (Copies of one
+// data set, which share an identity from the start, are servers of their own: one server refuses a claim's second vote.)
+func (v *Voter) twin(a *request) bool {
+	for i, other := range v.renewal.Answers {
+		if i != a.node && other.ID != "" && other.ID == a.answer.ID && (v.claimed.Answers[i].ID != other.ID || v.claimed.Answers[a.node].ID != other.ID) {
+			return true
+		}
+	}
+	return false
 }
 
 // Renewal returns the answers to the newest renewal so far.

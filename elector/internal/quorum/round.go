@@ -205,6 +205,8 @@ func (t Tally) NotConfirmed() []error {
 			all = append(all, t.nodes.NodeError(i, a.Err))
 		case a.Status == protocol.Unknown:
 			all = append(all, t.nodes.NodeError(i, context.DeadlineExceeded))
+		case a.Status == protocol.SameServer:
+			all = append(all, t.nodes.NodeError(i, rediserr.ErrSameServer))
 		default:
 			all = append(all, t.nodes.NodeError(i, notHeldError{}))
 		}

@@ -185,18 +185,23 @@ func (v *Voter) Regainable() bool {
 	return slices.ContainsFunc(v.state, func(n nodeState) bool { return n.gone })
 }
 
-// Rival is the lock of another candidate on a node, by a configuration with which both could lead.
+// Rival is the lock of another candidate on a node.
 type Rival struct {
 	Node   string
 	Holder protocol.LockValue
-	What   string        // in what it differs from this voter
-	Sure   bool          // not only in the identities of the nodes, which may be out of date in a lock
-	Late   bool          // it refused the claim that won the term, and the answer came after that
-	For    time.Duration // from the first to the last of the answers in a row that showed it there
+	What   string // in what its configuration differs from this voter's, so that both could lead; empty: in nothing
+	Sure   bool   // not only in the identities of the nodes, which may be out of date in a lock
+	Late   bool   // it refused the claim that won the term, and the answer came after that
 
-	attempt     string
-	first, last time.Time // when these answers came
+	attempt              string
+	first, differs, last time.Time // of the answers in a row that showed it there: the first, the first that differed, the last
 }
+
+// For returns how long answers in a row have shown the lock on its node, from that time on.
+func (r Rival) For(from time.Time) time.Duration { return r.last.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare)) }
+
+// Differed returns how long they have shown it with another configuration.
+func (r Rival) Differed() time.Duration { return r.last.Sub(r.differs) }
 
 // Rivals returns the rivals that the nodes have shown in their last answers, also in those to earlier attempts and
 // in those that came after their round was over.
@@ -224,9 +229,7 @@ func (v *Voter) rival(node int) *Rival {
 		}
 	}
 	n, lease := v.nodes.Len(), v.cfg.Lease
-	if r.What = r.Holder.Differs(n, lease, ids); r.What == "" {
-		return nil
-	}
+	r.What = r.Holder.Differs(n, lease, ids)
 	r.Node, r.Sure = v.nodes.list[node].Name, r.Holder.Differs(n, lease, nil) != ""
 	return r
 }
@@ -295,7 +298,7 @@ type nodeState struct {
 	id           string // its identity; empty: not known
 	newIdentity  string // an identity that the node may take; empty: the next request needs a new one
 
-	rival *Rival // the other candidate that held the lock at the last answer, whatever its configuration; nil: none
+	rival *Rival // the other candidate that held the lock at the last answer; nil: none
 
 	// Of the newest term.
 	counter uint64 // the highest counter that the node has shown
@@ -312,9 +315,12 @@ func (r *Rival) next(a protocol.Answer) *Rival {
 		return nil
 	}
 	now := time.Now()
-	next := &Rival{Holder: b, first: now, last: now}
-	if next.attempt, _, _ = strings.Cut(a.Holder, " "); r != nil && r.What != "" && r.attempt == next.attempt {
-		next.first, next.For = r.first, now.Sub(r.first)
+	next := &Rival{Holder: b, first: now, differs: now, last: now}
+	if next.attempt, _, _ = strings.Cut(a.Holder, " "); r != nil && r.attempt == next.attempt {
+		next.first = r.first
+		if r.What != "" {
+			next.differs = r.differs
+		}
 	}
 	return next
 }

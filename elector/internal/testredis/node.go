@@ -34,10 +34,10 @@ type Node struct {
 	slow    time.Duration // that each SUBSCRIBE takes
 	wrote   bool          // the script that runs has written
 	hook    func(Call, *server.Peer) (handled bool)
-	replica *miniredis.Miniredis // gets what is published; nil: there is none
-	own     peer                 // on which Run executes a call without the hook
-	clients map[peer]bool        // connections of clients; a peer of a script is none
-	behind  func() *Node         // where a new connection leads; nil: to this node
+	replica *miniredis.Miniredis      // gets what is published; nil: there is none
+	own     peer                      // on which Run executes a call without the hook
+	clients map[peer]bool             // connections of clients; a peer of a script is none
+	behind  func(client string) *Node // where a new connection of a client leads; nil: to this node
 }
 
 func (n *Node) start() {
@@ -150,7 +150,7 @@ func (n *Node) FailOver(to *Node) {
 }
 
 // Balance has each new connection lead to the node that next names, as an address behind which several servers answer.
-func (n *Node) Balance(next func() *Node) { n.locked(func() { n.behind = next }) }
+func (n *Node) Balance(next func(client string) *Node) { n.locked(func() { n.behind = next }) }
 
 // Deafen makes all present subscriptions lead nowhere, without a sign.
 func (n *Node) Deafen() {
@@ -186,7 +186,7 @@ func (n *Node) Dial(ctx context.Context, client string) (net.Conn, error) {
 	to := n
 	n.locked(func() {
 		if n.behind != nil {
-			to = n.behind()
+			to = n.behind(client)
 		}
 	})
 	server, err := to.Server().Dial()
