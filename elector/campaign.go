@@ -33,7 +33,7 @@ func (m *machine) standBy() *standby.Waiter {
 			Incarnation: m.incarnation, Majority: m.nodes.Majority(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
 		},
-		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, OtherVersion: m.logOtherVersion,
+		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, Parted: m.voter.Parted, OtherVersion: m.logOtherVersion,
 	})
 }
 

@@ -51,7 +51,7 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 		token, tally = m.voter.Claim(ctx, m.memory.highest+1, clock, markers, echo)
 		m.memory.learn(tally)
 	}
-	if claim(nil); tally.Majority(protocol.Free) {
+	if claim(nil); tally.Majority(protocol.Free) && !(tally.Parted && m.follows()) {
 		claim(nil)
 	}
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
@@ -70,6 +70,13 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
 	return token, sent, tally
+}
+
+// follows reports whether the locks have last shown another leader, later than this candidate's own term. If its
+// lock is gone from nodes that have restarted with old data, it takes it again with its next renewal, unless another claims.
+func (m *machine) follows() bool {
+	leader := m.published.read().leader
+	return leader != nil && leader.Incarnation != m.incarnation && (m.serving == nil || leader.Token > m.serving.token)
 }
 
 // bootstraps reports whether this candidate may assume that there is no leader when no

@@ -512,3 +512,27 @@ func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
 		}
 	}
 }
+
+// A Redis comes back with an old dump, in which the leader's lock has lapsed and its token is not known. All connections
+// break, and the leader, which does not know it yet, must take its lock again before a follower does.
+func TestOldDumpDoesNotElectBesideTheLeader(t *testing.T) {
+	for _, away := range []time.Duration{0, shortLease / 100, shortLease / 4, shortLease / 2} {
+		for phase := range 8 {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				c.Seed()
+				a, _ := leading(c, "a")
+				all := []*candidate{a, c.Start("b"), c.Start("d")}
+				defer never2(t, all...)()
+				time.Sleep(3*shortLease + time.Duration(phase)*shortLease/32)
+				m := c.Nodes[0].Server()
+				c.Nodes[0].Set(down)
+				m.Del(lockKey)
+				_ = m.Set(fenceKey, "1")
+				time.Sleep(away)
+				c.Nodes[0].Heal()
+				first(t, shortLease/2, all...)
+				time.Sleep(2 * shortLease)
+			})
+		}
+	}
+}

@@ -174,12 +174,13 @@ func TestReadsOnce(t *testing.T) {
 func TestReportsOfCopies(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const key = "mandate:{orders}:id"
+		for _, n := range c.Nodes {
+			_ = n.Server().Set(key, "COPIED")
+		}
+		const id = "COPIED"
 		a, b := c.Start("a"), c.Start("b")
 		_, term := testcluster.First(t, 3*testcluster.Lease, a, b)
-		time.Sleep(testcluster.Lease)
-		id, _ := c.Nodes[0].Server().Get(key)
-		_, _ = c.Nodes[1].Server().Set(key, id), c.Nodes[2].Server().Set(key, id)
-		time.Sleep(3 * testcluster.Lease)
+		time.Sleep(4 * testcluster.Lease)
 		q := c.Quorum("operator")
 		if got := doctor.Read(t.Context(), testcluster.ElectionOf(q, "orders"), 1); !slices.ContainsFunc(got.Findings(nil), func(f doctor.Finding) bool {
 			return f.Check == "same-server" && f.Level == doctor.LevelWarn && f.Advice == "mandate doctor orders shows which"

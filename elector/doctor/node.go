@@ -136,7 +136,7 @@ func (e *examination) persistence(f *facts) {
 	}
 	after := "after a restart it grants nothing for a lease"
 	if len(e.facts) == 1 {
-		after = "after a restart the lock and the last token are lost"
+		after = "a crash brings back an old lock and token: a candidate that starts at that moment leads beside the leader, for a quarter of a lease"
 	}
 	fsync := f.Conf["appendfsync"]
 	switch {

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
@@ -12,8 +11,6 @@ import (
 // firewall that has forgotten it: then no error ever shows that messages are missed. So a link subscribes to
 // a channel of its own, publishes there as everybody publishes, and makes a new subscription if the message does
 // not arrive, or if the server that answers has passed it on to nobody: the old server may be its replica, which repeats it.
-
-var errDeaf = errors.New("the subscription did not receive what was published")
 
 // check requests a test, unless something of this process has arrived within every, and nothing casts doubt on that.
 // own is the channel for it.
@@ -86,7 +83,7 @@ func (l *link) judge(c *conn) {
 
 // deaf makes a new subscription in place of one that receives nothing.
 func (l *link) deaf(c *conn) {
-	l.failed(c, errDeaf)
+	l.failed(c, context.DeadlineExceeded) // not as one whose connection was lost, with what the node held
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == c && !l.closed {

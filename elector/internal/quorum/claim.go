@@ -21,8 +21,10 @@ import (
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out, and
 // any node for an eighth of it once a majority abstains.
 func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string, echo string) (won uint64, t Tally) {
-	if v.unheard() {
-		return 0, v.askFirst(ctx, echo)
+	if unheard, parted := v.unheard(); unheard {
+		t = v.askFirst(ctx, echo)
+		t.Parted = parted
+		return 0, t
 	}
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
@@ -65,19 +67,24 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 	return won, t
 }
 
-// unheard reports whether too few nodes have answered the last request for a majority.
-func (v *Voter) unheard() bool {
-	heard := 0
+// unheard reports whether too few nodes have answered the last request for a majority, and whether connections to so many
+// were lost.
+func (v *Voter) unheard() (yes, parted bool) {
+	heard, joined := 0, 0
 	for _, n := range v.state {
-		if !n.unresponsive {
-			heard++
+		if !n.parted {
+			joined++
+			if !n.unresponsive {
+				heard++
+			}
 		}
 	}
-	return heard < v.nodes.Majority()
+	return heard < v.nodes.Majority(), joined < v.nodes.Majority()
 }
 
 // askFirst claims in vain, since it requests no token. A candidate whose requests pass while its answers are lost, or come
-// too late, would else take the lock again and again without knowing it, and nobody would lead.
+// too late, would else take the lock again and again without knowing it, and nobody would lead. One whose connections
+// were lost with a node that has restarted with old data would take the lock of a leader that does not know it yet.
 func (v *Voter) askFirst(ctx context.Context, echo string) Tally {
 	v.newAttempt()
 	r, ended := newRound(v.nodes, protocol.Free, true), make(chan *request, v.nodes.Len())

@@ -116,6 +116,7 @@ func (r *round) outstanding() (n int) {
 type Tally struct {
 	Answers []protocol.Answer // by node
 	RTT     time.Duration
+	Parted  bool // of a claim that only asked: connections to so many nodes were lost before that the others are no majority
 	nodes   *Nodes
 }
 
@@ -181,10 +182,11 @@ func (t Tally) Errors() []error {
 
 // Lost reports whether a connection to a node was lost, or could not be made.
 func (t Tally) Lost() bool {
-	return slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
-		return failed(a.Err) && !rediserr.Answered(a.Err) && !rediserr.TimedOut(a.Err)
-	})
+	return slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool { return Lost(a.Err) })
 }
+
+// Lost reports whether err is that of a connection that was lost, or could not be made.
+func Lost(err error) bool { return failed(err) && !rediserr.Answered(err) && !rediserr.TimedOut(err) }
 
 // notHeldError is the error of a node that has lost a lock, or holds another candidate's.
 type notHeldError struct{}

@@ -175,6 +175,9 @@ func (v *Voter) Look(within time.Duration) {
 	}
 }
 
+// Parted tells that a connection to a node was lost, or that nothing was lost with it.
+func (v *Voter) Parted(node int, lost bool) { v.state[node].parted = lost }
+
 // Attempt returns the number of the newest attempt.
 func (v *Voter) Attempt() uint64 { return v.seq }
 
@@ -198,7 +201,9 @@ type Rival struct {
 }
 
 // For returns how long answers in a row have shown the lock on its node, from that time on.
-func (r Rival) For(from time.Time) time.Duration { return r.last.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare)) }
+func (r Rival) For(from time.Time) time.Duration {
+	return r.last.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare))
+}
 
 // Differed returns how long they have shown it with another configuration.
 func (r Rival) Differed() time.Duration { return r.last.Sub(r.differs) }
@@ -256,6 +261,7 @@ func (v *Voter) note(r *request) {
 	}
 	a, n := r.answer, &v.state[r.node]
 	n.unresponsive = a.Status == protocol.Unknown
+	n.parted = n.unresponsive && (n.parted || Lost(a.Err))
 	if a.ID != "" || n.unresponsive {
 		v.identify(r.node, a.ID)
 		v.meet(r.node, a.ID, r.sent, r.sent.Add(r.took))
@@ -295,6 +301,7 @@ func (v *Voter) late(r *round, ended <-chan *request) {
 // nodeState is what a voter knows of a node. It belongs to the voter's goroutine.
 type nodeState struct {
 	unresponsive bool   // the last request got no answer
+	parted       bool   // a connection was lost, and no answer came since: the node may have lost what it held
 	id           string // its identity; empty: not known
 	newIdentity  string // an identity that the node may take; empty: the next request needs a new one
 

@@ -73,6 +73,9 @@ func (d *decision) lost(t quorum.Tally, followers int, now time.Time) {
 	case !ok: // too few nodes answered: try again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
+	case t.Count(protocol.Free) >= d.Majority: // it only asked: the leader's next renewal comes first
+		d.backoff = 0
+		d.at = now.Add(d.Lease/4 + d.CallTimeout/4 + upTo(d.RetryEvery))
 	case left == 0 || d.holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
@@ -130,16 +133,17 @@ func (d *decision) refused(t quorum.Tally, now time.Time) {
 	d.at = later(d.at, now.Add(pause))
 }
 
-// termEnded takes a node's report of the end of a term into account. It ignores what is older than the
-// term that the last claim saw.
-func (d *decision) termEnded(node int, m protocol.Message) {
+// termEnded takes a node's report of the end of a term into account, unless it is older than the term that the last
+// claim saw.
+func (d *decision) termEnded(node int, m protocol.Message) (taken bool) {
 	if m.Token < d.token {
-		return
+		return false
 	}
 	if d.ended == nil {
 		d.ended = map[int]protocol.Message{}
 	}
 	d.ended[node] = m
+	return true
 }
 
 // claimWithin plans a claim at a random moment within that time, unless one is planned before it.

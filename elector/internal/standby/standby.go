@@ -37,6 +37,9 @@ type Config struct {
 	// NotSubscribed is called with the reason when the subscription to a node fails, on several
 	// goroutines. Without messages, only the time decides when to claim.
 	NotSubscribed func(error)
+	// Parted is called on the goroutine that campaigns: a subscription's connection to a node was lost; or not, the node
+	// reports the end of the leader's term.
+	Parted func(node int, lost bool)
 	// OtherVersion is called with the version of a message whose sender has another protocol.
 	OtherVersion func(int)
 }
@@ -75,7 +78,7 @@ func (w *Waiter) wakes(s pubsub.Signal) bool {
 	switch s.Kind {
 	case pubsub.Failed: // the end of the lease still causes a claim
 		w.c.NotSubscribed(s.Err)
-		return false
+		return quorum.Lost(s.Err)
 	case pubsub.Subscribed:
 		return true
 	case pubsub.Message:
@@ -108,7 +111,7 @@ func (w *Waiter) Listens() bool { return w.events.Listens() }
 // ForgetMessages drops all messages received so far: the claim that follows reads the state from
 // Redis.
 func (w *Waiter) ForgetMessages() {
-	w.events.Take()
+	w.take()
 	w.d.ended, w.d.claimAt = nil, time.Time{}
 }
 
@@ -163,9 +166,14 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, claimWanted, pauseEnde
 
 func (w *Waiter) take() {
 	for _, s := range w.events.Take() {
-		if s.Kind == pubsub.Message {
-			w.d.termEnded(s.Node, parse(s.Payload))
-		} else if w.d.holder != "" { // what was published before is missed
+		switch {
+		case s.Kind == pubsub.Failed:
+			w.c.Parted(s.Node, true)
+		case s.Kind == pubsub.Message:
+			if w.d.termEnded(s.Node, parse(s.Payload)) {
+				w.c.Parted(s.Node, false)
+			}
+		case w.d.holder != "": // what was published before is missed
 			w.d.claimWithin(w.d.RetryEvery)
 		}
 	}

@@ -3,6 +3,7 @@ package standby
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // bus is a Subscriber in the hand of a test. Of one goroutine.
@@ -46,7 +48,7 @@ func waiting(t *testing.T, candidates int) (*Waiter, bus) {
 	t.Helper()
 	b := bus{}
 	w := New(Config{
-		Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
+		Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}, Parted: func(int, bool) {}, OtherVersion: func(int) {},
 	})
 	w.ForgetMessages()
 	w.Lost(leads(8*time.Second, candidates))
@@ -137,6 +139,27 @@ func TestFloodDoesNotHideASubscription(t *testing.T) {
 		b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Subscribed})
 		if d := wait(t.Context(), w, nil, nil); d > time.Second {
 			t.Errorf("claims after %v, although messages may have been missed", d)
+		}
+	})
+}
+
+// A subscription's connection that was lost counts for the next claim, also if nobody waits; the end of the term, which
+// the node reports later, ends that. A refusal, and silence, lose nothing.
+func TestLostConnectionsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, b := waiting(t, 1)
+		parted := map[int]bool{}
+		w.c.Parted = func(node int, lost bool) { parted[node] = lost }
+		for node, err := range []error{io.EOF, rediserr.Refusal("NOPERM no"), context.DeadlineExceeded} {
+			b[keys.Events].Receive(pubsub.Signal{Kind: pubsub.Failed, Node: node, Err: err})
+		}
+		b.publish(keys.Events, released(6, ""), 0)
+		if w.ForgetMessages(); len(parted) != 1 || !parted[0] {
+			t.Errorf("%v", parted)
+		}
+		b.publish(keys.Events, released(7, ""), 0)
+		if w.ForgetMessages(); parted[0] {
+			t.Error("the leader has released its lock")
 		}
 	})
 }
