@@ -138,6 +138,9 @@ func (m *machine) assess(t quorum.Tally) error {
 	if t.Count(protocol.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
 		_, err := m.refusal(t)
+		if able := count(t.Answers, func(a protocol.Answer) bool { return a.Err == nil }); err == nil && able < m.nodes.Majority() {
+			err = noMajority(len(t.Answers), t.Errors()) // whoever holds the lock now
+		}
 		m.setTrouble(campaigning, err)
 		m.notePause(t)
 		return nil

@@ -117,7 +117,7 @@ func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
 	for name, change := range makesRoom {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a", change)
+				_, term := leading(c, "a", change)
 				full := func(full bool) {
 					for i := range 2 {
 						c.Nodes[i].Fill(full)
@@ -127,7 +127,7 @@ func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
 				b := c.Start("b", change)
 				b.Quiet(6 * shortLease)
 				continues(t, term)
-				if lines := a.Log.Lines("not handing over to another candidate", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
+				if lines := b.Log.Lines("cannot campaign", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
 					t.Errorf("logged %q", lines)
 				}
 				full(false)

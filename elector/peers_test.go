@@ -193,28 +193,40 @@ func TestDeafCandidatesAreReachedAgain(t *testing.T) {
 // replica of it. The subscriptions there receive what their own processes publish, although nobody is subscribed at
 // the new primary, where operators look for candidates.
 func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		all, term, op := trio(t, c)
-		time.Sleep(5 * shortLease)
-		to := c.NewNode("127.0.0.1:7009")
-		c.Nodes[0].FailOver(to)
-		all = append(all, c.Start("d")) // that one is subscribed at the new primary
-		time.Sleep(2 * shortLease)
-		continues(t, term)
-		const ask = "mandate:{orders}:ask"
-		if n := c.Nodes[0].Server().PubSubNumSub(ask)[ask]; n != len(all) {
-			t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
-		}
-		el := electionOf(op, "orders")
-		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
-			t.Errorf("%d candidates answer, %v", len(roll), err)
-		}
-		began := time.Now()
-		if h, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("%+v, %v", h, err)
-		}
-		all[1].Elected(shortLease)
-	})
+	for name, failover := range map[string]func(old, to *node){"commands fail for a moment": (*node).FailOver, "all connections stay": (*node).Demote} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) { followFailover(t, c, failover) })
+		})
+	}
+}
+
+func followFailover(t *testing.T, c *cluster, failover func(old, to *node)) {
+	all, term, _ := trio(t, c)
+	time.Sleep(5 * shortLease)
+	to := c.NewNode("127.0.0.1:7009")
+	old := c.Nodes[0].Server()
+	failover(c.Nodes[0], to)
+	all = append(all, c.Start("d")) // that one is subscribed at the new primary
+	for range 20 {
+		time.Sleep(shortLease / 10)
+		lock, _ := to.Server().Get(lockKey)
+		_ = old.Set(lockKey, lock) // replicated
+		old.SetTTL(lockKey, shortLease)
+	}
+	continues(t, term)
+	const ask = "mandate:{orders}:ask"
+	if n := to.Server().PubSubNumSub(ask)[ask]; n != len(all) {
+		t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
+	}
+	el := electionOf(c.Quorum("operator"), "orders")
+	if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+		t.Errorf("%d candidates answer, %v", len(roll), err)
+	}
+	began := time.Now()
+	if h, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
+		t.Errorf("%+v, %v", h, err)
+	}
+	all[1].Elected(shortLease)
 }
 
 // Two living processes with one id: the roll call and the doctor say so, whichever leads; a handover to "it" is refused.

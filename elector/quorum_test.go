@@ -464,6 +464,33 @@ func never2(t *testing.T, cs ...*candidate) (stop func()) {
 	return func() { end() }
 }
 
+// A follower learns while another leads that the nodes would not let it take the lock, and that they would again.
+func TestFollowerLearnsThatItCouldNotClaim(t *testing.T) {
+	for full, able := range map[int]bool{1: true, 2: false, 3: false} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			_, term := leading(c, "a")
+			b := c.Start("b")
+			b.Quiet(2 * shortLease)
+			for _, n := range c.Nodes[:full] {
+				n.Fill(true)
+			}
+			b.Quiet(shortLease * 5 / 4)
+			if err := b.Check(); (err == nil) != able || !able && !strings.Contains(err.Error(), "OOM command not allowed") {
+				t.Errorf("%d of 3 are full: %v", full, err)
+			}
+			for _, n := range c.Nodes {
+				n.Fill(false)
+				n.Took()
+			}
+			b.Quiet(shortLease * 5 / 4)
+			if err := b.Check(); err != nil || c.Nodes[0].TookOf("claim") > 2 {
+				t.Errorf("not full any more: %v", err)
+			}
+			continues(t, term)
+		})
+	}
+}
+
 func TestMajorityDown(t *testing.T) {
 	for name, f := range map[string]fault{"refused": down, "frozen": frozen, "cut": cut} {
 		t.Run(name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func (e *examination) persistence(f *facts) {
 	}
 	after := "after a restart it grants nothing for a lease"
 	if len(e.facts) == 1 {
-		after = "a crash brings back an old lock and token: a candidate that starts at that moment leads beside the leader, for a quarter of a lease"
+		after = "a crash brings back an old lock and token, and a candidate that just starts may then lead beside the leader for a quarter of a lease"
 	}
 	fsync := f.Conf["appendfsync"]
 	switch {

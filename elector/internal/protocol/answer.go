@@ -52,7 +52,7 @@ type Answer struct {
 	Subscribers int           // of the channel for requests to candidates; 0: the sender is none of them; -1: not known
 	Note        string        // a new node's marker, a pause's note, GoesFirst, or Forgot
 	ID          string        // the node's identity; empty: not known
-	Err         error
+	Err         error         // of Unknown; of an answer to a claim: why the node could not have granted it anyway
 }
 
 // answerLua makes an answer of the fields that a script names: a line, and only if need be a list, which costs
@@ -60,7 +60,7 @@ type Answer struct {
 const answerLua = `local function answer(a)
   local line = a.status .. ' ' .. (a.fence or '0') .. ' ' .. (a.id or '')
   if not (a.holder or a.left or a.note) then return line end
-  return {line, a.holder or '', a.left or 0, a.subscribers or -1, a.note or ''}
+  return {line, a.holder or '', a.left or 0, a.subscribers or -1, a.note or '', a.refused or ''}
 end
 `
 
@@ -76,7 +76,7 @@ func parseAnswer(v any) Answer {
 	if len(f) == 2 && f[0] == failed {
 		return Answer{Status: Unknown, Err: rediserr.Refusal(fmt.Sprint(f[1]))}
 	}
-	if list && len(f) != 5 {
+	if list && len(f) != 6 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
 	line, _ := f[0].(string)
@@ -94,6 +94,9 @@ func parseAnswer(v any) Answer {
 		subscribers, _ := f[3].(int64)
 		a.Subscribers = int(subscribers)
 		a.Note, _ = f[4].(string)
+		if refused, _ := f[5].(string); refused != "" {
+			a.Err = rediserr.Refusal(refused)
+		}
 	}
 	return a
 }

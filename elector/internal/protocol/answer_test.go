@@ -22,9 +22,13 @@ func TestRepliesThatAreNone(t *testing.T) {
 	if a := ParseReply([]any{"won 7 "}, errors.New("cut"), 0, 1); a.Status != Unknown || a.Fence != 0 {
 		t.Errorf("an answer with an error: %+v", a)
 	}
-	a := parseAnswer([]any{"held 7 ABCDEF", "b/B/1", int64(1500), int64(4), "note"})
+	a := parseAnswer([]any{"held 7 ABCDEF", "b/B/1", int64(1500), int64(4), "note", ""})
 	if a != (Answer{Status: Held, Fence: 7, Holder: "b/B/1", Left: 1500 * time.Millisecond, Subscribers: 4, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
+	}
+	a = parseAnswer([]any{"held 7 ", "b/B/1", int64(1500), int64(4), "", "OOM no"})
+	if a.Status != Held || a.Err == nil || a.Err.Error() != "OOM no" {
+		t.Errorf("it could not have granted a claim: %+v", a)
 	}
 	// Nobody who counts nothing may be taken for a crowd of none.
 	if a := parseAnswer("raised 7 "); a != (Answer{Status: Raised, Fence: 7, Subscribers: -1}) {
@@ -36,9 +40,9 @@ func TestRepliesThatAreNone(t *testing.T) {
 // an answer or an error, and never a panic.
 func FuzzReplies(f *testing.F) {
 	f.Add("won 12 ", "", int64(0), int64(3), 0)
-	f.Add("held 12 K3QX7A", "a/B/1 ", int64(9000), int64(-1), 5)
-	f.Add("mine 18446744073709551616 x", "", int64(-2), int64(1<<62), 5)
-	f.Add("mine 12 ", "note", int64(1), int64(1), 4)
+	f.Add("held 12 K3QX7A", "a/B/1 ", int64(9000), int64(-1), 6)
+	f.Add("mine 18446744073709551616 x", "", int64(-2), int64(1<<62), 6)
+	f.Add("mine 12 ", "note", int64(1), int64(1), 5)
 	f.Add("won 12 ", "", int64(0), int64(0), 1)
 	f.Fuzz(func(t *testing.T, line, text string, left, count int64, size int) {
 		fields := []any{line, text, left, count, text, nil}
@@ -47,10 +51,11 @@ func FuzzReplies(f *testing.F) {
 		}
 		fields = fields[:min(max(size, 0), len(fields))]
 		a, alone := parseAnswer(fields), parseAnswer(line)
-		if a.Err == nil && (alone.Err != nil || alone.Status != a.Status || len(fields) != 5) {
+		if a.Err == nil && (alone.Err != nil || alone.Status != a.Status || len(fields) != 6) {
 			t.Fatalf("%v was read as %+v", fields, a)
 		}
-		if a.Err != nil && a.Status != Unknown || alone.Err != nil && alone.Status != Unknown {
+		refused := len(fields) == 6 && fields[5] == text && text != ""
+		if a.Err != nil && a.Status != Unknown && !refused || alone.Err != nil && alone.Status != Unknown {
 			t.Fatalf("%v is an error, and was read as %+v and %+v", fields, a, alone)
 		}
 		words := strings.Split(line, " ")

@@ -116,6 +116,9 @@ func (n *Node) Fill(full bool) { n.locked(func() { n.full = full }) }
 // denial returns the server's error for a command that must not run; "": it may.
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	name := strings.ToLower(cmd)
+	if n.readOnly && slices.Contains([]string{"set", "del", "pexpire", "xadd", "zadd"}, name) {
+		return "READONLY You can't write against a read only replica."
+	}
 	switch script := !n.clients[p]; {
 	case strings.HasPrefix(name, "eval"):
 		n.wrote = false

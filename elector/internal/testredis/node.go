@@ -21,23 +21,24 @@ type Node struct {
 	Wire    time.Duration        // the least delay in each direction; set it before the first connection, too
 	running *sync.WaitGroup      // counts the goroutines of the lines
 
-	mu      sync.Mutex // guards all below
-	m       *miniredis.Miniredis
-	faults  map[string]Fault // by client; "" is for all others
-	changed chan struct{}    // closed, and replaced, when a fault changes
-	pipes   map[*pipe]bool
-	calls   []Call        // since the last Took
-	asked   int           // number of commands that clients have sent, without those of scripts
-	answer  string        // the error that answers every command; "": none
-	denied  []string      // commands that no user may run
-	full    bool          // no memory for new values
-	slow    time.Duration // that each SUBSCRIBE takes
-	wrote   bool          // the script that runs has written
-	hook    func(Call, *server.Peer) (handled bool)
-	replica *miniredis.Miniredis      // gets what is published; nil: there is none
-	own     peer                      // on which Run executes a call without the hook
-	clients map[peer]bool             // connections of clients; a peer of a script is none
-	behind  func(client string) *Node // where a new connection of a client leads; nil: to this node
+	mu       sync.Mutex // guards all below
+	m        *miniredis.Miniredis
+	faults   map[string]Fault // by client; "" is for all others
+	changed  chan struct{}    // closed, and replaced, when a fault changes
+	pipes    map[*pipe]bool
+	calls    []Call        // since the last Took
+	asked    int           // number of commands that clients have sent, without those of scripts
+	answer   string        // the error that answers every command; "": none
+	denied   []string      // commands that no user may run
+	full     bool          // no memory for new values
+	readOnly bool          // it is a replica
+	slow     time.Duration // that each SUBSCRIBE takes
+	wrote    bool          // the script that runs has written
+	hook     func(Call, *server.Peer) (handled bool)
+	replica  *miniredis.Miniredis      // gets what is published; nil: there is none
+	own      peer                      // on which Run executes a call without the hook
+	clients  map[peer]bool             // connections of clients; a peer of a script is none
+	behind   func(client string) *Node // where a new connection of a client leads; nil: to this node
 }
 
 func (n *Node) start() {
@@ -136,6 +137,17 @@ func (n *Node) Move(to *Node) {
 // FailOver is Move to a server with this one's data, of which this one becomes a replica: its subscribers still get
 // what is published, there.
 func (n *Node) FailOver(to *Node) {
+	n.replicate(to)
+	n.Move(to)
+}
+
+// Demote is FailOver without Move: connections stay where they are, on a replica, and only new ones lead to the other.
+func (n *Node) Demote(to *Node) {
+	n.replicate(to)
+	n.locked(func() { n.readOnly, n.behind = true, func(string) *Node { return to } })
+}
+
+func (n *Node) replicate(to *Node) {
 	old := n.Server()
 	for _, key := range old.Keys() {
 		if v, err := old.Get(key); err == nil { // the history has another type
@@ -146,7 +158,6 @@ func (n *Node) FailOver(to *Node) {
 		}
 	}
 	to.locked(func() { to.replica = old })
-	n.Move(to)
 }
 
 // Balance has each new connection lead to the node that next names, as an address behind which several servers answer.

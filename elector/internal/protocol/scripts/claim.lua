@@ -81,6 +81,12 @@ if status == 'won' then
   return answer{status = 'won', fence = token, id = id}
 end
 
+-- In vain, since the lock is there, or XX wants it to be: would this node let the claimant take it? A replica, a full disk
+-- and a missing right would else show only once the lock is free.
+local try = redis.pcall('SET', lock_key, lock or value, lock and 'NX' or 'XX', 'PX', lease)
+local refused = type(try) == 'table' and try.err
+if refused and string.find(refused, 'READONLY', 1, true) then error(try) end -- the connection leads to the wrong server
+
 -- This process tests its subscription, which costs it no request of its own. If nobody receives the message here,
 -- this process is subscribed to another server: then it is told that there are no subscribers.
 local received = echo ~= '' and redis.pcall('PUBLISH', echo, '')
@@ -95,4 +101,4 @@ if status == 'held' and mine == 'other' and first then
 elseif status == 'held' and reserved == incarnation then
   note = 'next'
 end
-return answer{status = status, fence = stored, holder = lock, left = left, subscribers = received == 0 and 0 or not subs.err and subs[2], note = note, id = id}
+return answer{status = status, fence = stored, holder = lock, left = left, subscribers = received == 0 and 0 or not subs.err and subs[2], note = note, id = id, refused = refused}
