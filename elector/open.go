@@ -196,18 +196,14 @@ func (d login) single(o *redis.Options) *redis.Client {
 	o.MaintNotificationsConfig = quorum.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
-	if d.files.TLS() {
-		o.Dialer = d.files.Dialer(o.TLSConfig)
-	}
+	o.Dialer = d.files.Dialer(o.TLSConfig)
 	return redis.NewClient(o)
 }
 
 func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
-	if d.files.TLS() {
-		o.Dialer = d.files.Dialer(o.TLSConfig)
-	}
+	o.Dialer = d.files.Dialer(o.TLSConfig)
 	c := redis.NewFailoverClient(o)
 	found := c.Options() // of which the quorum makes its connections
 	dial := found.Dialer
@@ -225,8 +221,6 @@ func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
 	o.MaintNotificationsConfig = quorum.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
-	if d.files.TLS() {
-		o.Dialer = d.files.Dialer(o.TLSConfig)
-	}
+	o.Dialer = d.files.Dialer(o.TLSConfig)
 	return redis.NewClusterClient(o)
 }

@@ -1,6 +1,6 @@
-// Package access reads what a client needs to log in to a Redis from files: a password,
-// certificates. Each new connection reads the files again, so that they can be rotated
-// without a restart.
+// Package access connects clients to a Redis, and reads what they need to log in from files: a
+// password, certificates. Each new connection reads the files again, so that they can be
+// rotated without a restart.
 package access
 
 import (
@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -70,6 +71,10 @@ const maxFile = 1 << 20
 // dialTimeout bounds dialling and the TLS handshake, in case the context does not.
 const dialTimeout = 5 * time.Second
 
+// apart is how long one address of a name is tried before the next one too. net.Dialer waits two seconds or more for a
+// machine whose packets vanish: by then a claim or renewal has ended.
+const apart = 100 * time.Millisecond
+
 // TLS reports whether any of the files, or the server's name, is for TLS.
 func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" || f.ServerName != "" }
 
@@ -104,19 +109,61 @@ func (f Files) ReadPassword() (string, error) {
 	return string(b), nil
 }
 
-// Dialer returns a function that makes TLS connections with the current content of the files;
-// base has the settings that do not change.
+// Dialer returns a function that connects to the address of a name that answers first; unless base is nil, with TLS and
+// the current content of the files. base has the settings that do not change.
 func (f Files) Dialer(base *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		cfg, err := f.config(base)
-		if err != nil {
-			return nil, err
+		host, port, _ := net.SplitHostPort(addr)
+		plain := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{ // of go-redis
+			Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3,
+		}}
+		dial := plain.DialContext
+		if base != nil {
+			cfg, err := f.config(base)
+			if err != nil {
+				return nil, err
+			}
+			cfg.ServerName = cmp.Or(cfg.ServerName, host)
+			dial = (&tls.Dialer{NetDialer: plain, Config: cfg}).DialContext
 		}
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		defer cancel()
-		d := tls.Dialer{NetDialer: &net.Dialer{KeepAlive: 5 * time.Minute}, Config: cfg}
-		return d.DialContext(ctx, network, addr)
+		ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+		if network != "tcp" || err != nil { // of a socket, or with the error of the look-up
+			return dial(ctx, network, addr)
+		}
+		return first(ctx, ips, func(ctx context.Context, ip net.IPAddr) (net.Conn, error) {
+			return dial(ctx, network, net.JoinHostPort(ip.String(), port))
+		})
 	}
+}
+
+// first dials the addresses in turn, the next one when one has failed or is late, and returns the first connection, or
+// the first error.
+func first[A any](ctx context.Context, addrs []A, dial func(context.Context, A) (net.Conn, error)) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var made atomic.Pointer[net.Conn]
+	ended := make(chan error, len(addrs))
+	var errs []error
+	for tried := 0; len(errs) < len(addrs); tried++ {
+		if tried < len(addrs) {
+			go func() {
+				c, err := dial(ctx, addrs[tried])
+				if err == nil && !made.CompareAndSwap(nil, &c) {
+					_ = c.Close()
+				}
+				ended <- err
+			}()
+		}
+		select {
+		case err := <-ended:
+			if err == nil {
+				return *made.Load(), nil
+			}
+			errs = append(errs, err)
+		case <-time.After(apart):
+		}
+	}
+	return nil, errs[0]
 }
 
 func (f Files) config(base *tls.Config) (*tls.Config, error) {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -14,6 +17,12 @@ import (
 )
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// ofGoRedis reports whether go-redis made the dialer, which gives an address two seconds before it tries the next one of
+// the name. A user's own may find names elsewhere: it is kept.
+func ofGoRedis(dial dialer) bool {
+	return dial == nil || strings.HasPrefix(runtime.FuncForPC(reflect.ValueOf(dial).Pointer()).Name(), "github.com/redis/go-redis/v9.(*Options).init.")
+}
 
 // explaining makes the errors of a server that refuses connections show why.
 func (n *Node) explaining(dial dialer) dialer {

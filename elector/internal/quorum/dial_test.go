@@ -197,3 +197,18 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 		}
 	})
 }
+
+// A client without a dialer of its own gets ours, which gives each address of a name its time. A dialer of the user's stays:
+// names may mean something else to it.
+func TestDialersOfUsersStay(t *testing.T) {
+	dialer := func(o *redis.Options) dialer {
+		o.MaintNotificationsConfig = NoMaintenance()
+		c := redis.NewClient(o)
+		defer c.Close()
+		return c.Options().Dialer
+	}
+	tunnel := func(context.Context, string, string) (net.Conn, error) { return nil, io.EOF }
+	if !ofGoRedis(dialer(&redis.Options{})) || ofGoRedis(dialer(&redis.Options{Dialer: tunnel})) || ofGoRedis(redis.NewDialer(&redis.Options{})) {
+		t.Error("the dialer that go-redis makes is not the one that is replaced")
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/mandate-dev/mandate/elector/internal/access"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
@@ -282,6 +283,9 @@ func (n *Node) own(o *redis.Options) {
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.MaxIdleConns, o.PoolSize, o.MaxConcurrentDials, o.PipelinePoolSize = maxIdle, poolSize, poolSize, -1
 	o.ConnMaxIdleTime = -1
+	if ofGoRedis(o.Dialer) {
+		o.Dialer = access.Files{}.Dialer(o.TLSConfig)
+	}
 	o.Dialer = n.explaining(o.Dialer)
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 }
@@ -299,9 +303,6 @@ func (n *Node) ownCluster(o *redis.ClusterOptions) {
 	n.tls = o.TLSConfig != nil
 	makes := o.NewClient
 	o.NewClient = func(o *redis.Options) *redis.Client {
-		if o.Dialer == nil {
-			o.Dialer = redis.NewDialer(o)
-		}
 		n.own(o)
 		return makes(o)
 	}
