@@ -222,5 +222,6 @@ func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
+	o.NewClient = func(o *redis.Options) *redis.Client { return quorum.OfCluster(redis.NewClient(o)) }
 	return redis.NewClusterClient(o)
 }

@@ -381,3 +381,38 @@ func TestOpenMalformedURLs(t *testing.T) {
 		t.Errorf("the same server twice: %v", err)
 	}
 }
+
+// A Cluster that hides its addresses (cluster-preferred-endpoint-type unknown-endpoint) cannot be used, which is not the
+// answer that it knows no such key.
+func TestClusterThatHidesItsAddresses(t *testing.T) {
+	m := miniredis.RunT(t)
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "CLUSTER" {
+			return false
+		}
+		c.WriteRaw("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:" + m.Port() + "\r\n$2\r\nid\r\n")
+		return true
+	})
+	url := "redis+cluster://" + m.Addr()
+	c, err := elector.NewClient(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q, err := elector.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	own, err := elector.NewQuorum(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{m.Addr()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	status := func(q *elector.Quorum) error { _, err := electionOf(q, "e").Status(t.Context()); return err }
+	for what, err := range map[string]error{"a client": c.Get(t.Context(), "k").Err(), "a status": status(q), "a status by a client": status(own)} {
+		if err == nil || !strings.Contains(err.Error(), "do not report their addresses") || errors.Is(err, redis.Nil) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

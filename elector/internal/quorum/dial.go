@@ -119,42 +119,50 @@ func (l *leaving) arrive(c *toMaster, number uint64) (former []*toMaster, ok boo
 	return former, true
 }
 
-// slotMap is a hook that keeps a Cluster client's map of slots fresh. go-redis itself reloads the
-// map only when a node redirects, and once a minute. A dead master redirects no
-// client, so without slotMap an election would query it long after its replica was
-// promoted.
-type slotMap struct{ c *redis.ClusterClient }
+// hook is called with the end of each command, and of each pipeline (cmd is nil: where no connection could be made, its
+// commands have no error). It returns the error that the caller gets.
+type hook func(ctx context.Context, cmd redis.Cmder, err error) error
 
-// ProcessHook requests a reload when a request got no answer, or none that a
-// healthy Cluster gives. go-redis reloads the map in the background, one reload at
-// a time and at most five times a second.
-func (m slotMap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		m.learn(ctx, err)
-		return err
-	}
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next(ctx, cmd)) }
 }
 
-// ProcessPipelineHook does the same for a pipeline.
-func (m slotMap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		m.learn(ctx, err) // if no connection could be made, the commands have no error
 		for _, cmd := range cmds {
-			m.learn(ctx, cmd.Err())
+			_ = h(ctx, cmd, cmd.Err())
 		}
-		return err
-	}
-}
-
-func (m slotMap) learn(ctx context.Context, err error) {
-	if err != nil && (!errors.As(err, new(redis.Error)) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
-		m.c.ReloadState(ctx)
+		return h(ctx, nil, err)
 	}
 }
 
 // DialHook changes nothing.
-func (slotMap) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// OfCluster prepares the client of one server of a Cluster. Of an address that the server hides, go-redis would report
+// what it reports of a key that does not exist.
+func OfCluster(c *redis.Client) *redis.Client {
+	c.AddHook(hook(func(_ context.Context, cmd redis.Cmder, err error) error {
+		if _, slots := cmd.(*redis.ClusterSlotsCmd); slots && errors.Is(err, redis.Nil) {
+			return errors.New(rediserr.HiddenAddresses)
+		}
+		return err
+	}))
+	return c
+}
+
+// slotMap keeps a Cluster client's map of slots fresh. go-redis itself reloads the map
+// only when a node redirects, and once a minute. A dead master redirects no
+// client, so without slotMap an election would query it long after its replica was
+// promoted.
+type slotMap struct{ c *redis.ClusterClient }
+
+// learn requests a reload when a request got no answer, or none that a
+// healthy Cluster gives. go-redis reloads the map in the background, one reload at
+// a time and at most five times a second.
+func (m slotMap) learn(ctx context.Context, err error) {
+	if err != nil && (!errors.As(err, new(redis.Error)) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
+		m.c.ReloadState(ctx)
+	}
 }

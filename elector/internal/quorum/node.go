@@ -250,7 +250,10 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
-		rdb.AddHook(slotMap{rdb})
+		rdb.AddHook(hook(func(ctx context.Context, _ redis.Cmder, err error) error {
+			slotMap{rdb}.learn(ctx, err)
+			return err
+		}))
 		n.rdb = rdb
 	case nil:
 		return nil, errors.New("it is nil")
@@ -304,7 +307,7 @@ func (n *Node) ownCluster(o *redis.ClusterOptions) {
 	makes := o.NewClient
 	o.NewClient = func(o *redis.Options) *redis.Client {
 		n.own(o)
-		return makes(o)
+		return OfCluster(makes(o))
 	}
 }
 

@@ -43,6 +43,7 @@ var remedies = []struct {
 	{"MASTERDOWN", "it is a replica without its master: give the address of the master", false},
 	{"NOREPLICAS", "start its replicas, or connect them again: without them it refuses writes, so that no leader continues at a master that was replaced", false},
 	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL", false},
+	{HiddenAddresses, "set on all of them: redis-cli CONFIG SET cluster-preferred-endpoint-type ip (or hostname)", false},
 	{"CLUSTERDOWN", "see what the Cluster lacks: redis-cli CLUSTER INFO, and CLUSTER NODES", false},
 	{"OOM ", "give this Redis more memory, or make room", false},
 	{"MISCONF", "fix the disk of this Redis: it refuses writes because it cannot save", false},
@@ -100,6 +101,9 @@ const sentinelsUnreachable = "all sentinels specified in configuration are unrea
 
 // NamedBySentinels begins the error of a connection to a server whose address the sentinels have named.
 const NamedBySentinels = "the master that the sentinels name"
+
+// HiddenAddresses is the error of a Cluster with cluster-preferred-endpoint-type unknown-endpoint.
+const HiddenAddresses = "the servers of the Cluster do not report their addresses"
 
 // Permanent reports whether waiting will not fix err, so that an operator has to change
 // the configuration.

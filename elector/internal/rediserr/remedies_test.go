@@ -62,6 +62,7 @@ var texts = []said{
 	{"READONLY You can't write against a read only replica. script: 0a9f75e991483d02789696e4c90d26c10395863e, on @user_script:1.", "REPLICAOF NO ONE", false},
 	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "address of the master", false},
 	{"NOREPLICAS Not enough good replicas to write.", "start its replicas", false},
+	{HiddenAddresses, "cluster-preferred-endpoint-type", false},
 	{"CLUSTERDOWN The cluster is down", "CLUSTER INFO, and CLUSTER NODES", false},
 	{"CLUSTERDOWN Hash slot not served", "CLUSTER INFO, and CLUSTER NODES", false},
 	{"OOM command not allowed when used memory > 'maxmemory'.", "more memory", false},
