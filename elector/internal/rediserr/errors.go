@@ -38,11 +38,14 @@ func (e *NodeError) Problem() string {
 
 // Advice returns what to do about the error, or "" if that is not known.
 func (e *NodeError) Advice() string {
-	advice := Advice(e.Err)
+	advice, at := Advice(e.Err), e.Node
 	if advice == lacksRight {
 		return grant(e.User, e.Err)
 	}
-	return cmp.Or(e.wrongPort(), strings.ReplaceAll(advice, "{node}", e.Node))
+	if dial, ok := errors.AsType[*net.OpError](e.Err); ok && dial.Addr != nil && strings.HasPrefix(at, "cluster ") { // its others may be up
+		at, advice = dial.Addr.String(), strings.Replace(advice, ", or correct", ofSlot+", or correct", 1)
+	}
+	return cmp.Or(e.wrongPort(), strings.ReplaceAll(advice, "{node}", at))
 }
 
 // wrongPort returns what to do about a server of which the port may speak TLS, or not speak it; else "".

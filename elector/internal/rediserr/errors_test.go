@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -14,6 +15,7 @@ import (
 func TestTimeoutNamesWhatTimedOut(t *testing.T) {
 	address := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 6379}
 	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: os.ErrDeadlineExceeded}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", Name: "redis.test", Server: "10.0.0.2:53", IsTimeout: true}}
 	for _, c := range []struct {
 		node         string
@@ -26,6 +28,8 @@ func TestTimeoutNamesWhatTimedOut(t *testing.T) {
 		{"192.0.2.7:6379", dial, "no answer in time", "hangs at 192.0.2.7:6379"},
 		{"n", context.DeadlineExceeded, "no answer in time", "hangs at n"},
 		{"n", &net.OpError{Op: "read", Net: "tcp", Addr: address, Err: os.ErrDeadlineExceeded}, "no answer in time", "hangs at n"},
+		{"cluster [192.0.2.5:6379]", dial, "dial tcp 192.0.2.7:6379: no answer in time", "hangs at 192.0.2.7:6379"},
+		{"cluster [192.0.2.5:6379]", refused, refused.Error(), "start Redis at 192.0.2.7:6379 (this election needs the master of its slot), let the Cluster fail over"},
 	} {
 		err := &NodeError{Node: c.node, Err: c.err}
 		if err.Error() != c.node+": "+c.says || !strings.Contains(err.Advice(), c.advice) {

@@ -43,6 +43,7 @@ var remedies = []struct {
 	{"MASTERDOWN", "it is a replica without its master: give the address of the master", false},
 	{"NOREPLICAS", "start its replicas, or connect them again: without them it refuses writes, so that no leader continues at a master that was replaced", false},
 	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL", false},
+	{"TRYAGAIN", "wait until the Cluster has moved this slot; if nothing moves it any more: redis-cli --cluster fix HOST:PORT, of any of its nodes", false},
 	{HiddenAddresses, "set on all of them: redis-cli CONFIG SET cluster-preferred-endpoint-type ip (or hostname)", false},
 	{"CLUSTERDOWN", "see what the Cluster lacks: redis-cli CLUSTER INFO, and CLUSTER NODES", false},
 	{"OOM ", "give this Redis more memory, or make room", false},
@@ -93,6 +94,7 @@ const (
 	enable     = "enable that command (rename-command disables it), or use a server that runs scripts"
 	sentinel   = "write redis+sentinel://host:26379?master_name=NAME"
 	backends   = "the proxy reaches no Redis: look at what it has behind it"
+	ofSlot     = " (this election needs the master of its slot), let the Cluster fail over (redis-cli CLUSTER NODES)"
 	clientCert = "name the files of a client's certificate that this Redis accepts: ?cert_file=&key_file="
 )
 

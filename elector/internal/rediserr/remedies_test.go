@@ -62,6 +62,7 @@ var texts = []said{
 	{"READONLY You can't write against a read only replica. script: 0a9f75e991483d02789696e4c90d26c10395863e, on @user_script:1.", "REPLICAOF NO ONE", false},
 	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "address of the master", false},
 	{"NOREPLICAS Not enough good replicas to write.", "start its replicas", false},
+	{"TRYAGAIN Multiple keys request during rehashing of slot", "--cluster fix", false},
 	{HiddenAddresses, "cluster-preferred-endpoint-type", false},
 	{"CLUSTERDOWN The cluster is down", "CLUSTER INFO, and CLUSTER NODES", false},
 	{"CLUSTERDOWN Hash slot not served", "CLUSTER INFO, and CLUSTER NODES", false},
@@ -112,7 +113,6 @@ var texts = []said{
 	{"EOF", "", false},
 	{"read tcp 127.0.0.1:50000->127.0.0.1:6379: read: connection reset by peer", "", false},
 	{"NOPROTO unsupported protocol version", "", false},
-	{"TRYAGAIN Multiple keys request during rehashing of slot", "", false},
 	{"ERR value is not an integer or out of range", "", false},
 	{"BUSYGROUP Consumer Group name already exists", "", false},
 }
