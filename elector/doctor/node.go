@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +111,8 @@ func (e *examination) role(f *facts) {
 	case f.InfoErr != nil:
 		e.add(f.Node, "failover", LevelUnknown, granting("+info to see it", f.InfoErr), "%s", problemOf(f.InfoErr))
 	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
-		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
+		e.add(f.Node, "failover", LevelFail, cmp.Or(e.cure(f), remedy(f.Node, "READONLY")), "it is a replica of %s, and takes no writes",
+			net.JoinHostPort(f.Info["master_host"], f.Info["master_port"]))
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
 		e.add(f.Node, "failover", LevelFail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")
 	case (f.ViaSentinel || f.Cluster) && f.Info["min_slaves_good_slaves"] == "": // which is shown only if it is set
@@ -305,9 +307,13 @@ func unfitBecause(f *facts) string {
 
 // cure returns the advice for a node that does not answer, or refuses something; empty: there is none.
 func (e *examination) cure(f *facts) string {
+	id := f.Info["master_replid"]
 	switch {
 	case f.Ping != nil:
 		return e.advice(f, f.Ping)
+	case id != "" && f.Info["role"] != "master" &&
+		slices.ContainsFunc(e.facts, func(o facts) bool { return o.Node != f.Node && o.Info["master_replid"] == id }):
+		return "list independent servers, or only the master of these replicas"
 	case f.EvalErr != nil && !f.LooksOnly:
 		return e.advice(f, f.EvalErr)
 	case len(f.Refused) > 0:

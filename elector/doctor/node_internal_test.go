@@ -132,7 +132,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"answers PING":      {func(f *facts) { f.EvalErr = context.DeadlineExceeded }, "rights", LevelFail},
 		"answers PING only": {func(f *facts) { f.EvalErr, f.ReceiveErr = context.DeadlineExceeded, context.DeadlineExceeded }, "messages", LevelUnknown},
 		"deaf":              {func(f *facts) { f.ReceiveErr = errors.New("NOPERM No permissions to access a channel") }, "messages", LevelWarn},
-		"replica":           {info("role", "slave"), "failover", LevelFail},
+		"replica":           {info("role", "slave", "master_host", "10.0.0.2", "master_port", "6379"), "failover", LevelFail},
 		"cluster by redis":  {info("cluster_enabled", "1"), "failover", LevelFail},
 		"failover unknown":  {noInfo, "failover", LevelUnknown},
 		"sentinel":          {func(f *facts) { f.ViaSentinel = true }, "failover", LevelWarn},
@@ -151,8 +151,8 @@ func TestFindingsOfANode(t *testing.T) {
 		"full":                {info("maxmemory", "1050000"), "eviction", LevelWarn},
 		"eviction unknown":    {noInfo, "eviction", LevelUnknown},
 		"clock":               {func(f *facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn},
-		"a replica elsewhere": {info("role", "replica"), "failover", LevelFail},                                      // so Dragonfly calls it,
-		"a cache elsewhere":   {info("maxmemory", "2000000", "maxmemory_policy", "eviction"), "eviction", LevelFail}, // and this
+		"a replica elsewhere": {info("role", "replica", "master_host", "::1", "master_port", "1"), "failover", LevelFail}, // so Dragonfly calls it,
+		"a cache elsewhere":   {info("maxmemory", "2000000", "maxmemory_policy", "eviction"), "eviction", LevelFail},      // and this
 		"may do nothing": {func(f *facts) {
 			f.EvalErr = &rediserr.NodeError{Node: "x", User: "op", Err: errors.New("NOPERM this user has no permissions to run the 'get' command")}
 		}, "rights", LevelFail},
@@ -207,6 +207,13 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	twin.Info = map[string]string{"run_id": "run-a"}
 	if got := find(judge(goodFacts("a"), twin, goodFacts("c")), "same-server"); got.Level != LevelFail {
 		t.Errorf("one server twice: %+v", got)
+	}
+	master, replica := goodFacts("a"), goodFacts("b")
+	master.Info["master_replid"], replica.Info["master_replid"], replica.Info["role"], replica.Refused = "x", "x", "slave", []string{"SET: READONLY"}
+	for _, check := range []string{"failover", "rights", "majority"} {
+		if got := find(judge(replica, goodFacts("c"), master), check); !strings.Contains(got.Advice, "list independent servers") {
+			t.Errorf("a master and its replica: %+v", got)
+		}
 	}
 	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelNote) || !LevelNote.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
 		t.Error("the levels are out of order")

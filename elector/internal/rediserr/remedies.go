@@ -39,7 +39,7 @@ var remedies = []struct {
 	{"ERR Unknown Redis command called", enable, true},
 	{"ERR Unknown command called", enable, true},
 	{"ERR Only HELLO messages are accepted by Sentinel", sentinel, true},
-	{"READONLY", "it is a replica: promote it (REPLICAOF NO ONE), or give the address of the master", false},
+	{"READONLY", "it is a replica: give the address of its master (redis-cli INFO replication) if that is not listed, or of the sentinels; promote it (REPLICAOF NO ONE) only if nothing else manages it", false},
 	{"MASTERDOWN", "it is a replica without its master: give the address of the master", false},
 	{"NOREPLICAS", "start its replicas, or connect them again: without them it refuses writes, so that no leader continues at a master that was replaced", false},
 	{"MOVED ", "it is a node of a Redis Cluster: write redis+cluster:// in the URL", false},

@@ -59,7 +59,7 @@ var texts = []said{
 	{NamedBySentinels + ": dial tcp 127.0.0.1:1: connect: connection refused", "replica-announce-ip", false},
 
 	// A state that passes.
-	{"READONLY You can't write against a read only replica. script: 0a9f75e991483d02789696e4c90d26c10395863e, on @user_script:1.", "REPLICAOF NO ONE", false},
+	{"READONLY You can't write against a read only replica. script: 0a9f75e991483d02789696e4c90d26c10395863e, on @user_script:1.", "only if nothing else manages it", false},
 	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "address of the master", false},
 	{"NOREPLICAS Not enough good replicas to write.", "start its replicas", false},
 	{"TRYAGAIN Multiple keys request during rehashing of slot", "--cluster fix", false},
