@@ -45,6 +45,9 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 // when all nodes answer that they are new, and this candidate may assume that there is no leader (bootstraps): then it
 // names the markers that it found, so that a node that loses its data only after that answer still abstains.
 func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, tally quorum.Tally) {
+	if m.voter.Several() != nil {
+		m.voter.Look(m.cfg.Lease/3, func(error) {}) // whether they still do
+	}
 	clock, echo := uint64(max(0, time.Now().UnixMilli())), m.bus.Echo(m.cfg.Lease/2)
 	claim := func(markers []string) {
 		sent = m.clock.Now()
@@ -154,17 +157,13 @@ func (m *machine) assess(t quorum.Tally) error {
 	return nil
 }
 
-// refusal reports whether this candidate must not lead even if it has won, and why: the address of a node leads to
-// several servers, or another candidate uses another set of nodes or another lease, so that both could lead.
+// refusal reports whether this candidate must not lead even if it has won, and why: another candidate uses another set of
+// nodes or another lease, so that both could lead.
 //
 // Without a reason that is not certain yet. A lock value may name a node by the identity that the node had
 // before it lost its data, as in a claim or a renewal that arrived late. Such a lock lapses: only a lock
 // that is met again and again is a leader's.
 func (m *machine) refusal(t quorum.Tally) (refuses bool, why error) {
-	if err := m.voter.Several(); err != nil {
-		m.voter.Look(m.cfg.Lease) // whether it still does
-		return true, err
-	}
 	for _, a := range t.Answers {
 		if a.Status == protocol.SameServer {
 			return true, joinNodes(t.Errors())

@@ -227,6 +227,16 @@ func (cr *crew) vacancy(t *testing.T) (stop func() time.Duration) {
 	return watchLeaders(t, time.Millisecond, cr.now)
 }
 
+// leaders are the candidates that lead now.
+func leaders(all []*candidate) (who []string) {
+	for _, x := range all {
+		if x.IsLeader() {
+			who = append(who, x.ID())
+		}
+	}
+	return who
+}
+
 // watchLeaders looks each so often who leads, until stop, which returns for how long no candidate did. Never two may.
 func watchLeaders(t *testing.T, every time.Duration, all func() []*candidate) (stop func() time.Duration) {
 	quit, total := make(chan struct{}), make(chan time.Duration)
@@ -239,12 +249,7 @@ func watchLeaders(t *testing.T, every time.Duration, all func() []*candidate) (s
 				return
 			case <-time.After(every):
 			}
-			var who []string
-			for _, x := range all() {
-				if x.IsLeader() {
-					who = append(who, x.ID())
-				}
-			}
+			who := leaders(all())
 			if len(who) == 0 {
 				without += every
 			}
@@ -425,12 +430,7 @@ func TestSeveralServersBehindOneAddress(t *testing.T) {
 					var both, row, most, late time.Duration
 					for at := time.Duration(0); at < 30*shortLease; at += look {
 						time.Sleep(look)
-						n := 0
-						for _, x := range all {
-							if x.IsLeader() {
-								n++
-							}
-						}
+						n := len(leaders(all))
 						if row += look; n < 2 {
 							row = 0
 						} else {
@@ -445,7 +445,7 @@ func TestSeveralServersBehindOneAddress(t *testing.T) {
 						t.Error("candidates lead beside each other, or again and again")
 					}
 					for _, x := range all {
-						if lines := x.Log.Lines("cannot campaign", "127.0.0.1:7001 leads to several servers (identities ", "): give the address of one"); len(lines) == 0 || len(lines) > 3 && strings.Contains(name, "turn") {
+						if lines := x.Log.Lines("cannot campaign", "127.0.0.1:7001: leads to several servers (identities ", "): give the address of one"); len(lines) == 0 || len(lines) > 3 && strings.Contains(name, "turn") {
 							t.Errorf("%s logged %d times: %v", x.ID(), len(lines), x.Check())
 						}
 					}
@@ -456,6 +456,59 @@ func TestSeveralServersBehindOneAddress(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A name moves to a new server, for new connections only: the old one still answers. All candidates follow it within some
+// leases, the time for which they suspect the address included, and lead there.
+func TestNameMovesWhileTheOldServerAnswers(t *testing.T) {
+	for phase := range 4 {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			all, term, _ := trio(t, c)
+			time.Sleep(5*shortLease + time.Duration(phase)*shortLease/16)
+			to := c.NewNode("127.0.0.1:7009")
+			c.Nodes[0].Balance(func(string) *node { return to })
+			wantReason(t, term, 5*shortLease, elector.ReasonLost)
+			var none, both time.Duration
+			for range 8 * shortLease / time.Millisecond {
+				time.Sleep(time.Millisecond)
+				switch n := len(leaders(all)); {
+				case n == 0:
+					none += time.Millisecond
+				case n > 1:
+					both += time.Millisecond
+				}
+			}
+			t.Log(none, both)
+			if none > 5*shortLease/2 || both > shortLease/100 || !to.Server().Exists(lockKey) {
+				t.Errorf("%v without a leader, and two for %v", none, both)
+			}
+			if roll, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context()); len(roll) != len(all) || err != nil {
+				t.Errorf("%d candidates answer, %v", len(roll), err)
+			}
+		})
+	}
+}
+
+// One address of three leads to a replacement for a while, and then back: an identity returns, as of an address that leads
+// to several servers. That node has no vote for a lease, and the leader needs none.
+func TestAddressThatShowsItsOldIdentityAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, term, _ := trio(t, c)
+		time.Sleep(2 * shortLease)
+		to := c.NewNode("127.0.0.1:7009")
+		for _, server := range []*node{to, c.Nodes[2]} {
+			c.Nodes[2].Balance(func(string) *node { return server })
+			c.Nodes[2].Reset("")
+			time.Sleep(2 * shortLease)
+		}
+		continues(t, term)
+		if err := errors.Join(all[0].Check(), all[1].Check(), all[2].Check()); err != nil {
+			t.Error(err)
+		}
+		c.Nodes[1].Set(down) // the vote counts again
+		time.Sleep(3 * shortLease)
+		continues(t, term)
+	})
 }
 
 // never2 checks from now on, every few milliseconds, that at most one term is valid.

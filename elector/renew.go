@@ -70,7 +70,7 @@ func (m *machine) answered(tally quorum.Tally, over bool) {
 		m.renewalDone(tally)
 	}
 	if err := m.rival(); err != nil {
-		m.serving.end(ReasonLost, err)
+		m.serving.lostTo(err)
 	}
 }
 
@@ -88,7 +88,7 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 			m.setTrouble(renewing, nil)
 			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
-			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease))
+			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
 		}
 		r.retries = false
 		r.timer.Reset(m.next(took))

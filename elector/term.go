@@ -282,6 +282,9 @@ func (t *Term) end(reason Reason, err error) {
 	})
 }
 
+// lostTo ends the term because another may have its lock.
+func (t *Term) lostTo(why error) { t.end(ReasonLost, why) }
+
 // how returns how the term has ended.
 func (t *Term) how() *Ended {
 	var ended *Ended

@@ -71,10 +71,10 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 // were lost.
 func (v *Voter) unheard() (yes, parted bool) {
 	heard, joined := 0, 0
-	for _, n := range v.state {
+	for i, n := range v.state {
 		if !n.parted {
 			joined++
-			if !n.unresponsive {
+			if !n.unresponsive && v.suspected(i) == nil {
 				heard++
 			}
 		}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,38 +40,39 @@ func (n *Node) explaining(dial dialer) dialer {
 	}
 }
 
-// leaving closes the connections to a former master as soon as the sentinels name another one. A
-// master that hung while another one was promoted, and that runs again, grants and loses locks on its
-// own until it learns that it is a replica. (go-redis does this only for its own failover clients.)
+// leaving closes the connections of a node that must not be used any more. Those to a former master as soon as the
+// sentinels name another one: a master that hung while another one was promoted, and that runs again, grants and loses
+// locks on its own until it learns that it is a replica. (go-redis does this only for its own failover clients.)
 type leaving struct {
-	dial dialer
+	dial     dialer
+	sentinel bool // sentinels name the master
 
 	mu    sync.Mutex // guards what follows
 	begun uint64     // connections begun so far
 	at    uint64     // the newest one that was made
 	addr  string     // where that one leads to
-	open  map[*toMaster]bool
+	open  map[*connection]bool
 }
 
 var errFormerMaster = errors.New("quorum: the connection leads to a former master")
 
-// toMaster is a connection to the master that the sentinels named.
-type toMaster struct {
+// connection is one that leaving may close.
+type connection struct {
 	net.Conn
 
 	of *leaving
 }
 
-func (c *toMaster) Close() error {
+func (c *connection) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// toCheck is a toMaster of which go-redis can see that the server has closed it.
+// toCheck is a connection of which go-redis can see that the server has closed it.
 type toCheck struct {
-	*toMaster
+	*connection
 	syscall.Conn
 }
 
@@ -79,13 +82,13 @@ func (l *leaving) connect(ctx context.Context, network, addr string) (net.Conn, 
 	number := l.begun
 	l.mu.Unlock()
 	raw, err := l.dial(ctx, network, addr)
-	if _, dialed := err.(*net.OpError); dialed { //nolint:errorlint // those of the sentinels have such errors inside
+	if _, dialed := err.(*net.OpError); dialed && l.sentinel { //nolint:errorlint // those of the sentinels have such errors inside
 		return nil, fmt.Errorf("%s: %w", rediserr.NamedBySentinels, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &toMaster{Conn: raw, of: l}
+	c := &connection{Conn: raw, of: l}
 	former, ok := l.arrive(c, number)
 	for _, f := range former {
 		_ = f.Close()
@@ -101,22 +104,30 @@ func (l *leaving) connect(ctx context.Context, network, addr string) (net.Conn, 
 
 // arrive adds a connection, and returns those that lead to a former master. ok is false if this one
 // does: it was begun before one that leads elsewhere.
-func (l *leaving) arrive(c *toMaster, number uint64) (former []*toMaster, ok bool) {
+func (l *leaving) arrive(c *connection, number uint64) (former []*connection, ok bool) {
 	to := c.RemoteAddr().String()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if number < l.at && to != l.addr {
-		return nil, false
-	}
-	if to != l.addr {
-		for f := range l.open {
-			former = append(former, f)
+	if l.sentinel && to != l.addr {
+		if number < l.at {
+			return nil, false
 		}
-		l.addr, l.open = to, map[*toMaster]bool{}
+		former = slices.Collect(maps.Keys(l.open))
+		l.addr = to
 	}
 	l.at = max(l.at, number)
 	l.open[c] = true
 	return former, true
+}
+
+// leave closes all connections.
+func (l *leaving) leave() {
+	l.mu.Lock()
+	all := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
 }
 
 // hook is called with the end of each command, and of each pipeline (cmd is nil: where no connection could be made, its

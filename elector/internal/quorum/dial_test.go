@@ -148,7 +148,7 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 		}
 		var at atomic.Pointer[way]
 		lead := func(w way) { at.Store(&w) }
-		l := &leaving{dial: func(context.Context, string, string) (net.Conn, error) {
+		l := &leaving{sentinel: true, open: map[*connection]bool{}, dial: func(context.Context, string, string) (net.Conn, error) {
 			w := at.Load()
 			time.Sleep(w.wait)
 			conn, err := w.m.Dial()

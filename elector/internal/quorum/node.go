@@ -62,6 +62,7 @@ type Node struct {
 	heard atomic.Bool // something was received, or a TLS handshake succeeded
 
 	commands *commands // that need no vote
+	open     *leaving  // the connections
 
 	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
@@ -71,16 +72,20 @@ type Node struct {
 	queues map[queueOf]*queue[*request]
 }
 
-// Reconnect calls read with new connections, one after the other: those for requests may lead to one server where the
-// address leads to several. Not for a Cluster, whose servers it finds by their own addresses.
+// Reconnect calls read with new connections, one after the other, and then with one of those for requests: that may lead
+// to one server where the address leads to several. Not for a Cluster, whose servers it finds by their own addresses.
 func (n *Node) Reconnect(read func(*redis.Client)) {
 	c, ok := n.rdb.(*redis.Client)
-	for i := 0; ok && i < 3; i++ {
+	if !ok {
+		return
+	}
+	for range 3 {
 		o := *c.Options()
 		fresh := redis.NewClient(&o)
 		read(fresh)
 		_ = fresh.Close()
 	}
+	read(c)
 }
 
 // Client returns the client for requests, which uses our own connections. Callers must not close it.
@@ -226,7 +231,7 @@ func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
-	n := &Node{queues: map[queueOf]*queue[*request]{}}
+	n := &Node{queues: map[queueOf]*queue[*request]{}, open: &leaving{open: map[*connection]bool{}}}
 	switch c := c.(type) {
 	case *redis.Client:
 		if c == nil {
@@ -237,9 +242,10 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		n.tls = o.TLSConfig != nil
 		n.Name = o.Addr
 		if BySentinel(c) {
-			o.Dialer = (&leaving{dial: o.Dialer}).connect
+			n.open.sentinel = true
 			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
+		n.open.dial, o.Dialer = o.Dialer, n.open.connect
 		n.rdb = redis.NewClient(&o)
 	case *redis.ClusterClient:
 		if c == nil {

@@ -3,6 +3,7 @@ package quorum
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -127,7 +128,11 @@ func (v *Voter) meet(node int, id string, sent, answered time.Time) {
 	s.met = answered
 	i := slices.Index(s.ids, id)
 	if i >= 0 && i < len(s.ids)-1 && id != noIdentity {
-		v.nodes.list[node].several.Store(&several{answered, slices.Sorted(slices.Values(s.ids))})
+		n := v.nodes.list[node]
+		if v.suspected(node) == nil { // its name may have moved: old connections must not keep this process there
+			n.open.leave()
+		}
+		n.several.Store(&several{answered, slices.Sorted(slices.Values(s.ids))})
 	}
 	if i >= 0 {
 		s.ids = slices.Delete(s.ids, i, i+1)
@@ -136,20 +141,33 @@ func (v *Voter) meet(node int, id string, sent, answered time.Time) {
 	s.ids = s.ids[max(0, len(s.ids)-maxServers):]
 }
 
-// Several returns why no lock can hold on these nodes: an election of this process has seen within three leases that an
-// address leads to several servers; nil: none has.
+// suspected returns why a node has no vote: an election of this process has seen within a lease that its address leads to
+// several servers; nil: none has.
+func (v *Voter) suspected(node int) error {
+	s := v.nodes.list[node].several.Load()
+	if s == nil || time.Since(s.at) >= v.cfg.Lease {
+		return nil
+	}
+	return rediserr.Refusal(fmt.Sprintf("leads to several servers (identities %s): give the address of one, unless the name has moved within a lease", strings.Join(s.ids, ", ")))
+}
+
+// Several returns why no lock can hold on these nodes: too many of them have no vote. nil: it can.
 func (v *Voter) Several() error {
-	for _, n := range v.nodes.list {
-		if s := n.several.Load(); s != nil && time.Since(s.at) < 3*v.cfg.Lease {
-			return fmt.Errorf("%s leads to several servers (identities %s): give the address of one", n.Name, strings.Join(s.ids, ", "))
+	var all []error
+	for i := range v.state {
+		if err := v.suspected(i); err != nil {
+			all = append(all, v.nodes.NodeError(i, err))
 		}
 	}
-	return nil
+	if len(v.state)-len(all) >= v.nodes.Majority() {
+		return nil
+	}
+	return errors.Join(all...)
 }
 
 // Look reads the identities of the nodes over new connections, in the background, unless an election of this process
-// has begun to within that time.
-func (v *Voter) Look(within time.Duration) {
+// has begun to within that time. It calls found, on another goroutine, if no lock can hold (Several).
+func (v *Voter) Look(within time.Duration, found func(error)) {
 	now := time.Now()
 	for i, n := range v.nodes.list {
 		last := n.looked.Load()
@@ -171,6 +189,9 @@ func (v *Voter) Look(within time.Duration) {
 					v.meet(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
 				}
 			})
+			if err := v.Several(); err != nil {
+				found(err)
+			}
 		})
 	}
 }
@@ -254,7 +275,7 @@ func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol
 	return q
 }
 
-// note records what the outcome of a request shows of its node.
+// note records what the outcome of a request shows of its node. A node that leads to several servers has no vote.
 func (v *Voter) note(r *request) {
 	if r.sent.IsZero() {
 		return
@@ -274,6 +295,9 @@ func (v *Voter) note(r *request) {
 		n.rival, n.gone = n.rival.next(a), a.Status == protocol.NoLock
 	}
 	v.noteLate(r)
+	if err := v.suspected(r.node); err != nil {
+		r.answer = protocol.Answer{Status: protocol.Unknown, Err: err, Subscribers: -1}
+	}
 }
 
 // noteLate counts a request, also one whose outcome the voter's goroutine did not wait for.

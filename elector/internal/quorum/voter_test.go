@@ -257,3 +257,68 @@ func TestNothingIsSentOnALateConnection(t *testing.T) {
 		}
 	})
 }
+
+// A node whose identity returns has no vote for a lease, to the moment; another of three makes no lock impossible.
+func TestHowLongSeveralServersAreSuspected(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
+		p.counters("1")
+		a := p.voter("a")
+		for _, id := range []string{"A", "B", "A"} {
+			a.meet(1, id, time.Now(), time.Now().Add(1))
+			time.Sleep(1)
+		}
+		if _, tally := a.Claim(t.Context(), 1, nil, ""); tally.Count(protocol.Won) != 2 || tally.Errors() == nil || a.Several() != nil {
+			t.Errorf("%+v, %v", tally.Answers, a.Several())
+		}
+		time.Sleep(testLease - time.Second)
+		now := time.Now()
+		a.meet(2, "A", now, now)
+		a.meet(2, "B", now, now)
+		a.meet(2, "A", now, now)
+		if a.Several() == nil {
+			t.Error("two of three are suspected")
+		}
+		time.Sleep(time.Second)
+		if err := a.suspected(1); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(testLease - time.Second - 1)
+		if a.suspected(2) == nil {
+			t.Error("forgotten early")
+		}
+	})
+}
+
+// A rival is remembered for a lease after the node has shown it last, and the time for which it was shown counts from the
+// first answer in a row, or the first that differed.
+func TestHowLongRivalsAreRemembered(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, p *cluster) {
+		a, began := p.voter("a"), time.Now()
+		shows := func(holder string) *Rival {
+			r := &a.state[0].rival
+			*r = (*r).next(protocol.Answer{Status: protocol.Held, Holder: holder})
+			return a.rival(0)
+		}
+		const same, other = "b/B/1 n=3 lease=10000 token=1", "b/B/1 n=5 lease=10000 token=1"
+		for i, holder := range []string{same, other, other} {
+			if r := shows(holder); (r.What != "") != (i > 0) {
+				t.Errorf("%+v", r)
+			}
+			time.Sleep(testLease / 2)
+		}
+		r := shows(other)
+		if all, late, apart := r.For(began), r.For(began.Add(testLease)), r.Differed(); all != testLease*3/2 || late != testLease/2 || apart != testLease {
+			t.Errorf("for %v, late %v, apart %v", all, late, apart)
+		}
+		if r := shows("b/B/2 n=5 lease=10000 token=1"); r.For(began) != 0 || r.Differed() != 0 {
+			t.Errorf("another attempt: %+v", r)
+		}
+		time.Sleep(testLease)
+		if a.rival(0) == nil {
+			t.Error("forgotten early")
+		}
+		if time.Sleep(1); a.rival(0) != nil {
+			t.Error("remembered after its lock has lapsed")
+		}
+	})
+}
