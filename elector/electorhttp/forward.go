@@ -23,7 +23,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
-// Headers between replicas, and on the app's answers. Of a client's request no header Mandate-... passes.
+// Headers between replicas, and on the app's answers. Of a client's request no header or trailer Mandate-... passes.
 const (
 	tokenHeader     = "Mandate-Token"     // on the app's answers, and to the app: the token of the term that serves the request
 	leaderHeader    = "Mandate-Leader"    // on the app's answers: the candidate that served the request
@@ -36,8 +36,9 @@ type ForwardConfig struct {
 	// (Reason.Wanted), before its context ends. It delays the next leader, and must be shorter than
 	// Config.DrainTimeout of the candidate, during which the lease is kept. If the lease can't be
 	// kept, the context ends a StopMargin before the lease does. After any other end of the term the
-	// context ends at once. An app that has not answered 1/64 of the lease later loses the connection
-	// to its client, which ends its reads and writes. Default a quarter of the lease; negative: none.
+	// context ends at once. An app that has not answered 1/64 of the lease later loses the connection to its client
+	// (with HTTP/2 only the stream, unless the client does not read the connection), which ends its reads and writes.
+	// Default a quarter of the lease; negative: none.
 	Finish time.Duration
 	// Local chooses, of the GET, HEAD and OPTIONS requests, those that each replica's own app answers,
 	// also where no leader is known: without a token and a term (elector.TermOf returns nil), on the
@@ -70,19 +71,19 @@ const (
 //   - The lock is not released before the app has returned (see elector.Gate). What it leaves running, as
 //     http.TimeoutHandler does when the request's context ends, may work beside the next leader. That
 //     context carries the term (elector.TermOf), and the header Mandate-Token the term's token, which
-//     the resource that the app writes to must compare, as with any work. No other header
+//     the resource that the app writes to must compare, as with any work. No other header or trailer
 //     Mandate-..., also not one written with underscores, reaches the app, nor does Connection, by
 //     which a client could remove the token at the next proxy. The app's answers have the headers
 //     Mandate-Leader and Mandate-Token.
 //   - 503 with Retry-After: no leader executed the request, because none is known or reached, or its
 //     term has just ended. The client, or the load balancer, may send it again, whatever its method.
-//   - 502: the leader was gone before it had answered, so it is not known whether the request was
-//     executed. Forward never sends a request twice.
+//   - 502: the leader was gone, or another one led, before it had answered, so it is not known whether
+//     the request was executed. Forward never sends a request twice.
 //   - 501: upgrades (WebSocket) and CONNECT are refused, and the app can't hijack a connection: its
 //     messages would be executed after the term. Serve WebSockets on another listener, and close them
 //     when the term's context ends.
 //   - Requests are forwarded once, so there are no loops. Hop-by-hop headers are removed,
-//     X-Forwarded-For is continued, and Host is kept. Streams pass; they end with the term.
+//     X-Forwarded-For is continued, and Host and Forwarded are kept. Streams pass; they end with the term.
 //
 // When ctx ends, Forward hands the leadership over, forwards requests for one more second, while the
 // other replicas learn who leads, and then lets those under way finish for at most 10 s. It closes the
@@ -189,6 +190,10 @@ type controlled interface {
 
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = answer{w.(controlled)}
+	r = r.WithContext(r.Context()) // net/http gives trailers that were not announced to its own request only
+	if removeOurs(r.Trailer); r.Trailer != nil {
+		r.Body = trailed{r.Body, r.Trailer}
+	}
 	if up := r.Header["Upgrade"]; r.Method == http.MethodConnect || up != nil && !slices.Equal(up, []string{"h2c"}) {
 		w.Header().Set("Cache-Control", "no-store")
 		refuse(w, http.StatusNotImplemented, "upgrades (WebSocket) and CONNECT are not served here: they would outlive the leader's term")
@@ -212,12 +217,13 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unavailable(w, "%s does not lead", f.h.elector.ID())
 		return
 	}
-	target, err := leaderURL(f.h.leadership(nil))
+	leader := f.h.leadership(nil)
+	target, err := leaderURL(leader)
 	if err != nil {
 		unavailable(w, "%v", err)
 		return
 	}
-	f.remote(w, r, target)
+	f.remote(w, r, leader.Leader, target)
 }
 
 // unavailable answers a request that no app has received.
@@ -242,7 +248,7 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, in *http.R
 		select {
 		case <-served:
 		case <-time.After(min(f.h.elector.Lease()/64, term.Kept()/4)):
-			end.Do(func() { cut(in) })
+			end.Do(func() { cut(w.(controlled), in, f.h.elector.Lease()/128) })
 		}
 	})()
 	token := strconv.FormatUint(term.Token(), 10)
@@ -271,8 +277,12 @@ func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
 }
 
 // cut closes the connection of a request whose app has not answered although its context has ended: nothing else
-// ends its reads of a body that never comes, and its writes to a client that does not read.
-func cut(in *http.Request) {
+// ends its reads of a body that never comes, and its writes to a client that does not read. With HTTP/2 other requests
+// share the connection: it is closed only if the client takes no reset of the stream within limit.
+func cut(w controlled, in *http.Request, limit time.Duration) {
+	if in.ProtoMajor == 2 && w.SetWriteDeadline(time.Unix(1, 0)) == nil && !lease.Sleep(in.Context(), limit) {
+		return
+	}
 	c, _ := in.Context().Value(connKey{}).(net.Conn)
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn() // the Close of crypto/tls would first write to the client
@@ -281,11 +291,19 @@ func cut(in *http.Request) {
 }
 
 // remote lets the leader answer, on another replica.
-func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.URL) {
+func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, leader string, target *url.URL) {
+	ctx, giveUp := context.WithCancelCause(r.Context())
+	defer giveUp(nil)
+	unanswered, answered := context.WithCancel(ctx)
+	defer answered()
 	var traced, sent atomic.Bool // without a trace nothing proves that the request was not sent
-	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		GetConn:      func(string) { traced.Store(true) },
-		WroteHeaders: func() { sent.Store(true) },
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) {
+			traced.Store(true)
+			go f.untilReplaced(unanswered, leader, giveUp)
+		},
+		WroteHeaders:         func() { sent.Store(true) },
+		GotFirstResponseByte: answered,
 	})
 	proxy := &httputil.ReverseProxy{
 		Transport: f.cfg.Transport,
@@ -312,8 +330,30 @@ func (f *forwarder) remote(w http.ResponseWriter, r *http.Request, target *url.U
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// removeOurs removes the headers Mandate-... that a client has sent, also those with underscores: to a CGI or
-// WSGI program they have the same names.
+// untilReplaced gives up a request when another candidate has led for a moment: a suspended leader would answer when
+// it resumes, and an answer that came before the change may still be under way.
+func (f *forwarder) untilReplaced(ctx context.Context, leader string, giveUp func(error)) {
+	for every := f.h.elector.Lease() / 32; lease.Sleep(ctx, every); {
+		if now := f.h.elected.Load(); now != nil && now.Candidate != leader && lease.Sleep(ctx, every) {
+			giveUp(fmt.Errorf("%s leads now", now.Candidate))
+		}
+	}
+}
+
+// trailed is a body, at whose end net/http sets the trailers.
+type trailed struct {
+	io.ReadCloser
+	trailer http.Header
+}
+
+func (t trailed) Read(b []byte) (int, error) {
+	defer removeOurs(t.trailer)
+	return t.ReadCloser.Read(b)
+}
+func (t trailed) Close() error { defer removeOurs(t.trailer); return t.ReadCloser.Close() }
+
+// removeOurs removes the headers or trailers Mandate-... that a client has sent, also those with underscores: to a CGI
+// or WSGI program they have the same names.
 func removeOurs(head http.Header) {
 	for name := range head {
 		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "mandate-") {
@@ -322,20 +362,16 @@ func removeOurs(head http.Header) {
 	}
 }
 
-// continueForwarded keeps the Host, continues X-Forwarded-For, and keeps X-Forwarded-Host and
-// X-Forwarded-Proto if a load balancer has set them.
+// continueForwarded keeps the Host and, if a load balancer has set them, Forwarded, X-Forwarded-Host and
+// X-Forwarded-Proto, and continues X-Forwarded-For, unless the client has no IP address, as on a Unix socket.
 func continueForwarded(pr *httputil.ProxyRequest) {
-	head := pr.Out.Header
+	head, was := pr.Out.Header, pr.In.Header
 	pr.Out.Host = pr.In.Host
-	chain := pr.In.Header["X-Forwarded-For"]
-	head["X-Forwarded-For"] = chain
+	head["X-Forwarded-For"] = was["X-Forwarded-For"]
 	pr.SetXForwarded()
-	if head["X-Forwarded-For"] == nil && chain != nil { // the client has no IP address, as on a Unix socket
-		head["X-Forwarded-For"] = chain
-	}
-	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if was := pr.In.Header[name]; was != nil {
-			head[name] = was
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
+		if was[name] != nil && (name != "X-Forwarded-For" || head[name] == nil) {
+			head[name] = was[name]
 		}
 	}
 }

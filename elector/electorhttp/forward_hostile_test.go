@@ -204,12 +204,16 @@ func (s stalled) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// useTLS has those that start serve TLS, with HTTP/2.
+func (f *fleet) useTLS() {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	f.tls = &tls.Config{Certificates: server.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+}
+
 // The same over TLS: by HTTP/2, where a stream that hangs shares its connection, and by a client that does not
 // take a last message either.
 func TestForwardHostileTLS(t *testing.T) {
-	server := httptest.NewTLSServer(nil)
-	certificates := server.TLS.Certificates
-	server.Close()
 	for name, c := range map[string]struct {
 		app    http.HandlerFunc
 		method string
@@ -227,7 +231,7 @@ func TestForwardHostileTLS(t *testing.T) {
 			}
 			t.Run(name+", by "+via, func(t *testing.T) {
 				forwards(t, func(t *testing.T, f *fleet) {
-					f.tls = &tls.Config{Certificates: certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+					f.useTLS()
 					f.isHeld(via, func(w http.ResponseWriter, r *http.Request) {
 						if r.ProtoMajor == 2 == (c.method == "") {
 							t.Errorf("%s %s", r.Method, r.Proto)
@@ -425,20 +429,76 @@ func TestForwardTokenAtTheNextHop(t *testing.T) {
 	})
 }
 
-// Trailers of a request reach the app.
+// Trailers of a request reach the app, but for those with our names, announced or not.
 func TestForwardRequestTrailers(t *testing.T) {
 	forwards(t, func(t *testing.T, f *fleet) {
-		a, _ := f.pair()
+		f.cfg.Local = func(r *http.Request) bool { return r.URL.Path == "/local" }
+		a, b := f.pair()
 		a.app = func(w http.ResponseWriter, r *http.Request) {
-			announced := len(r.Trailer)
-			body, err := io.ReadAll(r.Body)
+			announced, body, err := len(r.Trailer), []byte(nil), error(nil)
+			if r.URL.Path == "/close" { // which reads on to the trailers
+				err = r.Body.Close()
+			} else {
+				body, err = io.ReadAll(r.Body)
+			}
 			fmt.Fprintln(w, announced, string(body), err, r.Trailer)
 		}
+		b.app = a.app
+		const ours = "Mandate-Token: 9007199254740990\nMandate_Leader: x\nX-Sum: 7"
 		for _, to := range []string{"a", "b"} {
-			_, got := f.answer(f.raw(to, "POST / HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\nTrailer: X-Sum\n\n4\nbody\n0\nX-Sum: 7\n\n"))
-			if want := "1 body <nil> map[X-Sum:[7]]\n"; got != want {
-				t.Errorf("by %s the app has got %q, want %q", to, got, want)
+			for head, want := range map[string]string{
+				"POST / HTTP/1.1\nTrailer: X-Sum, Mandate-Token": "1 body <nil> map[X-Sum:[7]]",
+				"POST / HTTP/1.1":     "0 body <nil> map[]",
+				"GET /local HTTP/1.1": "0 body <nil> map[]",
+				"GET /local HTTP/1.1\nTrailer: Mandate-Token, X-Sum":  "1 body <nil> map[X-Sum:[7]]",
+				"POST /close HTTP/1.1\nTrailer: Mandate-Token, X-Sum": "1  <nil> map[X-Sum:[7]]",
+			} {
+				_, got := f.answer(f.raw(to, head+"\nHost: x\nTransfer-Encoding: chunked\n\n4\nbody\n0\n"+ours+"\n\n"))
+				if got != want+"\n" {
+					t.Errorf("%q: by %s the app has got %q, want %q", head, to, got, want)
+				}
 			}
+		}
+	})
+}
+
+// A client that sends half a body by HTTP/2 does not end, with the term, what a load balancer sends on the same connection.
+func TestForwardCutsOneStream(t *testing.T) {
+	forwards(t, func(t *testing.T, f *fleet) {
+		f.useTLS()
+		f.cfg.Local = func(*http.Request) bool { return true }
+		began, resume := make(chan struct{}, 1), make(chan struct{})
+		a := f.lead()
+		a.app = func(w http.ResponseWriter, r *http.Request) {
+			began <- struct{}{}
+			if reads(w, r); r.Method == http.MethodGet {
+				<-resume
+			}
+		}
+		transport, conns := f.transport(), len(a.conns)
+		t.Cleanup(transport.CloseIdleConnections)
+		send := func(method string, body io.Reader) <-chan error {
+			answer := make(chan error, 1)
+			go func() {
+				r, _ := http.NewRequestWithContext(t.Context(), method, "https://a", body)
+				_, err := transport.RoundTrip(r)
+				answer <- err
+			}()
+			<-began
+			return answer
+		}
+		half, w := io.Pipe()
+		defer w.Close()
+		other, stuck := send(http.MethodGet, http.NoBody), send(http.MethodPost, half)
+		a.Term().Resign()
+		if err := <-stuck; err == nil {
+			t.Error("half a body is answered")
+		}
+		until(t, "the term is over", lease, func() bool { return a.Term() == nil })
+		time.Sleep(lease / 10)
+		close(resume)
+		if err := <-other; err != nil || len(a.conns) != conns+1 {
+			t.Errorf("another request on %d connections: %v", len(a.conns)-conns, err)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestForward(t *testing.T) {
 			got, host, target, term = r.Header, r.Host, r.RequestURI, elector.TermOf(r.Context())
 		}
 		for _, to := range []string{"a", "b"} {
-			if _, _, err := f.do(to, http.MethodGet, "/a%2Fb//c?ids=1;2&half=%zz", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https",
+			if _, _, err := f.do(to, http.MethodGet, "/a%2Fb//c?ids=1;2&half=%zz", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https", "Forwarded", "for=192.0.2.7",
 				"Mandate-Token", "99", "mandate_token", "99", "Mandate_Passed-By", "e/one", "Connection", "X-Hop", "X-Hop", "1", "X-End", "2"); err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func TestForward(t *testing.T) {
 			}
 			if token != fmt.Sprint(a.Term().Token()) || term != a.Term() || host != to ||
 				!strings.HasPrefix(got.Get("X-Forwarded-For"), "192.0.2.7, ") && got.Get("X-Forwarded-For") != "192.0.2.7" ||
-				got.Get("X-Forwarded-Proto") != "https" || to == "b" && got.Get("X-Hop") != "" || got.Get("X-End") != "2" ||
+				got.Get("X-Forwarded-Proto") != "https" || got.Get("Forwarded") != "for=192.0.2.7" || to == "b" && got.Get("X-Hop") != "" || got.Get("X-End") != "2" ||
 				target != "/a%2Fb//c?ids=1;2&half=%zz" {
 				t.Errorf("the app has got %v, host %q, %q, the term %p", got, host, target, term)
 			}
@@ -230,6 +230,40 @@ func TestForwardWhenTheLeaderDies(t *testing.T) {
 		if len(f.executed) > 0 {
 			t.Errorf("executed: %v", f.executed)
 		}
+	})
+}
+
+// A request to a leader that is suspended is answered once another one leads, and not only when that one resumes: also
+// by the next leader.
+func TestForwardToAReplacedLeader(t *testing.T) {
+	forwards(t, func(t *testing.T, f *fleet) {
+		f.leads("http://a")
+		suspended := &replica{l: newPipeNet(), dead: make(chan struct{})}
+		f.replicas["a"] = suspended
+		go func() {
+			for c, err := suspended.l.Accept(); err == nil; c, err = suspended.l.Accept() {
+				go func() { _, _ = io.Copy(io.Discard, c) }()
+			}
+		}()
+		b, c := f.start("b"), f.start("c")
+		time.Sleep(lease)
+		answers := make(chan string, 2)
+		for _, to := range []string{"b", "c"} {
+			go func() {
+				_, body, err := f.do(to, http.MethodPost, "/", "x")
+				answers <- fmt.Sprint(body, err)
+			}()
+		}
+		f.redis.CutOff("a")
+		until(t, "another leads", 2*lease, func() bool { return b.IsLeader() || c.IsLeader() })
+		elected := time.Now()
+		for range cap(answers) {
+			if answer := <-answers; !strings.Contains(answer, "not known whether") || !strings.Contains(answer, "leads now") || time.Since(elected) > lease/8 {
+				t.Errorf("%v after the election: %s", time.Since(elected), answer)
+			}
+		}
+		f.kill(suspended)
+		_ = suspended.l.Close()
 	})
 }
 
