@@ -69,8 +69,8 @@ type Config struct {
 	Observer bool
 	// MaxTerm ends a term after this time, in favour of the candidate that the
 	// Succession names. If there is no other candidate, this one leads again after
-	// its Cooldown; until then there is no leader. During a pause, and while a
-	// majority of the nodes refuses writes, the term continues. Default 0: no limit.
+	// its Cooldown; until then there is no leader. During a pause, and while a majority
+	// of the nodes refuses writes, the term continues. At least a lease. Default 0: no limit.
 	MaxTerm time.Duration
 
 	// Probe is checked at all times, including before campaigning: an unhealthy
@@ -132,21 +132,28 @@ func (c Config) timing() lease.Timing {
 	return lease.Timing{Lease: c.Lease, StopMargin: c.StopMargin}
 }
 
+// validate returns what is wrong with a configuration as it was given, without the defaults that follow from it.
 func (c Config) validate() error {
-	problems := []error{
-		protocol.CheckWord("Election", c.Election, protocol.MaxName, "{}"),
-		protocol.CheckWord("ID", c.ID, protocol.MaxName, ""),
-	}
-	if c.Advertise != "" {
-		problems = append(problems, protocol.CheckWord("Advertise", c.Advertise, protocol.MaxAdvertise, ""))
-	}
-	if c.Version != "" {
-		problems = append(problems, protocol.CheckWord("Version", c.Version, protocol.MaxAdvertise, ""))
+	problems := []error{protocol.CheckWord("Election", c.Election, protocol.MaxName, "{}")}
+	for _, f := range []struct {
+		name, value string
+		most        int
+	}{{"ID", c.ID, protocol.MaxName}, {"Advertise", c.Advertise, protocol.MaxAdvertise}, {"Version", c.Version, protocol.MaxAdvertise}} {
+		if f.value != "" {
+			problems = append(problems, protocol.CheckWord(f.name, f.value, f.most, ""))
+		}
 	}
 	if !c.Succession.known() {
 		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
 	}
-	problems = append(problems, c.timing().Problems()...)
+	if c.Priority != 0 && c.Succession != SuccessionPriority {
+		problems = append(problems, setting.Errorf("Priority", " is %d, which does nothing without the Succession %s: use that for all candidates, or leave it out", c.Priority, SuccessionPriority))
+	}
+	t := c.timing().WithDefaults()
+	problems = append(problems, t.Problems()...)
+	if c.MaxTerm >= time.Millisecond && c.MaxTerm < t.Lease {
+		problems = append(problems, setting.Errorf("MaxTerm", " is %v: give at least a lease (%v)", c.MaxTerm, t.Lease))
+	}
 	for _, f := range []struct {
 		name  string
 		value time.Duration

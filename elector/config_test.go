@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,7 +61,11 @@ func TestConfigAtItsBounds(t *testing.T) {
 			elector.Config{Election: "e", Lease: 10, StopMargin: 2, DrainTimeout: 5, Cooldown: 30, MaxTerm: 60},
 			[]string{"Lease is 10ns: give at least 1ms (was the unit forgotten", "StopMargin is 2ns", "DrainTimeout is 5ns", "Cooldown is 30ns", "MaxTerm is 60ns"},
 		},
-		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, MaxTerm: -1}, nil},
+		"negative means none":        {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, MaxTerm: -1}, nil},
+		"no unit of the lease alone": {elector.Config{Election: "e", Lease: 10}, []string{"config: Lease is 10ns: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)$"}},
+		"what does nothing":          {elector.Config{Election: "e", Priority: 5, MaxTerm: time.Second}, []string{"Priority is 5, which does nothing", "MaxTerm is 1s: give at least a lease (10s)"}},
+		"a nil heartbeat":            {elector.Config{Election: "e", WorkProbe: (*health.Heartbeat)(nil)}, []string{"WorkProbe: health: NewRunner: the probe is nil"}},
+		"a beat without its unit":    {elector.Config{Election: "e", WorkProbe: health.NewHeartbeat(5)}, []string{"WorkProbe: health: heartbeat has a bound of 5ns"}},
 		"probes": {elector.Config{
 			Election: "e", ProbeSettings: health.Settings{Interval: -1}, WorkProbeSettings: health.Settings{Failures: -1},
 		}, []string{"ProbeSettings: health: Interval is -1ns", "WorkProbeSettings: health: Failures is -1"}},
@@ -77,7 +82,7 @@ func TestConfigAtItsBounds(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			for _, want := range tc.want {
-				if !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error()+"$", want) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
 			}
@@ -95,7 +100,7 @@ func TestConfigAtItsBounds(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := zero.Close(); err != nil {
+	if err := errors.Join(zero.Close(), (*elector.Quorum)(nil).Close()); err != nil {
 		t.Error(err)
 	}
 }

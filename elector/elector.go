@@ -26,10 +26,10 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	if q == nil {
 		return nil, errNoQuorum
 	}
-	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
 	election, err := q.Election(cfg.Election)
 	if err != nil {
 		return nil, err

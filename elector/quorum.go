@@ -78,7 +78,7 @@ func closeAll(clients []redis.UniversalClient) {
 // does every later call. The lock of a leader whose work does not return in this time, or whose campaigned term is
 // not closed, lasts until its lease expires: so work must not call Close, which would wait for it.
 func (q *Quorum) Close() error {
-	if q.nodes == nil {
+	if q == nil || q.nodes == nil {
 		return nil
 	}
 	q.nodes.Close()
@@ -132,7 +132,7 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // it without being a candidate. It does no I/O, so an election that has never
 // begun is no error. name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
-	if q.nodes == nil {
+	if q == nil || q.nodes == nil {
 		return nil, errNoQuorum
 	}
 	prefix := q.Prefix()

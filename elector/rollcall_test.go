@@ -13,7 +13,9 @@ import (
 
 func TestCandidatesAnswerTheRollCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		_, term := leading(c, "a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
+		_, term := leading(c, "a", func(cfg *elector.Config) {
+			cfg.Advertise, cfg.Version, cfg.Succession, cfg.Priority = "10.0.0.1:80", "v7", elector.SuccessionPriority, 3
+		})
 		c.Start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
 		})

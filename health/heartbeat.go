@@ -33,8 +33,8 @@ type Heartbeat struct {
 	armed atomic.Int32 // by how many runners
 }
 
-// NewHeartbeat returns a heartbeat whose beats must be less than bound apart. With a bound of
-// zero or less it never passes, and Check returns the reason.
+// NewHeartbeat returns a heartbeat whose beats must be less than bound apart. With a bound below
+// 1 ms it never passes: NewRunner refuses it, and Check returns the reason.
 func NewHeartbeat(bound time.Duration) *Heartbeat {
 	return &Heartbeat{bound: bound, base: time.Now()}
 }
@@ -65,8 +65,8 @@ var errUnarmed = errors.New("heartbeat is not armed: it is a work probe, which p
 // Check returns nil while the last beat is younger than the bound. It never blocks and
 // doesn't look at ctx.
 func (h *Heartbeat) Check(context.Context) error {
-	if h.bound <= 0 {
-		return Definite(fmt.Errorf("heartbeat has a bound of %s: make it with NewHeartbeat and a bound above zero", h.bound))
+	if err := h.problem(); err != nil {
+		return Definite(err)
 	}
 	if h.armed.Load() == 0 {
 		return errUnarmed
@@ -75,4 +75,12 @@ func (h *Heartbeat) Check(context.Context) error {
 		return Definite(fmt.Errorf("no progress for %s (bound %s)", short(since), h.bound))
 	}
 	return nil
+}
+
+// problem returns why the heartbeat can never pass.
+func (h *Heartbeat) problem() error {
+	if h.bound >= time.Millisecond {
+		return nil
+	}
+	return fmt.Errorf("heartbeat has a bound of %s: give NewHeartbeat at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", h.bound)
 }

@@ -130,6 +130,17 @@ func disarm(p Probe) {
 	}
 }
 
+// recovered arms or disarms p, and returns an error where that panics.
+func recovered(armOrDisarm func(Probe), p Probe) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Definite(fmt.Errorf("panic: %v", v))
+		}
+	}()
+	armOrDisarm(p)
+	return nil
+}
+
 // short rounds a measured time for reading; no reader needs "3.200184113s" in a reason.
 func short(d time.Duration) time.Duration {
 	switch {

@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
-// NewRunner returns a runner for p. It returns the problems of s (see
-// [Settings.Validate]), or an error when p is nil.
+// NewRunner returns a runner for p. It returns the problems of s (see [Settings.Validate]), or an error when p
+// is nil, also as a nil pointer, or a [Heartbeat] that can never pass.
 func NewRunner(p Probe, s Settings) (*Runner, error) {
-	if p == nil {
+	if v := reflect.ValueOf(p); p == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("health: NewRunner: the probe is nil")
+	}
+	if h, ok := p.(*Heartbeat); ok && h.problem() != nil {
+		return nil, fmt.Errorf("health: %w", h.problem())
 	}
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -57,12 +61,11 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 	}
 	r.reset()
 	r.mu.Unlock()
-	// Deferred, so that a panic in Arm leaves no runner that counts as running.
 	defer r.finish()
 
 	if armed {
-		arm(r.probe)
-		defer disarm(r.probe)
+		r.unarmed = recovered(arm, r.probe)
+		defer func() { _ = recovered(disarm, r.probe) }()
 		r.armed(time.Now())
 	}
 	r.loop(ctx)
@@ -85,6 +88,9 @@ func (r *Runner) loop(ctx context.Context) {
 
 // probeOnce runs the probe once. It returns within Timeout, whatever the probe does.
 func (r *Runner) probeOnce(ctx context.Context) error {
+	if r.unarmed != nil {
+		return r.unarmed
+	}
 	timeout := r.settings.Timeout
 	grace := min(timeout/20, 20*time.Millisecond)
 	ctx, cancel := context.WithTimeout(ctx, timeout-grace)

@@ -382,3 +382,45 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 		})
 	}
 }
+
+// armed is a probe that panics when it is armed or disarmed.
+type armed struct{ arm, disarm bool }
+
+func (*armed) Check(context.Context) error { return nil }
+func (a *armed) Arm()                      { a.panics(a.arm) }
+func (a *armed) Disarm()                   { a.panics(a.disarm) }
+func (*armed) panics(now bool) {
+	if now {
+		panic("oops")
+	}
+}
+
+// A panic of Arm is a failure at once, also where Check passes, and one of Disarm ends no process; the next term begins anew.
+func TestPanicOfArmAndDisarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &armed{true, true}
+		r := newRunner(t, Named("port", All(p)), Settings{})
+		stop := start(t, r, r.RunArmed)
+		wantUnhealthy(t, r, "panic: oops")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		p.arm = false
+		start(t, r, r.RunArmed)
+		wantHealthy(t, r, "armed")
+	})
+}
+
+// Regression: a nil *Heartbeat, and one without a unit, ended each leader at its election.
+func TestProbesThatCanNotWork(t *testing.T) {
+	var none *Heartbeat
+	for want, p := range map[string]Probe{
+		"the probe is nil": none,
+		"bound of 5ns: give NewHeartbeat at least 1m": NewHeartbeat(5),
+		"bound of 0s: give NewHeartbeat at least 1ms": new(Heartbeat),
+	} {
+		if _, err := NewRunner(p, Settings{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -89,6 +89,7 @@ type Runner struct {
 	flight   flight
 
 	mu      sync.Mutex // held for moments, never while a probe runs
+	unarmed error      // why the probe could not be armed in this run
 	running bool       // a Run has not returned yet
 	looping bool       // the loop of that Run has not ended yet
 	started time.Time
@@ -114,7 +115,7 @@ func (r *Runner) fall() {
 
 // reset begins a run: nothing of an earlier one counts. r.mu is held.
 func (r *Runner) reset() {
-	r.running, r.looping, r.started = true, true, time.Now()
+	r.unarmed, r.running, r.looping, r.started = nil, true, true, time.Now()
 	r.passing, r.fell = false, false
 	r.failures, r.successes = 0, 0
 	r.graceUntil = time.Time{}

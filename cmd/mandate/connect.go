@@ -245,7 +245,7 @@ func (a *app) flagFor(setting string) string {
 	switch setting {
 	case "Prefix":
 		return a.prefixFrom
-	case "Election", "ID", "Advertise", "Lease", "Cooldown", "Group", "Shards", "Weight":
+	case "Election", "ID", "Advertise", "Lease", "Cooldown", "Succession", "Priority", "Group", "Shards", "Weight":
 		return "--" + strings.ToLower(setting)
 	case "Version":
 		return "--work-version"

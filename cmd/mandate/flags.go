@@ -102,7 +102,7 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	f.StringVar(&o.kind, "succession", race, "how the next leader is chosen: "+strings.Join(successions(), ", ")+"; the same for all candidates")
 	complete(cmd, "succession", successions())
 	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
-	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
+	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time, at least a lease (default: no limit)")
 	f.StringVar(&o.version, "work-version", "", "`VERSION` of the work: the newer one leads next with --succession seniority, or priority (env MANDATE_WORK_VERSION; default that of mandate)")
 }
 
@@ -114,8 +114,6 @@ func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
-	case o.priority != 0 && o.kind != string(elector.SuccessionPriority):
-		a.problem("--priority %d does nothing with --succession %s: use --succession priority for all candidates, or leave --priority out", o.priority, o.kind)
 	case o.kind != race:
 		cfg.Succession = elector.Succession(o.kind)
 	}

@@ -64,9 +64,13 @@ func (h *host) boot(name string) {
 		p.enter(q)
 		return
 	}
+	priority := 0
+	if s.succession == elector.SuccessionPriority {
+		priority = h.id % 3
+	}
 	p.e, err = elector.New(q, elector.Config{
 		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, StopMargin: s.t.stopMargin,
-		Cooldown: s.t.cooldown, Logger: s.history.logger(), Succession: s.succession, Priority: h.id % 3,
+		Cooldown: s.t.cooldown, Logger: s.history.logger(), Succession: s.succession, Priority: priority,
 		Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.work, WorkProbeSettings: s.probeSettings(),
 	})
 	if err != nil {
