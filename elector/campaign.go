@@ -9,8 +9,8 @@ import (
 )
 
 // campaign blocks until this candidate has won a term, until ctx ends, or until an
-// error occurs that waiting does not cure.
-func (m *machine) campaign(ctx context.Context) (*Term, error) {
+// error occurs that waiting does not cure; with try also until another candidate leads: it then returns neither.
+func (m *machine) campaign(ctx context.Context, try bool) (*Term, error) {
 	m.become(roleFollowing, nil)
 	w := m.standBy()
 	defer w.Close()
@@ -21,6 +21,9 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
+		}
+		if now := m.published.read(); try && now.trouble == nil && now.leader != nil && now.leader.Incarnation != m.incarnation {
+			return nil, ctx.Err()
 		}
 		w.Wait(ctx, healthChanged, m.claimWanted, m.peers.PauseEnded())
 	}

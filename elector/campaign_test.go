@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +29,49 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 			if !leads || own != term {
 				t.Fatalf("Campaign returned, IsLeader is %v and Term is %v", leads, own)
 			}
+		}
+	})
+}
+
+// A campaign that ends without a term says why: a program of cron must distinguish that another host runs the job from a
+// Redis that is away, on which no host runs it. TryCampaign does not wait for the end of another leader.
+func TestCampaignSaysWhyNotElected(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := makeCandidate(t, c.Quorum("a"), "a"), makeCandidate(t, c.Quorum("b"), "b")
+		term := campaigned(t, a)
+		wants := func(campaign func(context.Context) (*elector.Term, error), took time.Duration, text string, want, not error) {
+			t.Helper()
+			began := time.Now()
+			_, err := campaign(within(t, shortLease))
+			if !errors.Is(err, want) || errors.Is(err, not) || !strings.Contains(fmt.Sprint(err), text) || time.Since(began) > took+shortLease/8 ||
+				errors.Is(err, context.DeadlineExceeded) != (took == shortLease) {
+				t.Errorf("%v, after %v", err, time.Since(began))
+			}
+		}
+		for range 2 {
+			wants(b.TryCampaign, shortLease/5, "a leads", elector.ErrNotLeader, elector.ErrUnreachable)
+			wants(b.Campaign, shortLease, "deadline exceeded: a leads", elector.ErrNotLeader, elector.ErrUnreachable)
+		}
+		for _, away := range []fault{frozen, down, cut} {
+			c.Each(away, "b")
+			_, err := b.Campaign(within(t, time.Millisecond)) // ends before the first answer
+			if !errors.Is(err, elector.ErrUnreachable) {
+				t.Errorf("after a millisecond: %v", err)
+			}
+			wants(b.TryCampaign, shortLease, "exceeded: no majority", elector.ErrUnreachable, elector.ErrNotLeader)
+			wants(b.Campaign, shortLease, "exceeded: no majority", elector.ErrUnreachable, elector.ErrNotLeader)
+			c.Each(fault{}, "b")
+			wants(b.TryCampaign, shortLease/2, "a leads", elector.ErrNotLeader, elector.ErrUnreachable)
+		}
+		ill := makeCandidate(t, c.Quorum("c"), "c", func(cfg *elector.Config) {
+			cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
+		})
+		wants(ill.TryCampaign, shortLease, "unhealthy: disk full", context.DeadlineExceeded, elector.ErrUnreachable)
+		if err := term.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if term, err := b.TryCampaign(within(t, shortLease)); err != nil || !term.Valid() || term.Close(t.Context()) != nil {
+			t.Errorf("nobody leads: %v", err)
 		}
 	})
 }

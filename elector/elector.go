@@ -144,9 +144,18 @@ func (e *Elector) begin(ctx context.Context) error {
 //	}
 //	defer term.Close(ctx)
 //
-// The error is ctx's error when ctx ends first, an ErrPermanent, ErrClosed, ErrRunning, or
-// for an observer ErrNotLeader.
-func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
+// When ctx ends first, the error is ctx's error and, where that is known, why this candidate was not elected by then: an
+// ErrNotLeader that names the leader, an ErrUnreachable, or what Check reports. Otherwise it is an ErrPermanent, ErrClosed,
+// ErrRunning, or for an observer ErrNotLeader.
+func (e *Elector) Campaign(ctx context.Context) (*Term, error) { return e.elect(ctx, false) }
+
+// TryCampaign is Campaign without a wait for the end of another leader: when a majority of the nodes answers that another
+// candidate leads, which takes one request to each, the error is an ErrNotLeader. Only as long as nobody leads (too few
+// nodes answer, or they abstain; several candidates claim at once; this one's probe fails) does it try again until ctx
+// ends: give that a deadline, of a lease or more.
+func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) { return e.elect(ctx, true) }
+
+func (e *Elector) elect(ctx context.Context, try bool) (*Term, error) {
 	if e.cfg.Observer {
 		return nil, failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
 	}
@@ -156,13 +165,17 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	e.enter(ctx)
 	waiting, waited := untilClosed(ctx, e.nodes)
 	defer waited()
-	term, err := e.campaign(waiting)
-	if err != nil {
-		e.leave()
-		if errors.Is(context.Cause(waiting), ErrClosed) {
+	answered := e.memory.answeredAt
+	term, err := e.campaign(waiting, try)
+	if term == nil {
+		defer e.leave()
+		switch {
+		case errors.Is(context.Cause(waiting), ErrClosed):
 			return nil, ErrClosed
+		case errors.Is(err, ErrPermanent):
+			return nil, err
 		}
-		return nil, err
+		return nil, e.notElected(err, e.memory.answeredAt != answered)
 	}
 	term.stopped, term.closeLimit = make(chan struct{}), 2*e.timing.CallTimeout()
 	e.start(term, func(context.Context, *Term) error {
@@ -177,6 +190,25 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		_ = e.lead(life) // the term itself knows how it ended
 	}()
 	return term, nil
+}
+
+// notElected adds to the end of a campaign's context, if that is why it ended, what was known by then.
+func (e *Elector) notElected(ended error, answered bool) error {
+	why := e.check()
+	leader, led := e.LastLeader()
+	switch {
+	case why != nil:
+	case !answered:
+		why = ErrUnreachable
+	case led:
+		why = failed(ErrNotLeader, "%s leads", leader.Candidate)
+	default:
+		return ended
+	}
+	if ended == nil {
+		return why
+	}
+	return fmt.Errorf("%w: %w", ended, why)
 }
 
 // IsLeader reports whether this candidate leads. It reads the clock at every call: no

@@ -22,7 +22,7 @@ var (
 	ErrNoLeader = errors.New("no leader")
 	// ErrClosed means that the Quorum was closed.
 	ErrClosed = errors.New("the quorum is closed")
-	// ErrNotLeader means that this candidate does not lead, so Gate.Do did nothing.
+	// ErrNotLeader means that this candidate does not lead: Gate.Do did nothing, or Campaign was not elected.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrUnreachable means that no majority of the Redis nodes gave a usable answer. A NodeError for
 	// each node that failed is in it; errors.As finds the first.

@@ -174,7 +174,7 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		return m.observe(ctx)
 	}
 	for {
-		term, err := m.campaign(ctx)
+		term, err := m.campaign(ctx, false)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil //nolint:nilerr // shutdown is how Run ends well
