@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -35,8 +36,12 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr, failed *byte) 
 		return 0, err
 	}
 	parent := uintptr(os.Getpid())
+	flags, stack := uintptr(syscall.SIGCHLD), uintptr(0)
+	if runtime.GOARCH == "s390x" { // whose clone takes these two the other way round
+		flags, stack = stack, flags
+	}
 	beforeFork()
-	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, flags, stack, 0, 0, 0, 0)
 	switch {
 	case errno != 0:
 		afterFork()
