@@ -137,6 +137,8 @@ func TestQuorumOfBadClients(t *testing.T) {
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	t.Cleanup(func() { ring.Close() })
+	routed := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}, MasterName: "m", RouteRandomly: true})
+	t.Cleanup(func() { routed.Close() })
 	for name, tc := range map[string]struct {
 		clients []redis.UniversalClient
 		want    []string
@@ -148,6 +150,7 @@ func TestQuorumOfBadClients(t *testing.T) {
 		"nil":          {[]redis.UniversalClient{nil}, []string{"client 1: it is nil"}},
 		"typed nil":    {[]redis.UniversalClient{(*redis.Client)(nil)}, []string{"client 1: it is nil"}},
 		"nil cluster":  {[]redis.UniversalClient{(*redis.ClusterClient)(nil)}, []string{"client 1: it is nil"}},
+		"of Sentinel":  {[]redis.UniversalClient{routed}, []string{"client 1: it is a *redis.ClusterClient without addresses", "RouteRandomly", "use redis.NewFailoverClient"}},
 		"a ring":       {[]redis.UniversalClient{ring}, []string{"*redis.Ring can't be used", "*redis.ClusterClient"}},
 		"all together": {[]redis.UniversalClient{nil, ring, client("127.0.0.1:1"), client("127.0.0.1:1")}, []string{"even number", "client 1", "client 2", "listed twice"}},
 	} {

@@ -252,6 +252,10 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 			return nil, errors.New("it is nil")
 		}
 		o := *c.Options()
+		if len(o.Addrs) == 0 { // nor does it learn of a failover as the client of a Sentinel does
+			return nil, errors.New("it is a *redis.ClusterClient without addresses, as redis.NewUniversalClient makes of Sentinel with RouteByLatency, " +
+				"RouteRandomly or IsClusterMode: leave these out, or use redis.NewFailoverClient, since all requests must go to the master")
+		}
 		n.ownCluster(&o)
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
