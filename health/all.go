@@ -49,13 +49,13 @@ func (a *all) Check(ctx context.Context) error {
 
 func (a *all) Arm() {
 	for _, m := range a.members {
-		arm(m.probe)
+		armer(m.probe, Armer.Arm)
 	}
 }
 
 func (a *all) Disarm() {
 	for _, m := range a.members {
-		disarm(m.probe)
+		armer(m.probe, Armer.Disarm)
 	}
 }
 

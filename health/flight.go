@@ -144,16 +144,11 @@ func (f *flight) idle() <-chan struct{} {
 // its last OK while the check inside hangs, which no caller can see. The [Runner] does what
 // Async is for.
 func FromCheck(check func() error) Probe {
-	c := &fromCheck{}
+	c := &member{}
 	if check != nil {
 		c.probe = Func(func(context.Context) error { return check() })
 	}
 	return c
 }
 
-type fromCheck struct {
-	probe  Probe
-	flight flight
-}
-
-func (c *fromCheck) Check(ctx context.Context) error { return c.flight.check(ctx, c.probe, 0) }
+func (c *member) Check(ctx context.Context) error { return c.flight.check(ctx, c.probe, 0) }

@@ -113,44 +113,26 @@ func (n *named) prefix(err error) error {
 	return fmt.Errorf("%s: %w", n.name, err)
 }
 
-func (n *named) Arm()    { arm(n.probe) }
-func (n *named) Disarm() { disarm(n.probe) }
+func (n *named) Arm()    { armer(n.probe, Armer.Arm) }
+func (n *named) Disarm() { armer(n.probe, Armer.Disarm) }
 
 var errNilProbe = errors.New("the probe is nil")
 
-func arm(p Probe) {
+// armer calls Arm or Disarm of a probe that has them.
+func armer(p Probe, call func(Armer)) {
 	if a, ok := p.(Armer); ok {
-		a.Arm()
+		call(a)
 	}
-}
-
-func disarm(p Probe) {
-	if a, ok := p.(Armer); ok {
-		a.Disarm()
-	}
-}
-
-// recovered arms or disarms p, and returns an error where that panics.
-func recovered(armOrDisarm func(Probe), p Probe) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = Definite(fmt.Errorf("panic: %v", v))
-		}
-	}()
-	armOrDisarm(p)
-	return nil
 }
 
 // short rounds a measured time for reading; no reader needs "3.200184113s" in a reason.
 func short(d time.Duration) time.Duration {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(time.Second)
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond)
-	case d >= 100*time.Millisecond:
-		return d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
+	for unit := time.Second; unit >= 10*time.Millisecond; unit /= 10 {
+		if d >= 10*unit {
+			return d.Round(unit)
+		}
+	}
+	if d >= time.Millisecond {
 		return d.Round(time.Millisecond)
 	}
 	return d.Round(time.Microsecond)

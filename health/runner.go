@@ -64,13 +64,27 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 	defer r.finish()
 
 	if armed {
-		r.unarmed = recovered(arm, r.probe)
-		defer func() { _ = recovered(disarm, r.probe) }()
+		defer func() {
+			defer func() { _ = recover() }() // of Disarm: the term is over
+			armer(r.probe, Armer.Disarm)
+		}()
+		r.unarmed = r.arm()
 		r.armed(time.Now())
 	}
 	r.loop(ctx)
 	r.stop() // unhealthy from here on, also while leave waits for a hung probe
 	return r.leave()
+}
+
+// arm arms the probe. A panic is a failure.
+func (r *Runner) arm() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Definite(fmt.Errorf("panic: %v", v))
+		}
+	}()
+	armer(r.probe, Armer.Arm)
+	return nil
 }
 
 // loop runs the probe again and again, and returns when ctx ends.
