@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
 // The command starts with what this process was started with, whatever the runtime, mandate or its helper has changed
@@ -62,5 +66,21 @@ func TestHelperEnv(t *testing.T) {
 	}
 	if got := helperEnv(slices.Concat(others, inherited, others)); !slices.Equal(got, inherited) {
 		t.Errorf("the helper gets %q, want %q", got, inherited)
+	}
+}
+
+// A probe's shell has neither the variable of mandate's own supervisor nor the pipe, though it is started before the
+// electors take them.
+func TestProbeHasNoSupervisor(t *testing.T) {
+	fd, err := syscall.Dup(2) // not close-on-exec, as what was inherited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	t.Setenv(supervisor.Variable, fmt.Sprintf("%d:1", fd))
+	ctx, end := context.WithTimeout(t.Context(), waitLimit)
+	defer end()
+	if err := new(Prober).Probe(fmt.Sprintf(`env | grep SUPERVISOR; [ -e /proc/$$/fd/%d ] && echo open; exit 3`, fd)).Check(ctx); err == nil || err.Error() != "command sh: exit code 3" {
+		t.Error(err)
 	}
 }

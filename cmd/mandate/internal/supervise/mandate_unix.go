@@ -10,11 +10,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
 // Helper is the helper process as mandate sees it. If it is killed, the next Start starts another
@@ -103,6 +107,11 @@ func program(name string) (*exec.Cmd, error) {
 	self, err := selfPath()
 	cmd := exec.Command(self) //nolint:noctx // it ends with this process
 	cmd.Args = []string{name}
+	var fd int // of this process's own supervisor: the electors, which are made later, take the variable away
+	if n, _ := fmt.Sscanf(os.Getenv(supervisor.Variable), "%d:", &fd); n == 1 && fd > 2 {
+		syscall.CloseOnExec(fd)
+	}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, supervisor.Variable+"=") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it receives no Ctrl-C and no Ctrl-Z
 	return cmd, err
 }
