@@ -196,7 +196,8 @@ func (e *Ended) summary() string {
 // RestartError is returned by work that failed and is to run again as if it had returned
 // nil: the term ends as ReasonFailed with Err as the detail, so that the history shows why,
 // and the candidate campaigns again after a tenth of the lease, which doubles each time that this
-// happens in a row. Err may be nil. Any other error ends Run.
+// happens in a row. Err may be nil. If it is an *Ended of ReasonExpired, such as another process sees that has stopped
+// the work at the deadline, so the term ends. Any other error ends Run.
 type RestartError struct{ Err error }
 
 func (e *RestartError) Error() string {

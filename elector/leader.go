@@ -193,9 +193,13 @@ func (m *machine) returned(out outcome) {
 		}
 		return
 	}
+	var again *RestartError
+	var ended *Ended
 	switch {
 	case out.panicked:
 		t.end(ReasonPanicked, out.err)
+	case errors.As(out.err, &again) && errors.As(again.Err, &ended) && ended.Reason == ReasonExpired:
+		t.end(ReasonExpired, ended.Err)
 	case out.err != nil:
 		t.end(ReasonFailed, out.err)
 	case t.stopped != nil && t.panicked != nil: // Term.Close saw the panic

@@ -166,6 +166,25 @@ func TestWorkThatExitsAtOnceIsSlowedDown(t *testing.T) {
 	})
 }
 
+// Work that another process has stopped at the deadline, while a renewal was under way, ends the term as expired: it
+// has not failed, and runs again at once.
+func TestWorkThatWasStoppedAtTheDeadline(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		for reason, want := range map[elector.Reason]elector.Reason{
+			elector.ReasonExpired: elector.ReasonExpired, elector.ReasonShutdown: elector.ReasonFailed, // of another election
+		} {
+			a := makeCandidate(t, c.Quorum("a"), "a")
+			a.Begin(func(context.Context, *elector.Term) error {
+				return &elector.RestartError{Err: &elector.Ended{Reason: reason, Err: errors.New("too slow")}}
+			})
+			wantReason(t, a.Elected(3*shortLease), time.Second, want)
+			a.Elected(3 * shortLease)
+			a.Stop()
+			_ = a.Ended(time.Minute)
+		}
+	})
+}
+
 func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")

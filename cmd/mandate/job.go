@@ -106,6 +106,10 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	switch {
 	case p.Late:
 		log.Warn("helper killed the command; mandate was suspended or too slow for its lease")
+		if term.Valid() { // it was renewed too late for the command
+			late := errors.New("the helper killed the command: this process was suspended or too slow")
+			return &elector.RestartError{Err: &elector.Ended{Reason: elector.ReasonExpired, Err: late}}
+		}
 	case p.Orphan:
 		why = "mandate's helper process was killed, and the command with it"
 		log.Warn("helper process was killed, and the command with it")

@@ -182,7 +182,10 @@ func (k *keeper) kill(c *command, now Instant) {
 		if living, denied := signalAll(k.tree(c), syscall.SIGKILL); living > 0 && living == denied {
 			c.pause = time.Second
 		}
-	} else if !c.ended {
+	} else if !c.stopping {
+		k.tell("late", c.id, 0) // this is not mandate's order, which may have set a later deadline since
+	}
+	if !again && !c.ended {
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	}
 	c.again = now.Add(c.pause)

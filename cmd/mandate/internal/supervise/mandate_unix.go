@@ -248,19 +248,19 @@ type Process struct {
 	Stopped chan syscall.Signal // receives the signal with which the terminal has stopped the command
 	Until   Instant             // the deadline that was sent last
 
-	h    *Helper
-	id   int
-	gone chan struct{}
-	stop bool // Stop was called
-
-	mu  sync.Mutex
-	due Instant // when the helper kills the command unless this process is in time; forever: it was
+	h      *Helper
+	id     int
+	helper int // the process
+	gone   chan struct{}
+	stop   bool // Stop was called
+	late   bool // the helper kills it, and not by an order
+	none   bool // the newest scan has shown nothing of it
 }
 
 func newProcess(h *Helper, until Instant) *Process {
 	return &Process{
 		Exited: make(chan struct{}), Stopped: make(chan syscall.Signal, 1),
-		h: h, Started: make(chan struct{}), gone: make(chan struct{}), Until: until, due: until,
+		h: h, Started: make(chan struct{}), gone: make(chan struct{}), Until: until,
 	}
 }
 
@@ -279,6 +279,8 @@ func (p *Process) note(what string, value int) {
 		case p.Stopped <- syscall.Signal(value):
 		default:
 		}
+	case "late":
+		p.late = true
 	case "ended":
 		p.exit(syscall.WaitStatus(value))
 	case "gone":
@@ -287,10 +289,8 @@ func (p *Process) note(what string, value int) {
 }
 
 func (p *Process) exit(status syscall.WaitStatus) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.Status = status
-	p.Late = !p.Orphan && status.Signaled() && status.Signal() == syscall.SIGKILL && Until(p.due) <= 0
+	p.Late = p.late && !p.Orphan && status.Signaled() && status.Signal() == syscall.SIGKILL
 	close(p.Exited)
 }
 
@@ -317,20 +317,12 @@ func (p *Process) HasExited() bool { return closed(p.Exited) }
 // Extend sets the deadline until which the command may run. It is a point in time and not a
 // duration, because this process may be stopped between computing and sending it.
 func (p *Process) Extend(until Instant) {
-	p.mu.Lock()
-	p.due = until
-	p.mu.Unlock()
 	p.order(until)
 	p.h.wake() // a helper that was stopped would not notice that the command has ended
 }
 
 // Stop has all processes of the command end: with SIGTERM now, and with SIGKILL at until.
 func (p *Process) Stop(until Instant) {
-	p.mu.Lock()
-	if Until(p.due) > 0 {
-		p.due = forever
-	}
-	p.mu.Unlock()
 	p.stop = true
 	p.order(until)
 	p.h.wake()

@@ -232,11 +232,16 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 	}
 }
 
-// A deadline that has passed has the helper kill the tree, and that is told from any other end.
+// A deadline that has passed has the helper kill the tree, and that is told from any other end, also if mandate has set
+// a later one before it learns of it.
 func TestKilledByHelper(t *testing.T) {
 	h := newHelper(t)
 	p, pids := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	p.Extend(Now().Add(50 * time.Millisecond))
+	h.mu.Lock()
+	await(t, "its end", func() bool { return reaped(pids[0]) })
+	p.order(Now().Add(time.Hour))
+	h.mu.Unlock()
 	<-p.Exited
 	if !p.Late {
 		t.Error("killed by the helper: not seen")
