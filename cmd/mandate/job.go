@@ -43,6 +43,7 @@ type job struct {
 
 	wait, hold time.Duration // of --once; a negative wait has no end
 	decided    atomic.Int32  // whether the command is run at all
+	code       atomic.Int32  // of --once, and one more than it: of the command or the signal that was its end
 	stopSignal syscall.Signal
 
 	force <-chan struct{}    // closed by the second signal
@@ -114,6 +115,9 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 		why = "mandate's helper process was killed, and the command with it"
 		log.Warn("helper process was killed, and the command with it")
 	}
+	if why, ok := errors.AsType[*elector.Ended](context.Cause(ctx)); ok && why.Reason == elector.ReasonShutdown || exited {
+		j.code.Store(1 + int32(exitCode(p.Status)))
+	}
 	if !exited {
 		log.Info("command stopped", "status", statusOf(p.Status), "ran_for", time.Since(began).Round(time.Millisecond))
 		return nil
@@ -146,6 +150,20 @@ func (j *job) exited(ctx context.Context, log *slog.Logger, began time.Time, cod
 	default:
 		return nil
 	}
+}
+
+// interrupt starts a graceful shutdown.
+func (j *job) interrupt(s os.Signal) {
+	j.code.CompareAndSwap(0, 1+128+int32(s.(syscall.Signal)))
+	j.stop()
+}
+
+// result returns the error of a run that has ended with err: with --once a signal is no success, unless the command was.
+func (j *job) result(err error) error {
+	if code := int(j.code.Load()) - 1; err == nil && j.once && code > 0 {
+		return &exitError{code: code, err: errors.New("stopped by a signal"), quiet: true}
+	}
+	return err
 }
 
 // again returns the error of a term after which this candidate pauses, and campaigns again.
@@ -222,7 +240,7 @@ func (j *job) passSignals() (end func()) {
 		for s := range sigs {
 			if s == syscall.SIGHUP && had && !hasTerminal() {
 				j.log.Info("shutting down", "signal", s.String())
-				j.stop()
+				j.interrupt(s)
 				continue
 			}
 			j.log.Info("passing a signal on to the command", "signal", s.String())

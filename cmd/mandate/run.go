@@ -87,8 +87,9 @@ COMMAND is not in the terminal's foreground: reading from the terminal stops it,
 which is logged.
 
 Exit codes
-  0         ended by a signal, after the lock was released
-  N         with --once: COMMAND's own code, or 128+N when signal N killed it
+  0         ended by a signal, after the lock was released (not with --once)
+  N         with --once: COMMAND's own code, or 128+N when signal N killed it, or
+            ended mandate before COMMAND ran
   8         ended by a signal; the lock was not released, because Redis was
             unreachable until the lock had lapsed, or until a second signal;
             with --group: the lock of a shard
@@ -158,7 +159,7 @@ func (a *app) runCommand() *cobra.Command {
 		// This is not part of the candidate's own log line. Arguments are left out: they may be
 		// secrets.
 		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
-		return w.serveDuring(func() error { return a.runJob(cmd.Context(), j, w) })
+		return w.serveDuring(func() error { return j.result(a.runJob(cmd.Context(), j, w)) })
 	}
 	return cmd
 }
@@ -183,7 +184,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
-	force, end := a.onSignals(stop, "the command is killed now", j.stopSignal)
+	force, end := a.onSignals(j.interrupt, "the command is killed now", j.stopSignal)
 	defer end()
 	j.force = force
 	campaigns := a.systemd()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"syscall"
 	"time"
 
@@ -77,7 +78,7 @@ func (a *app) serveCommand() *cobra.Command {
 func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	force, end := a.onSignals(stop, "exits without waiting for the release of the lock", syscall.SIGHUP)
+	force, end := a.onSignals(func(os.Signal) { stop() }, "exits without waiting for the release of the lock", syscall.SIGHUP)
 	defer end()
 	campaigns := a.systemd()
 	ended := make(chan error, 1)

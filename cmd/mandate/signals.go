@@ -22,7 +22,7 @@ const echo = 500 * time.Millisecond
 // onSignals has the first signal call stop, for a graceful shutdown, and the second one close
 // force; effect is logged with it. SIGQUIT is what many images stop their program with; also are more
 // signals that stop. The returned function stops the handling of signals.
-func (a *app) onSignals(stop context.CancelFunc, effect string, also ...os.Signal) (force <-chan struct{}, end func()) {
+func (a *app) onSignals(stop func(os.Signal), effect string, also ...os.Signal) (force <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)
 	also = slices.DeleteFunc(also, signal.Ignored) // nohup makes this process ignore SIGHUP
@@ -37,7 +37,7 @@ func (a *app) onSignals(stop context.CancelFunc, effect string, also ...os.Signa
 				switch {
 				case first.IsZero():
 					first = time.Now()
-					stop() // before logging, which may be slow
+					stop(s) // before logging, which may be slow
 					a.log.Info("shutting down", "signal", s.String())
 				case !forced && time.Since(first) >= echo:
 					forced = true
