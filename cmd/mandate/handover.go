@@ -94,6 +94,9 @@ func (a *app) handOver(ctx context.Context, o *actFlags, do func(ctx context.Con
 		}
 		h, err = do(ctx, el, from)
 	}
+	if o.force && st.Paused && errors.Is(err, elector.ErrNoLeader) && h.From.Token != 0 && ctx.Err() == nil {
+		err = nil // no leader is what a pause and --force are for
+	}
 	if perr := a.printHandover(h, err, o.asJSON); perr != nil {
 		return perr
 	}
@@ -130,14 +133,15 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 		}
 		return output.JSON(a.stdout, out)
 	}
-	if h.To.Token == 0 {
+	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
+	switch {
+	case h.To.Token == 0 && err == nil:
+		line = h.From.Candidate + " has stepped down; paused: no leader until " + a.given.command("resume", a.election.Name())
+	case h.To.Token == 0:
 		return nil
+	case h.To.Token == h.From.Token:
+		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
 	}
-	already := ""
-	if h.To.Token == h.From.Token {
-		already = " already"
-	}
-	line := fmt.Sprintf("%s leads%s, token %d", h.To.Candidate, already, h.To.Token)
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
 
