@@ -298,6 +298,7 @@ func TestKillMatrix(t *testing.T) {
 		{"STOP mandate", lapses},
 		{"STOP helper", stays},
 		{"STOP command", stays},
+		{"TRACE helper", stays},
 
 		{"KILL command KILL mandate", released},
 		{"KILL command STOP mandate", lapses},
@@ -347,6 +348,9 @@ func TestKillMatrix(t *testing.T) {
 			sig := syscall.SIGKILL
 			for _, word := range strings.Fields(tc.victims) {
 				switch word {
+				case "TRACE":
+					servertest.Trace(t, helper)
+					sig = 0
 				case "KILL":
 					sig = syscall.SIGKILL
 				case "STOP":

@@ -278,9 +278,13 @@ func (a *app) signalNamed(name string) syscall.Signal {
 func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool) {
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
-	started, stopped := p.Started, p.Stopped
+	started, stopped, stuck := p.Started, p.Stopped, time.After(j.lease)
 	for {
 		select {
+		case <-stuck:
+			if started != nil && p.GiveUp() {
+				log.Warn("helper has not started the command; killing it and all commands")
+			}
 		case <-started:
 			log.Info("command started", "pid", p.PID)
 			started = nil
@@ -353,7 +357,15 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	if p.AwaitGone(time.After(j.kill), nil) {
 		return
 	}
-	log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", p.Left())
+	if left := p.Left(); left != "" {
+		log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", left)
+	}
+	if p.AwaitGone(time.After(time.Second), nil) {
+		return
+	}
+	if p.GiveUp() {
+		log.Warn("helper does not respond; killing it and all commands")
+	}
 	if !p.AwaitGone(time.After(j.lease), nil) {
 		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", p.Left())
 		<-p.Exited

@@ -37,7 +37,7 @@ If mandate itself is killed (-9), or stopped beyond its lease, a small helper
 process, the parent of all commands, kills them. On Linux it also releases the
 locks of a mandate that was killed, when none of them is left, and what GET
 /leader has promised has lapsed. If the helper is killed, mandate kills them,
-and the term ends.
+and the term ends; and when the term ends while a debugger holds the helper.
 
 On Linux these are all descendants of COMMAND, even those that left its process
 group, session or parent (timeout, set -m, setsid, daemons). On other systems

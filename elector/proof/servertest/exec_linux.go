@@ -1,9 +1,19 @@
 package servertest
 
 import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // HungShell makes a shell whose execve hangs until free is called or its process is killed: the kernel holds up everyone
@@ -27,4 +37,40 @@ func HungShell(t testing.TB, path string) (free func()) {
 		t.Skip("no leases on files here: ", errno)
 	}
 	return free
+}
+
+const traced = "SERVERTEST_TRACED" // the process that this program, started once more, is to hold
+
+// init is the tracer: the parent of a process learns of its stops by wait(2) if it traces it itself.
+func init() { //nolint:gochecknoinits // each package has its own TestMain
+	pid, err := strconv.Atoi(os.Getenv(traced))
+	if err != nil {
+		return
+	}
+	runtime.LockOSThread() // one thread is the tracer
+	if err := cmp.Or(unix.PtraceSeize(pid), unix.PtraceInterrupt(pid)); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	_, _ = unix.Wait4(pid, nil, unix.WUNTRACED, nil)
+	fmt.Println("held")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// Trace holds a process as a debugger does, until the test ends: only SIGKILL wakes it. It holds the main thread, and
+// so a program whose main goroutine is locked to that.
+func Trace(t testing.TB, pid int) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), traced+"="+strconv.Itoa(pid))
+	in, ierr := cmd.StdinPipe()
+	out, oerr := cmd.StdoutPipe()
+	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Skip("no tracing here: ", line)
+	}
 }

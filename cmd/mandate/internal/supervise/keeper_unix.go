@@ -74,7 +74,7 @@ func newKeeper(tell func(what string, id, value int)) (*keeper, error) {
 // start starts a command. Everything that it starts inherits its mark. Its execve is the first thing that it
 // does: it may fail, or hang, and the command is killed in it as anywhere else.
 func (k *keeper) start(c *command, path string, argv []string, attr *syscall.ProcAttr) (err error) {
-	setMark(mark(os.Getpid(), c.id))
+	_ = setMark(mark(os.Getpid(), c.id))
 	failed := k.errnoOf(c)
 	*failed = 0
 	if c.pid, err = forkExec(path, argv, attr, failed); err == nil {
@@ -245,7 +245,7 @@ func (k *keeper) isGone(c *command) bool {
 }
 
 // owns reports whether a child of this process belongs to a command: that is the command, or it has
-// left the orphan. A child whose mark is not of this keeper may belong to any command.
+// left the orphan.
 func (k *keeper) owns(c *command, child int) bool {
 	if c.id == everything || child == c.pid && !c.ended {
 		return true
@@ -255,8 +255,15 @@ func (k *keeper) owns(c *command, child int) bool {
 			return false
 		}
 	}
-	id := markOf(child) - mark(os.Getpid(), 0)
-	return id == uint64(c.id) || id > math.MaxUint32
+	return mayBeOf(c.id, os.Getpid(), child)
+}
+
+// mayBeOf reports whether an orphan may be one of that command of a keeper. It may be of any if its mark is of none,
+// since a process can set it anew; what probes have started has the mark of mandate.
+func mayBeOf(command, keeper, orphan int) bool {
+	m := markOf(orphan)
+	id := m - mark(keeper, 0)
+	return id == uint64(command) || id > math.MaxUint32 && m != mark(os.Getpid(), 0)
 }
 
 // tree returns the living processes of a command. On systems that can't list them, its process group

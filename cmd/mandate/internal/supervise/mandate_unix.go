@@ -27,8 +27,11 @@ type Helper struct {
 	r, w  *os.File // the pipe: the orders of this process, and the reports of its electors
 	setup Setup
 
+	Unmarked error // why it is unknown which command has left a process; nil: it is known
+
 	mu      sync.Mutex // guards all below
 	cmd     *exec.Cmd
+	reports *os.File
 	killed  bool          // cmd was
 	ended   chan struct{} // closed when cmd has ended, and nothing that it has left lives
 	lastID  int
@@ -38,7 +41,7 @@ type Helper struct {
 // NewHelper makes the pipe to the helper.
 func NewHelper() (*Helper, error) {
 	r, w, err := os.Pipe() // close-on-exec: no command inherits it
-	return &Helper{r: r, w: w, running: map[int]*Process{}}, err
+	return &Helper{r: r, w: w, running: map[int]*Process{}, Unmarked: setMark(mark(os.Getpid(), 0))}, err
 }
 
 // Pipe names the pipe, as this process has it, for the electors of this process: they report their
@@ -90,7 +93,7 @@ func (h *Helper) begin() error {
 		return err
 	}
 	h.setup.After = h.lastID
-	h.cmd, h.killed, h.ended = cmd, false, make(chan struct{})
+	h.cmd, h.reports, h.killed, h.ended = cmd, reports, false, make(chan struct{})
 	go h.follow(cmd, reports, h.ended)
 	go func(s Setup) {
 		_ = gob.NewEncoder(setup).Encode(s) // it fails only when the helper was killed
@@ -148,7 +151,7 @@ func (h *Helper) start(p *Process, env []string) error {
 		}
 	}
 	h.lastID++
-	p.id = h.lastID
+	p.id, p.helper = h.lastID, h.cmd.Process.Pid
 	if !h.send(order{ID: p.id, Start: append([]string{}, env...), Until: p.Until}) {
 		return errors.New(HelperName + " does not read")
 	}
@@ -183,31 +186,44 @@ func (h *Helper) wake() {
 	_ = h.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// follow reads the reports of a helper until it has ended. A helper that was killed takes the
-// commands with it; what they leave is below this process then.
+// follow reads the reports of a helper until it has ended, or was given up: a child whose execve hangs holds its pipe.
+// A helper that was killed takes the commands with it. This process kills what they leave.
 func (h *Helper) follow(cmd *exec.Cmd, from *os.File, ended chan struct{}) {
+	go func() {
+		_ = cmd.Wait()
+		_ = from.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	}()
 	for reports := bufio.NewScanner(from); reports.Scan(); {
 		h.note(reports.Text())
 	}
 	_ = from.Close()
-	failed := cmd.Wait() // it is unknown how a helper has ended that was reaped elsewhere
 	h.mu.Lock()
-	left := h.running
-	h.running, h.killed = map[int]*Process{}, true
-	h.mu.Unlock()
-	if failed != nil {
-		for _, p := range left {
-			p.orphan()
-		}
-		for all := descendants(); adopts && len(all) > 0; all = descendants() { // also what probes have started
-			signalAll(all, syscall.SIGKILL)
-			time.Sleep(5 * time.Millisecond)
-		}
+	h.killed = true
+	for _, p := range h.running {
+		p.orphan()
 	}
-	for _, p := range left {
-		close(p.gone)
+	h.mu.Unlock()
+	for pause := time.Millisecond; !h.swept(); pause = min(2*pause, time.Second) {
+		time.Sleep(pause)
 	}
 	close(ended)
+}
+
+// swept kills what is left of the commands of a dead helper, and reports whether nothing is: twice, since a scan misses
+// processes that begin meanwhile.
+func (h *Helper) swept() bool {
+	all, err := processes()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, p := range h.running {
+		tree, before := p.tree(all), p.none
+		signalAll(tree, syscall.SIGKILL)
+		if p.none = len(tree) == 0 && err == nil; p.none && before || !adopts {
+			close(p.gone)
+			delete(h.running, id)
+		}
+	}
+	return len(h.running) == 0
 }
 
 func (h *Helper) note(line string) {
@@ -333,10 +349,13 @@ func (p *Process) order(until Instant) {
 	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
 }
 
+// obeys is how long the helper has to obey an order.
+const obeys = 20 * time.Millisecond
+
 // AwaitGone blocks until no process of the command is left, or until timeout or force fires. It
-// reports whether none is left.
+// reports whether none is left. Of a helper that does nothing this process does the work.
 func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) bool {
-	again := time.NewTicker(50 * time.Millisecond) // the helper may have been stopped, and its pipe full
+	again := time.NewTicker(obeys) // the helper may have been stopped, and its pipe full
 	defer again.Stop()
 	for {
 		select {
@@ -345,6 +364,7 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) boo
 		case <-again.C:
 			if p.stop {
 				p.Stop(p.Until)
+				p.kill()
 			}
 		case <-timeout:
 			return closed(p.gone)
@@ -354,16 +374,62 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) boo
 	}
 }
 
-// Left returns the living processes of the command, for people.
-func (p *Process) Left() string {
+// kill kills what the helper was ordered to kill, and has not: one that a debugger holds, that is frozen, dumps core or
+// waits for a disk obeys no order, and SIGCONT does not wake it.
+func (p *Process) kill() {
+	if Until(p.Until) > -obeys/2 {
+		return
+	}
+	all, err := processes()
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
-	all, _ := processes()
-	var left []process
-	for _, q := range all {
-		if !q.dead && markOf(q.pid) == mark(p.h.cmd.Process.Pid, p.id) {
-			left = append(left, q)
+	signalAll(p.tree(all), syscall.SIGKILL)
+	if err != nil && p.PID > 0 && !p.HasExited() {
+		_ = syscall.Kill(-p.PID, syscall.SIGKILL)
+	}
+}
+
+// GiveUp kills the helper, and all commands with it, if nothing is left of this one, and the helper does not report
+// that: it would not start the next one either. It reports whether it has.
+func (p *Process) GiveUp() bool {
+	all, err := processes()
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	if err != nil || len(p.tree(all)) > 0 || closed(p.gone) {
+		return false
+	}
+	_ = p.h.cmd.Process.Kill()
+	_ = p.h.reports.SetReadDeadline(time.Now()) // it may be frozen, and die later
+	return true
+}
+
+// tree returns the living processes of the command: below the helper, or below this process when the helper is dead.
+func (p *Process) tree(all []process) []process {
+	self := os.Getpid()
+	if slices.ContainsFunc(all, func(q process) bool { return q.pid == p.helper && q.parent == self }) {
+		for i := range all {
+			if all[i].parent == p.helper {
+				all[i].parent = self
+			}
 		}
 	}
-	return listed(left)
+	return below(all, self, p.owns)
+}
+
+// owns reports whether a child of the helper, or of this process, may be the command's.
+func (p *Process) owns(child int) bool {
+	for _, q := range p.h.running {
+		if child == q.PID && !q.HasExited() {
+			return q == p
+		}
+	}
+	return child != p.helper && mayBeOf(p.id, p.helper, child)
+}
+
+// Left returns the living processes of the command, for people.
+func (p *Process) Left() string {
+	all, _ := processes()
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	return listed(p.tree(all))
 }

@@ -37,13 +37,12 @@ func growPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 1<<
 // of the number of file locks, which the kernel has not used since 2.4.25.
 func mark(keeper, id int) uint64 { return 1<<60 | uint64(keeper)<<32 + uint64(id) }
 
-// setMark marks the processes that this one starts from now on.
-func setMark(mark uint64) {
+// setMark marks the processes that this one starts from now on. It fails if an administrator has set a limit that
+// this process may not raise.
+func setMark(mark uint64) error {
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil {
-		limit.Cur = mark
-		_ = unix.Setrlimit(unix.RLIMIT_LOCKS, &limit) // it fails if an administrator has set a limit
-	}
+	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) // it can't fail
+	return unix.Setrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: mark, Max: max(limit.Max, mark)})
 }
 
 // markOf returns the mark of a process; 0 if it can't be read.

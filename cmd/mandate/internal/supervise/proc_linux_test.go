@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // leavers are the ways out of a process group that scripts use every day. Each starts
@@ -62,8 +65,8 @@ func TestWholeTreeIsEnded(t *testing.T) {
 	}{
 		"mandate ends it":        {"sleep 60", func(_ *testing.T, _ *Helper, p *Process) { p.Stop(Now()) }, false},
 		"the command has ended":  {"exit 3", func(_ *testing.T, _ *Helper, p *Process) { p.Stop(Now()) }, false},
-		"its deadline passes":    {"sleep 60", func(_ *testing.T, _ *Helper, p *Process) { p.Extend(Now()) }, false},
-		"mandate is dead":        {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.w.Close() }, true}, // as the kernel does it
+		"its deadline passes":    {"sleep 60", func(_ *testing.T, h *Helper, p *Process) { h.send(order{ID: p.id, Stop: true, Until: Now()}) }, false}, // mandate kills nothing
+		"mandate is dead":        {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.w.Close() }, true},                                        // as the kernel does it
 		"mandate is done":        {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.Close() }, true},
 		"its helper was stopped": {"sleep 60", func(t *testing.T, h *Helper, p *Process) { stop(t, h.cmd.Process.Pid); p.Stop(Now()) }, false},
 		"its helper was killed":  {"sleep 60", func(_ *testing.T, h *Helper, _ *Process) { h.cmd.Process.Kill() }, true},
@@ -142,9 +145,10 @@ func TestStartWithoutAHelper(t *testing.T) {
 }
 
 // A helper that was killed takes all its commands with it. What they leave is killed, and reaped, before the
-// next one starts.
+// next one starts. What probes have started is left alone, and not waited for: perhaps it can't be killed.
 func TestKilledHelper(t *testing.T) {
 	h := newHelper(t)
+	probe := new(Prober).Probe("exit 0")
 	a, as := everyWay(t, h, "sleep 60")
 	b, bs := everyWay(t, h, "sleep 60")
 	syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL)
@@ -155,12 +159,62 @@ func TestKilledHelper(t *testing.T) {
 		}
 	}
 	next, _ := h.run(t, 0, "exit 7")
+	ctx, end := context.WithTimeout(t.Context(), waitLimit)
+	defer end()
+	if err := probe.Check(ctx); err != nil {
+		t.Error("the prober was killed:", err)
+	}
 	for _, pid := range append(as, bs...) {
 		if !gone(pid) {
 			t.Errorf("process %d lives beside the next helper", pid)
 		}
 		await(t, "the end of an orphan, which is reaped", func() bool { reapAdopted(); return reaped(pid) })
 	}
+	if isGone(t, next); next.Status.ExitStatus() != 7 {
+		t.Errorf("the next helper's command ended with %v", next.Status)
+	}
+}
+
+// What a helper does not kill that a debugger holds, mandate kills, and only that command. The helper is none of its
+// processes. When it is given up, the others end as well, and the next command gets another one.
+func TestHelperThatNothingWakes(t *testing.T) {
+	h := newHelper(t)
+	beside, besides := everyWay(t, h, "sleep 60")
+	p, pids := everyWay(t, h, "sleep 60")
+	servertest.Trace(t, h.cmd.Process.Pid)
+	unstarted, err := h.Start([]string{"SCRIPT=echo $$ >>$PIDS"}, Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stop(Now().Add(100 * time.Millisecond))
+	if left := p.Left(); p.AwaitGone(time.After(50*time.Millisecond), nil) || left == "" || strings.Contains(left, HelperName) || p.GiveUp() {
+		t.Errorf("before its time it has %q", left)
+	}
+	await(t, "the end of the command", func() bool { _ = p.AwaitGone(time.After(100*time.Millisecond), nil); return p.Left() == "" })
+	for _, pid := range pids {
+		if !gone(pid) {
+			t.Errorf("process %d lives, and is not known", pid)
+		}
+	}
+	for _, pid := range append(besides, h.cmd.Process.Pid) {
+		if gone(pid) {
+			t.Errorf("process %d of another command was killed", pid)
+		}
+	}
+	if closed(p.gone) || !p.GiveUp() {
+		t.Error("the helper is not given up")
+	}
+	for _, q := range []*Process{p, beside, unstarted} {
+		if isGone(t, q); !q.Orphan {
+			t.Error("its helper has obeyed")
+		}
+	}
+	for _, pid := range besides {
+		if !gone(pid) {
+			t.Errorf("process %d outlives the helper", pid)
+		}
+	}
+	next, _ := h.run(t, 0, "exit 7")
 	if isGone(t, next); next.Status.ExitStatus() != 7 {
 		t.Errorf("the next helper's command ended with %v", next.Status)
 	}

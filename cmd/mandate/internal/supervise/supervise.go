@@ -14,7 +14,8 @@
 // not extended the deadline (SIGSTOP), and when mandate is dead (the pipe between them ends): then it
 // releases the locks when no child is left, so that no candidate waits for a lease. When the helper
 // was killed, the kernel kills the commands; mandate, which is a subreaper as well, kills the other
-// descendants. So any one of the processes may be killed or stopped. If mandate and the helper are,
+// descendants. What a helper does not kill that nothing wakes, as under a debugger, mandate kills as
+// well. So any one of the processes may be killed or stopped. If mandate and the helper are,
 // descendants may outlive the lease: then only the fencing token protects.
 //
 // `mandate supervise` is the helper itself, with a program that campaigns on its own below it. The
