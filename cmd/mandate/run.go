@@ -159,6 +159,10 @@ func (a *app) runCommand() *cobra.Command {
 		// This is not part of the candidate's own log line. Arguments are left out: they may be
 		// secrets.
 		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
+		if j.helper.Unmarked != nil && j.group.name != "" {
+			j.log.Warn("a limit of file locks hides which shard's command has left a process: what one leaves may be killed with another's; "+
+				"start mandate with ulimit -x unlimited (systemd: LimitLOCKS=infinity)", "error", j.helper.Unmarked)
+		}
 		return w.serveDuring(func() error { return j.result(a.runJob(cmd.Context(), j, w)) })
 	}
 	return cmd

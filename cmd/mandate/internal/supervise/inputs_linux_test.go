@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
@@ -82,5 +84,25 @@ func TestProbeHasNoSupervisor(t *testing.T) {
 	defer end()
 	if err := new(Prober).Probe(fmt.Sprintf(`env | grep SUPERVISOR; [ -e /proc/$$/fd/%d ] && echo open; exit 3`, fd)).Check(ctx); err == nil || err.Error() != "command sh: exit code 3" {
 		t.Error(err)
+	}
+}
+
+// A hard limit of file locks is noticed, which this process may not raise: commands can't be told apart then.
+func TestUnmarked(t *testing.T) {
+	if os.Getenv("UNMARKED") == "" {
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", `ulimit -x 100; UNMARKED=yes exec "$0" -test.run='^TestUnmarked$'`, os.Args[0])
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	var caps [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		t.Fatal(err)
+	}
+	may := caps[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+	if h, err := NewHelper(); err != nil || may != (h.Unmarked == nil) || may != (markOf(os.Getpid()) == mark(os.Getpid(), 0)) {
+		t.Errorf("may raise it: %v; %v, %v", may, err, h.Unmarked)
 	}
 }
