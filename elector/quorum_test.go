@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -401,9 +402,9 @@ var balancers = map[string]func(c *cluster){
 		c.Nodes[0].Balance(func(string) *node { return c.Nodes[rng.IntN(2)] })
 	},
 	"some commands": func(c *cluster) {
-		i := 0
+		var i atomic.Int64
 		c.Nodes[0].On(func(cl call, p *server.Peer) bool {
-			if i++; cl.Script == "looked" || i%5 > 1 {
+			if i.Add(1)%5 > 1 || cl.Script == "looked" {
 				return false
 			}
 			c.Nodes[0].RunAt(c.Nodes[1], cl, p)
