@@ -2,8 +2,6 @@ package elector
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -59,28 +57,14 @@ type Event struct {
 
 const eventVersion = 1
 
-// parseEvent reads an event of an election from a message or the history stream.
-func parseEvent(s string) (Event, error) {
-	var ev Event
-	if len(s) > protocol.MaxMessage {
-		return ev, fmt.Errorf("event of %d bytes: too long to be one of ours", len(s))
-	}
-	if err := json.Unmarshal([]byte(s), &ev); err != nil {
-		return Event{}, fmt.Errorf("not an event: %w", err)
-	}
-	if ev.Version < 1 || ev.Kind == "" || ev.Election == "" || ev.Token > maxToken {
-		return Event{}, errors.New("not an event of an election")
-	}
-	return ev, nil
-}
-
-// eventIn reads the event of a message on the events channel.
-func eventIn(payload string) (Event, error) {
-	m, ok := protocol.ParseMessage(payload)
+// parseEvent reads an event of an election from a message or the history stream; false: it is none.
+func parseEvent(s string) (ev Event, ok bool) {
+	ok = len(s) <= protocol.MaxMessage && json.Unmarshal([]byte(s), &ev) == nil &&
+		ev.Version >= 1 && ev.Kind != "" && ev.Election != "" && ev.Token <= maxToken
 	if !ok {
-		return Event{}, errors.New("not a message of an election")
+		return Event{}, false
 	}
-	return parseEvent(m.Event)
+	return ev, true
 }
 
 // message returns what precedes an event in a message on the events channel.

@@ -171,8 +171,8 @@ func eventsOf(byNode [][]string, st Status) []Event {
 	var events []Event
 	for _, entries := range byNode {
 		for _, entry := range entries {
-			ev, err := parseEvent(entry)
-			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest {
+			ev, ok := parseEvent(entry)
+			if !ok || ev.Election != st.Election || highest > 0 && ev.Token > highest {
 				continue
 			}
 			once := word{kind: ev.Kind, term: idOf(ev)}

@@ -131,7 +131,7 @@ func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enoug
 		}
 		// Also when time is up: on a busy machine, answers that came in time may still be unread.
 		for _, m := range answers.Take() {
-			if a, err := parseAnswer(m.Payload); err == nil && enough(a, receivers) {
+			if a, ok := parseAnswer(m.Payload); ok && enough(a, receivers) {
 				timeout.Reset(linger)
 			}
 		}

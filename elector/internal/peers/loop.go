@@ -74,15 +74,13 @@ func (p *Peers) next(ctx context.Context, look <-chan time.Time) {
 
 // receive runs on the subscription's goroutine.
 func (p *Peers) receive(channel string, s pubsub.Signal) {
-	switch s.Kind {
-	case pubsub.Message:
-	case pubsub.Failed:
+	if s.Kind == pubsub.Failed {
 		p.c.NotSubscribed(s.Err)
-		return
-	default:
+	}
+	if s.Kind != pubsub.Message {
 		return
 	}
-	q := requestOf(s.Payload)
+	q := parseRequest(s.Payload)
 	if q != nil && q.Version != protocol.Version && q.Kind != rollCall {
 		p.c.OtherVersion(q.Version)
 		return
@@ -91,18 +89,6 @@ func (p *Peers) receive(channel string, s pubsub.Signal) {
 		return
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
-}
-
-// requestOf parses a request; nil: the payload is none. Of one with another protocol only the version is known.
-func requestOf(payload string) *request {
-	q, err := parseRequest(payload)
-	if other, ok := errors.AsType[protocol.OtherVersion](err); ok {
-		return &request{Version: int(other)}
-	}
-	if err != nil {
-		return nil
-	}
-	return &q
 }
 
 // concernsOthers reports whether this candidate can ignore a request: its own, or in a race, news

@@ -2,8 +2,6 @@ package peers
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
@@ -48,32 +46,26 @@ func (q request) encode() []byte {
 	return protocol.Encode(q)
 }
 
-func parseRequest(s string) (request, error) {
-	var q request
+// parseRequest returns nil for a payload that is no request. Of one with another protocol it returns the version only.
+func parseRequest(s string) *request {
 	if len(s) > protocol.MaxMessage {
-		return q, fmt.Errorf("request of %d bytes: too long to be one of ours", len(s))
+		return nil
 	}
+	var q request
 	err := json.Unmarshal([]byte(s), &q)
-	if q.Version > 0 && q.Version != protocol.Version && q.Kind != rollCall { // whose frame, and the answer's, every protocol has
-		return request{}, protocol.OtherVersion(q.Version)
-	}
-	if err != nil {
-		return request{}, fmt.Errorf("not a request: %w", err)
-	}
-	if q.Version < 1 || q.Kind == "" || q.Election == "" {
-		return request{}, errors.New("not a request: version, kind or election is missing")
-	}
-	if q.Nonce != "" && protocol.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil {
-		return request{}, errors.New("not a request: its nonce can't be a channel's name")
-	}
-	if q.To != "" && protocol.CheckWord("", q.To, 64, "") != nil {
-		return request{}, errors.New("not a request: no candidate can be called that")
+	switch {
+	case q.Version > 0 && q.Version != protocol.Version && q.Kind != rollCall: // whose frame, and the answer's, every protocol has
+		return &request{Version: q.Version}
+	case err != nil, q.Version < 1, q.Kind == "", q.Election == "",
+		q.Nonce != "" && protocol.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil, // part of a channel's name
+		q.To != "" && protocol.CheckWord("", q.To, 64, "") != nil:
+		return nil
 	}
 	q.Note = protocol.Clip(q.Note, protocol.MaxReason)
 	if q.Candidate != nil {
 		q.Candidate.bound()
 	}
-	return q, nil
+	return &q
 }
 
 func (a Answer) encode() []byte {
@@ -81,24 +73,19 @@ func (a Answer) encode() []byte {
 	return protocol.Encode(a)
 }
 
-// parseAnswer returns of an answer with another protocol the version only.
-func parseAnswer(s string) (Answer, error) {
-	var a Answer
+// parseAnswer returns false for what is no answer, and of one with another protocol the version only.
+func parseAnswer(s string) (a Answer, ok bool) {
 	if len(s) > protocol.MaxMessage {
-		return a, fmt.Errorf("answer of %d bytes: too long to be one of ours", len(s))
+		return a, false
 	}
 	err := json.Unmarshal([]byte(s), &a)
-	if a.Version > 0 && a.Version != protocol.Version {
-		return Answer{Version: a.Version}, nil
+	switch c := a.Candidate; {
+	case a.Version > 0 && a.Version != protocol.Version:
+		return Answer{Version: a.Version}, true
+	case err != nil, a.Version < 1, c != nil && (c.ID == "" || c.Incarnation == ""):
+		return Answer{}, false
+	case c != nil:
+		c.bound()
 	}
-	if err != nil || a.Version < 1 {
-		return Answer{}, fmt.Errorf("not an answer: %.100q", s)
-	}
-	if a.Candidate != nil {
-		if a.Candidate.ID == "" || a.Candidate.Incarnation == "" {
-			return Answer{}, errors.New("not an answer: a candidate without an id")
-		}
-		a.Candidate.bound()
-	}
-	return a, nil
+	return a, true
 }
