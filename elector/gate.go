@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 var errGateBusy = errors.New("this gate serves another term already: use one gate for each Elector")
@@ -17,34 +18,30 @@ var errGateBusy = errors.New("this gate serves another term already: use one gat
 // The zero Gate is ready. Give its Work to Run; one Gate serves one Elector. Safe
 // for concurrent use.
 type Gate struct {
+	serving atomic.Bool // Work has not returned
 	mu      sync.Mutex
 	term    *Term          // set while Work is running and the term has not ended
-	serving bool           // Work has not returned
 	running sync.WaitGroup // the functions that Do is running; grows only while term is set
 }
 
 // Work is the Work of an Elector whose work is done through Do. It returns when the
 // term has ended and every function of Do has returned.
 func (g *Gate) Work(ctx context.Context, term *Term) error {
-	g.mu.Lock()
-	if g.serving {
-		g.mu.Unlock()
+	if !g.serving.CompareAndSwap(false, true) {
 		return errGateBusy
 	}
-	g.serving, g.term = true, term
-	g.mu.Unlock()
-
+	defer g.serving.Store(false)
+	g.serve(term)
 	<-ctx.Done()
-
-	g.mu.Lock()
-	g.term = nil // no function starts from here on
-	g.mu.Unlock()
+	g.serve(nil) // no function starts from here on
 	g.running.Wait()
-
-	g.mu.Lock()
-	g.serving = false
-	g.mu.Unlock()
 	return nil
+}
+
+func (g *Gate) serve(term *Term) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.term = term
 }
 
 // Do runs f under the current term and returns f's error, or ErrNotLeader, at once

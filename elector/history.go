@@ -46,9 +46,9 @@ type termID struct {
 
 func idOf(ev Event) termID { return termID{ev.Token, ev.Candidate, ev.Incarnation} }
 
-// leads reports whether this is the leader's term. The incarnations count only if both are known.
+// leads reports whether this is the leader's term.
 func (id termID) leads(l *Leader) bool {
-	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && l.sameLife(Event{Incarnation: id.incarnation})
+	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && sameLife(id.incarnation, l.Incarnation)
 }
 
 func compareIDs(a, b termID) int {

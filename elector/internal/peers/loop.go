@@ -163,7 +163,7 @@ func requested(note string) error {
 func (p *Peers) confirmPause(ctx context.Context) {
 	p.pauseRead, p.pauseDue = time.Now(), nil
 	if p.c.Self.IsPaused() {
-		signal(p.pauseEnded)
+		pubsub.Wake(p.pauseEnded)
 	}
 	p.requests.background(func() { p.c.Self.ReadPause(ctx) })
 }

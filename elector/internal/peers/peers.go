@@ -102,14 +102,7 @@ func New(c Config) *Peers {
 // no other candidate needs the role, and a goroutine that wakes would delay a handover.
 func (p *Peers) RoleChanged() {
 	if p.c.Order != Race {
-		signal(p.roleChanged)
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		pubsub.Wake(p.roleChanged)
 	}
 }
 

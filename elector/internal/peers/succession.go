@@ -41,7 +41,10 @@ func (p *Peers) updateSuccession(ctx context.Context) {
 // lookAsLeader calls the roll if that is due, updates the heir, and hands over to a candidate
 // that outranks this one.
 func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
-	higher := p.outrankingCandidate(self, now)
+	var higher *entry // this leader has to yield to it, once it has answered the roll call of this term
+	if p.c.Order == ByPriority && !p.c.Self.IsPaused() {
+		higher = p.others.outranks(self, p.c.Lease, now)
+	}
 	// The candidate to which this leader should yield may have died since it was last seen.
 	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.rollCallAt) > p.c.RenewEvery
 	if token != p.rollCallToken || now.Sub(p.rollCallAt) > 4*p.c.Lease || doubtful {
@@ -58,15 +61,6 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 	if higher != nil && higher.at.After(p.rollCallAt) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}
-}
-
-// outrankingCandidate returns the candidate to which this leader has to yield, once that candidate has answered
-// the roll call of this term; nil: there is none.
-func (p *Peers) outrankingCandidate(self Candidate, now time.Time) *entry {
-	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
-		return nil
-	}
-	return p.others.outranks(self, p.c.Lease, now)
 }
 
 // Order decides which candidate should lead next: an elector.Succession, which describes them.

@@ -109,12 +109,7 @@ func (l *link) subscribers(channel string) int {
 }
 
 // wake makes the writer look at what has changed.
-func (c *conn) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *conn) wake() { Wake(c.changed) }
 
 // connect makes a subscription to all channels, in place of the one before. The caller holds mu.
 func (l *link) connect() {
@@ -166,7 +161,8 @@ func (l *link) write(c *conn) {
 			_ = c.ps.Unsubscribe(ctx, drop...)
 		}
 		if within > 0 {
-			overdue.Reset(l.test(ctx, c, within))
+			l.test(ctx, c, within)
+			overdue.Reset(within)
 		}
 	}
 }

@@ -41,8 +41,8 @@ func (l *link) ownSignal(s Signal) (keep bool) {
 	return false
 }
 
-// test has the link send something to itself, and returns after what time to judge whether it has arrived.
-func (l *link) test(ctx context.Context, c *conn, within time.Duration) time.Duration {
+// test has the link send something to itself, which is to arrive within that time.
+func (l *link) test(ctx context.Context, c *conn, within time.Duration) {
 	l.mu.Lock()
 	c.awaited = true
 	own, t := l.own, l.topics[l.own]
@@ -50,25 +50,23 @@ func (l *link) test(ctx context.Context, c *conn, within time.Duration) time.Dur
 	l.mu.Unlock()
 	switch {
 	case subscribed && !confirmed: // the confirmation will do
-		return within
+		return
 	case subscribed:
 		receivers, err := l.nodes.PublishTo(ctx, l.node, own, nil, within)
-		switch {
-		case err == nil && receivers == 0: // another server has answered than the one that is subscribed to
+		if err == nil && receivers == 0 { // another server has answered than the one that is subscribed to
 			l.deaf(c)
-			return within
-		case err == nil:
-			return within
-		case !rediserr.Denied(err): // no answer shows nothing of the subscription
+		}
+		if err != nil && !rediserr.Denied(err) { // no answer shows nothing of the subscription
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			c.awaited = false
-			return within
+		}
+		if !rediserr.Denied(err) {
+			return
 		}
 	}
 	// A user who may not publish learns at least whether the connection carries anything.
 	_ = c.ps.Ping(ctx)
-	return within
 }
 
 // judge makes a new subscription if the newest test has not come back.

@@ -20,13 +20,13 @@ type Subscription struct {
 	mu    sync.Mutex // of all below
 	kept  []Signal
 	nodes map[int]error // by node; nil: it has confirmed the subscription, else why it refuses it
-	all   chan struct{} // closed when every node has confirmed or refused; nil: nobody waits
+	all   chan struct{} // closed when every node has confirmed or refused
 }
 
 // NewSubscription returns a Subscription of so many nodes that no Bus feeds, for tests: see Bus.Subscribe.
 func NewSubscription(nodes, most int, filter func(Signal) bool) *Subscription {
 	return &Subscription{
-		filter: filter, close: func() {}, arrived: make(chan struct{}, 1), most: most, of: nodes, nodes: map[int]error{},
+		filter: filter, close: func() {}, arrived: make(chan struct{}, 1), most: most, of: nodes, nodes: map[int]error{}, all: make(chan struct{}),
 	}
 }
 
@@ -58,8 +58,13 @@ func (s *Subscription) Receive(sig Signal) {
 		return
 	}
 	s.kept = append(s.kept, sig)
+	Wake(s.arrived)
+}
+
+// Wake signals a channel with room for one signal. It never blocks.
+func Wake(c chan<- struct{}) {
 	select {
-	case s.arrived <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -71,10 +76,10 @@ func (s *Subscription) note(sig Signal) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := len(s.nodes)
 	s.nodes[sig.Node] = sig.Err
-	if s.all != nil && len(s.nodes) == s.of {
+	if len(s.nodes) == s.of && before < s.of {
 		close(s.all)
-		s.all = nil
 	}
 }
 
@@ -101,7 +106,7 @@ func (s *Subscription) Ready(ctx context.Context, limit time.Duration) (refused 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
-	case <-s.answered():
+	case <-s.all:
 	case <-ctx.Done():
 		return nil
 	}
@@ -116,17 +121,4 @@ func (s *Subscription) Ready(ctx context.Context, limit time.Duration) (refused 
 		refused = append(refused, s.nodes[i])
 	}
 	return refused
-}
-
-// answered returns a channel that is closed when every node has confirmed or refused the subscription.
-func (s *Subscription) answered() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(chan struct{})
-	if len(s.nodes) == s.of {
-		close(all)
-	} else {
-		s.all = all
-	}
-	return all
 }
