@@ -58,14 +58,15 @@ func Parse(raw string) (*url.URL, error) {
 		return bare(raw)
 	}
 	u, err := url.Parse(zone.ReplaceAllString(raw, "$1%25$2"))
-	if err != nil || strings.Contains(afterHost(raw), "@") { // the parser's own error may quote a part of the password
+	if err != nil || atAfterHost.MatchString(raw) { // the parser's own error may quote a part of the password
 		return nil, errors.New("it can't be read: write " + urlForm + "; " + escapes)
 	}
 	if strings.Contains(raw, "#") {
 		return nil, errors.New("it holds a #, which is %23 in a password")
 	}
-	if u.Scheme, err = schemeOf(u.Scheme); err != nil {
-		return nil, err
+	scheme := u.Scheme
+	if u.Scheme = strings.Replace(scheme, "valkey", "redis", 1); !slices.Contains(schemes, u.Scheme) {
+		return nil, fmt.Errorf("scheme %.20q is not known: use redis, rediss (TLS), unix (unix:///path), redis+sentinel or redis+cluster (docs/redis.md)", scheme)
 	}
 	if u.Scheme == "unix" {
 		return u, checkSocket(u)
@@ -87,30 +88,12 @@ func bare(raw string) (*url.URL, error) {
 	return u, checkHost(u)
 }
 
-// afterHost returns what follows user, password and host in a URL. An @ there means that the
-// password contains a /, ? or #, and an error about the path or an option would quote the rest of it.
-func afterHost(raw string) string {
-	_, authority, _ := strings.Cut(raw, "://")
-	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
-		return authority[end:]
-	}
-	return ""
-}
+// atAfterHost matches a URL with an @ behind user, password and host: the password contains a /, ? or #, and
+// an error about the path or an option would quote the rest of it.
+var atAfterHost = regexp.MustCompile(`://[^/?#]*[/?#].*@`)
 
 // schemes are those of URLs; valkey stands for redis in each.
 var schemes = []string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
-
-// schemeOf returns the scheme that we use for a scheme.
-func schemeOf(scheme string) (string, error) {
-	ours := scheme
-	if suffix, ok := strings.CutPrefix(scheme, "valkey"); ok {
-		ours = "redis" + suffix
-	}
-	if !slices.Contains(schemes, ours) {
-		return "", fmt.Errorf("scheme %.20q is not known: use redis, rediss (TLS), unix (unix:///path), redis+sentinel or redis+cluster (docs/redis.md)", scheme)
-	}
-	return ours, nil
-}
 
 func checkSocket(u *url.URL) error {
 	switch {
@@ -124,11 +107,8 @@ func checkSocket(u *url.URL) error {
 
 // checkHost checks the host and the port, and adds the default port. Of what is missing else, go-redis
 // would make localhost: an election of this machine alone.
-func checkHost(u *url.URL) error {
-	host, err := hostPort(u.Host, defaultPort(u))
-	if err == nil {
-		u.Host = host
-	}
+func checkHost(u *url.URL) (err error) {
+	u.Host, err = hostPort(u.Host, defaultPort(u))
 	return err
 }
 

@@ -61,7 +61,7 @@ func (e *NodeError) wrongPort() string {
 
 // Answer returns what the node answered, or why there was no answer.
 func (e *NodeError) Answer() string {
-	msg := withoutPosition(e.Err.Error())
+	msg := strings.TrimSpace(position.ReplaceAllString(e.Err.Error(), ""))
 	if TimedOut(e.Err) {
 		msg = unanswered(e.Err)
 	}
@@ -102,13 +102,6 @@ func TimedOut(err error) bool {
 // position matches the position in a script at which a command failed, which does not help operators.
 var position = regexp.MustCompile(`(ERR )?user_script:\d+: |,? ?(script:( [0-9a-f]{40},)?)? on @?user_script:\d+\.?`)
 
-func withoutPosition(msg string) string {
-	if !strings.Contains(msg, "user_script") {
-		return msg
-	}
-	return strings.TrimSpace(position.ReplaceAllString(msg, ""))
-}
-
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // ErrSameServer means that one server answered under two of the addresses.
@@ -118,20 +111,11 @@ var ErrSameServer = errors.New("this Redis is listed twice, under different addr
 // reads; the key's name follows.
 const foreignKey = "MANDATE key "
 
-// foreignError is such an error of a read. Like that of a script, it counts as an answer of the
-// node.
-type foreignError struct{ key, holds string }
-
-// ForeignKey returns the error of a key whose value is not ours. In a NodeError it is shown with what
+// ForeignKey returns the error of a read of a key whose value is not ours. In a NodeError it is shown with what
 // to do about it.
-func ForeignKey(key, holds string) error { return &foreignError{key, holds} }
+func ForeignKey(key, holds string) error { return Refusal(foreignKey + key + " " + holds) }
 
-func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.holds }
-
-// RedisError makes it a redis.Error: the node has answered.
-func (*foreignError) RedisError() {}
-
-// Refusal is the server's error because of which a script could not do its work for one election.
+// Refusal is an answer because of which a script, or a read, could not do its work for one election.
 type Refusal string
 
 func (e Refusal) Error() string { return string(e) }

@@ -3,8 +3,7 @@ package rediserr
 import (
 	"crypto/tls"
 	"net"
-	"slices"
-	"strings"
+	"regexp"
 	"sync/atomic"
 )
 
@@ -41,7 +40,9 @@ func (c *turnedAway) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)
 	if n > 0 && c.begun.CompareAndSwap(false, true) {
 		c.heard.Store(true)
-		c.note(string(b[:n]))
+		if line := turnsAway.FindSubmatch(b[:n]); line != nil {
+			c.why.Store(new(TurnedAway(line[1])))
+		}
 	}
 	return n, c.explain(err)
 }
@@ -51,15 +52,8 @@ func (c *turnedAway) Write(b []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// note checks whether the first bytes that were read are a refusal.
-func (c *turnedAway) note(first string) {
-	refuses := func(begin string) bool { return strings.HasPrefix(first, begin) }
-	if slices.ContainsFunc([]string{"-DENIED ", "-ERR max number of clients"}, refuses) {
-		line, _, _ := strings.Cut(first[1:], "\r\n")
-		short, _, _ := strings.Cut(line, " because ") // drops a screenful about the server's settings
-		c.why.Store(new(TurnedAway(short)))
-	}
-}
+// turnsAway matches such a line, up to a screenful about the server's settings.
+var turnsAway = regexp.MustCompile(`(?s)^-((?:DENIED |ERR max number of clients).*?)(?: because |\r\n|$)`)
 
 // explain returns the server's line, if there is one, in place of the error that it caused.
 func (c *turnedAway) explain(err error) error {
