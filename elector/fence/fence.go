@@ -51,9 +51,6 @@ func (e *StaleError) Is(target error) bool {
 	return target == ErrStale || target == ErrForeignMark && e.Foreign != ""
 }
 
-// anotherType describes a foreign mark that is no string.
-const anotherType = "another type than a string"
-
 // judge returns a [*StaleError] if the mark, given as text, refuses the token. A mark that is no
 // number, or a number that no election hands out, is foreign.
 func judge(resource, mark string, token uint64) error {

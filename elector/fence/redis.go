@@ -80,18 +80,14 @@ func NewScript(source string) *Script {
 // written then. When a script fails in the middle, Redis does not undo what it has written.
 func (r *Redis) Run(ctx context.Context, token uint64, script *Script, keys []string, args ...any) *redis.Cmd {
 	if err := errors.Join(checkToken(token), checkSlots(r.client, r.mark, keys)); err != nil {
-		return failed(ctx, err)
+		failed := redis.NewCmd(ctx)
+		failed.SetErr(err)
+		return failed
 	}
 	keys = append(slices.Clone(keys), r.mark)
 	args = append(slices.Clone(args), token, r.access)
 	cmd := script.guarded.Run(ctx, r.client, keys, args...)
 	cmd.SetErr(r.explain(cmd.Err(), token))
-	return cmd
-}
-
-func failed(ctx context.Context, err error) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(err)
 	return cmd
 }
 
@@ -109,31 +105,19 @@ func (r *Redis) explain(err error, token uint64) error {
 		return nil
 	}
 	text := err.Error()
-	if mark, ok := strings.CutPrefix(text, "MANDATESTALE <"); ok {
-		// Redis may append where in the script the error arose.
+	mark, stale := strings.CutPrefix(text, "MANDATESTALE <")
+	switch {
+	case stale: // Redis may append where in the script the error arose
 		return judge(r.mark, mark[:max(0, strings.LastIndex(mark, ">"))], token)
-	}
-	if strings.HasPrefix(text, "MANDATETYPE") {
-		return r.anotherType(token)
-	}
-	if strings.HasPrefix(text, "MANDATENONE") {
-		return r.missing()
-	}
-	if strings.HasPrefix(text, "CROSSSLOT") {
+	case strings.HasPrefix(text, "MANDATETYPE"):
+		return &StaleError{Resource: r.mark, Token: token, Foreign: "another type than a string"}
+	case strings.HasPrefix(text, "MANDATENONE"): // a mark of the fence's own may be missing: the first write creates it
+		return fmt.Errorf("fence: %s, the election's counter, is missing: is this the election's only Redis, and are its name and prefix right? "+
+			"(After a loss of data the leader's next renewal writes it again.)", r.mark)
+	case strings.HasPrefix(text, "CROSSSLOT"):
 		return fmt.Errorf("fence: the mark %s and the data are in different hash slots: give them one hash tag: %w", r.mark, err)
 	}
 	return err
-}
-
-func (r *Redis) anotherType(token uint64) error {
-	return &StaleError{Resource: r.mark, Token: token, Foreign: anotherType}
-}
-
-// missing returns the error for a missing counter of an election. A mark of the fence's own may
-// be missing: the first write creates it.
-func (r *Redis) missing() error {
-	return fmt.Errorf("fence: %s, the election's counter, is missing: is this the election's only Redis, and are its name and prefix right? "+
-		"(After a loss of data the leader's next renewal writes it again.)", r.mark)
 }
 
 // checkSlots returns an error if the keys and the mark are in different slots of a Cluster, which
