@@ -61,7 +61,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 }
 
 // eligible returns the candidate with the id to, which could lead now.
-func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
+func eligible(all []CandidateStatus, to string) (heir CandidateStatus, err error) {
 	var ids []string
 	var named []CandidateStatus
 	for _, c := range all {
@@ -70,22 +70,21 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 			named = append(named, c)
 		}
 	}
-	refuse := func(format string, args ...any) (CandidateStatus, error) {
-		return CandidateStatus{}, newRefusal(format, args...)
-	}
 	switch {
 	case len(all) == 0:
-		return refuse("no candidate answers in this election")
+		err = newRefusal("no candidate answers in this election")
 	case len(named) == 0:
-		return refuse("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
+		err = newRefusal("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
 	case len(named) > 1:
-		return refuse("%d candidates have the id %s (on %s and %s): give each its own id", len(named), to, named[0].Host, named[1].Host)
+		err = newRefusal("%d candidates have the id %s (on %s and %s): give each its own id", len(named), to, named[0].Host, named[1].Host)
 	case named[0].Role == roleLeading:
-		return refuse("%s is already the leader", to)
+		err = newRefusal("%s is already the leader", to)
 	case whyUnable(named[0]) != "":
-		return refuse("%s: try again later", whyUnable(named[0]))
+		err = newRefusal("%s: try again later", whyUnable(named[0]))
+	default:
+		heir = named[0]
 	}
-	return named[0], nil
+	return heir, err
 }
 
 func (el *Election) handOver(ctx context.Context, from Leader, to, note string) (Handover, error) {

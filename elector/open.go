@@ -83,44 +83,32 @@ func NewClient(address string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	bad := func(err error) error {
-		if _, names, ok := strings.Cut(err.Error(), "unexpected option: "); ok {
-			err = fmt.Errorf("option %s is not known: leave it out, or correct its name (TLS is rediss://; docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
-		}
-		if what, _, isNumber := strings.Cut(err.Error(), ": strconv."); isNumber { // it should be one
-			err = errors.New(strings.TrimPrefix(what, "redis: "))
-		}
-		return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err)
+	c, err := newClient(*u)
+	if err == nil {
+		return c, nil
 	}
-	d, err := loginFrom(u)
+	if _, names, ok := strings.Cut(err.Error(), "unexpected option: "); ok {
+		err = fmt.Errorf("option %s is not known: leave it out, or correct its name (TLS is rediss://; docs/redis.md lists ours; go-redis has dial_timeout, read_timeout, write_timeout, protocol, client_name and others)", names)
+	}
+	if what, _, isNumber := strings.Cut(err.Error(), ": strconv."); isNumber { // it should be one
+		err = errors.New(strings.TrimPrefix(what, "redis: "))
+	}
+	return nil, fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err)
+}
+
+func newClient(u url.URL) (redis.UniversalClient, error) {
+	d, err := loginFrom(&u)
 	if err != nil {
-		return nil, bad(err)
+		return nil, err
 	}
-	scheme, kind, _ := strings.Cut(u.Scheme, "+")
-	plain := *u
-	plain.Scheme = scheme
-	switch kind {
+	var kind string
+	switch u.Scheme, kind, _ = strings.Cut(u.Scheme, "+"); kind {
 	case "sentinel":
-		o, err := redis.ParseFailoverURL(plain.String())
-		if err != nil {
-			return nil, bad(err)
-		}
-		if o.MasterName == "" {
-			return nil, bad(errors.New("?master_name= is missing: name the master that the sentinels watch"))
-		}
-		return d.failover(o), nil
+		return d.failover(u.String())
 	case "cluster":
-		o, err := redis.ParseClusterURL(plain.String())
-		if err != nil {
-			return nil, bad(err)
-		}
-		return d.cluster(o), nil
+		return d.cluster(u.String())
 	default:
-		o, err := redis.ParseURL(plain.String())
-		if err != nil {
-			return nil, bad(err)
-		}
-		return d.single(o), nil
+		return d.single(u.String())
 	}
 }
 
@@ -192,15 +180,26 @@ func (d login) loginName(ofURL string) string {
 	return d.user
 }
 
-func (d login) single(o *redis.Options) *redis.Client {
+func (d login) single(address string) (redis.UniversalClient, error) {
+	o, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, err
+	}
 	o.MaintNotificationsConfig = quorum.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
-	return redis.NewClient(o)
+	return redis.NewClient(o), nil
 }
 
-func (d login) failover(o *redis.FailoverOptions) *redis.Client {
+func (d login) failover(address string) (redis.UniversalClient, error) {
+	o, err := redis.ParseFailoverURL(address)
+	if err == nil && o.MasterName == "" {
+		err = errors.New("?master_name= is missing: name the master that the sentinels watch")
+	}
+	if err != nil {
+		return nil, err
+	}
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -214,14 +213,18 @@ func (d login) failover(o *redis.FailoverOptions) *redis.Client {
 		}
 		return conn, err
 	}
-	return c
+	return c, nil
 }
 
-func (d login) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
+func (d login) cluster(address string) (redis.UniversalClient, error) {
+	o, err := redis.ParseClusterURL(address)
+	if err != nil {
+		return nil, err
+	}
 	o.MaintNotificationsConfig = quorum.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
 	o.NewClient = func(o *redis.Options) *redis.Client { return quorum.OfCluster(redis.NewClient(o)) }
-	return redis.NewClusterClient(o)
+	return redis.NewClusterClient(o), nil
 }
