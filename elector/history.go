@@ -48,7 +48,8 @@ func idOf(ev Event) termID { return termID{ev.Token, ev.Candidate, ev.Incarnatio
 
 // leads reports whether this is the leader's term.
 func (id termID) leads(l *Leader) bool {
-	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && sameLife(id.incarnation, l.Incarnation)
+	candidate := l.Candidate == "" || id.candidate == l.Candidate
+	return candidate && id.token == l.Token && sameLife(id.incarnation, l.Incarnation)
 }
 
 func compareIDs(a, b termID) int {

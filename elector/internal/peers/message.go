@@ -54,7 +54,8 @@ func parseRequest(s string) *request {
 	var q request
 	err := json.Unmarshal([]byte(s), &q)
 	switch {
-	case q.Version > 0 && q.Version != protocol.Version && q.Kind != rollCall: // whose frame, and the answer's, every protocol has
+	// Every protocol has the frame of a roll call, and of its answer.
+	case q.Version > 0 && q.Version != protocol.Version && q.Kind != rollCall:
 		return &request{Version: q.Version}
 	case err != nil, q.Version < 1, q.Kind == "", q.Election == "",
 		q.Nonce != "" && protocol.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil, // part of a channel's name

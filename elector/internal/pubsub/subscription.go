@@ -26,7 +26,8 @@ type Subscription struct {
 // NewSubscription returns a Subscription of so many nodes that no Bus feeds, for tests: see Bus.Subscribe.
 func NewSubscription(nodes, most int, filter func(Signal) bool) *Subscription {
 	return &Subscription{
-		filter: filter, close: func() {}, arrived: make(chan struct{}, 1), most: most, of: nodes, nodes: map[int]error{}, all: make(chan struct{}),
+		filter: filter, close: func() {}, arrived: make(chan struct{}, 1), most: most,
+		of: nodes, nodes: map[int]error{}, all: make(chan struct{}),
 	}
 }
 
