@@ -57,13 +57,7 @@ type tail struct{ bytes []byte }
 const tailSize = 4 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
-	n := len(p)
-	if len(p) > tailSize {
-		p = p[len(p)-tailSize:]
-	}
 	t.bytes = append(t.bytes, p...)
-	if extra := len(t.bytes) - tailSize; extra > 0 {
-		t.bytes = append(t.bytes[:0], t.bytes[extra:]...)
-	}
-	return n, nil
+	t.bytes = t.bytes[max(0, len(t.bytes)-tailSize):]
+	return len(p), nil
 }

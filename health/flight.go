@@ -85,15 +85,13 @@ func (f *flight) run(ctx context.Context, c *call, p Probe) {
 func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 	select {
 	case <-c.done:
-		return c.answer(ctx, grace)
 	case <-ctx.Done():
+		select {
+		case <-c.done:
+		case <-time.After(grace):
+		}
 	}
-	select {
-	case <-c.done:
-		return c.answer(ctx, grace)
-	case <-time.After(grace):
-	}
-	select { // after a pause of the process both may be ready: then the answer counts
+	select { // after a pause of the process several may be ready: then the answer counts
 	case <-c.done:
 		return c.answer(ctx, grace)
 	default:

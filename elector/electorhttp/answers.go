@@ -97,10 +97,6 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
-func live(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]bool{"live": true})
-}
-
 // ready serves GET /ready. It does no I/O.
 func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
 	err := h.elector.Check()
@@ -138,7 +134,7 @@ func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wait := 2*h.elector.Lease() + writeTimeout // the work may take a lease to stop, by default
-	extendWriteDeadline(http.NewResponseController(w), wait+writeTimeout)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	if !force {

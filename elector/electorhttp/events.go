@@ -33,12 +33,6 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	stream(r.Context(), *run, w, h.elector)
 }
 
-// extendWriteDeadline lets an answer take longer than the server's write time-out. A
-// ResponseWriter that does not support it keeps its own time-out.
-func extendWriteDeadline(c *http.ResponseController, write time.Duration) {
-	_ = c.SetWriteDeadline(time.Now().Add(write))
-}
-
 // stream sends events until ctx or run ends, or the client is gone.
 func stream(ctx, run context.Context, w http.ResponseWriter, e *elector.Elector) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -77,7 +71,7 @@ func stream(ctx, run context.Context, w http.ResponseWriter, e *elector.Elector)
 // hold a goroutine forever. False: the client is gone, or too slow.
 func sendEvents(w http.ResponseWriter, b []byte) bool {
 	control := http.NewResponseController(w)
-	extendWriteDeadline(control, writeTimeout)
+	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer supports it
 	_, err := w.Write(b)
 	return err == nil && control.Flush() == nil
 }

@@ -87,7 +87,9 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /events", h.events)
 	h.mux.HandleFunc("POST /resign", h.resign)
-	h.mux.HandleFunc("GET /live", live)
+	h.mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]bool{"live": true})
+	})
 	h.mux.HandleFunc("GET /ready", h.ready)
 	if cfg.Metrics != nil {
 		h.mux.Handle("GET /metrics", cfg.Metrics)

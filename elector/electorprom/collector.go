@@ -52,7 +52,8 @@ type Collector struct {
 	known   bool          // a candidate leads, as far as is known
 	vacant  time.Time     // since when no candidate leads; zero: one leads, or Run is not running
 	without time.Duration // total time without a leader before vacant
-	newest  uint64        // the token of the newest term
+
+	newest uint64 // the token of the newest term; only Run uses it
 }
 
 // reasons are the reasons of step-downs: each has a series from the start.
@@ -229,9 +230,10 @@ func (c *Collector) count(ev elector.Event) {
 	switch ev.Kind { // health shows in able, and in the reason of a step-down
 	case elector.EventElected:
 		c.leads(true, false)
-		if !c.isNew(ev.Token) {
+		if ev.Token == c.newest {
 			return // the term was already counted by an earlier Run
 		}
+		c.newest = ev.Token // lower, too: after a loss of data
 		c.changes.Inc()
 		if ev.Incarnation == c.elector.Incarnation() {
 			c.won.Inc()
@@ -243,14 +245,6 @@ func (c *Collector) count(ev elector.Event) {
 	case elector.EventOverrun:
 		c.overruns.Inc()
 	}
-}
-
-func (c *Collector) isNew(token uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	changed := token != c.newest // lower, too: after a loss of data
-	c.newest = token
-	return changed
 }
 
 // leads records whether a candidate leads, and adds up the time without a leader. over means that
