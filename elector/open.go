@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,6 @@ func newClient(u url.URL) (redis.UniversalClient, error) {
 // URL.
 type login struct {
 	files access.Files
-	user  string // the login name, where the password is in a file
 	url   url.URL
 }
 
@@ -126,12 +126,7 @@ func loginFrom(u *url.URL) (d login, err error) {
 		return d, err
 	}
 	d.url = *u
-	switch {
-	case d.files.Password == "":
-	case strings.HasSuffix(u.Scheme, "+sentinel"):
-		d.user = u.Query().Get("username")
-	default:
-		d.user = u.User.Username()
+	if d.files.Password != "" && !strings.HasSuffix(u.Scheme, "+sentinel") {
 		u.User = nil // credentials returns it with the password
 	}
 	return d, nil
@@ -143,7 +138,7 @@ func (d login) credentials() func(context.Context) (username, password string, e
 	case d.files.Password != "":
 		return func(context.Context) (string, string, error) {
 			password, err := d.files.ReadPassword()
-			return d.user, password, err
+			return access.LoginOf(&d.url).User, password, err
 		}
 	case d.files.URLs != "":
 		return d.rereadLogin()
@@ -169,15 +164,11 @@ func (d login) rereadLogin() func(context.Context) (username, password string, e
 // loginName returns the user that logs in, for messages: without it go-redis' Options would not name
 // the user that the function of credentials returns.
 func (d login) loginName(ofURL string) string {
-	switch {
-	case ofURL != "":
-		return ofURL
-	case d.files.Password != "" && d.user == "":
+	user := cmp.Or(ofURL, access.LoginOf(&d.url).User)
+	if user == "" && d.files.Password != "" {
 		return "default"
-	case d.files.URLs != "":
-		return access.LoginOf(&d.url).User
 	}
-	return d.user
+	return user
 }
 
 func (d login) single(address string) (redis.UniversalClient, error) {

@@ -119,12 +119,8 @@ func (r *Runner) rest(ctx context.Context, start time.Time) {
 	if late := time.Since(next); late >= 0 {
 		next = next.Add(late - late%interval + interval) // skipped starts are not made up for
 	}
-	sleep(ctx, time.Until(next))
-}
-
-func sleep(ctx context.Context, d time.Duration) {
 	select {
-	case <-time.After(d):
+	case <-time.After(time.Until(next)):
 	case <-ctx.Done():
 	}
 }

@@ -56,7 +56,7 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	if !tableName.MatchString(table) {
 		return nil, fmt.Errorf("fence: table %q: letters, digits and _ only, with a schema and a dot before it if need be", table)
 	}
-	s := &SQL{table: table, schema: schemaOf(table, "VARCHAR(255)", "")}
+	s, text, engine := &SQL{table: table}, "VARCHAR(255)", ""
 	// A value that no fence writes, such as a negative number, is not replaced, so that judge refuses it.
 	conflict := " ON CONFLICT (resource) DO UPDATE SET token = CASE WHEN %s THEN mark.token ELSE %s(mark.token, excluded.token) END RETURNING token"
 	switch dialect {
@@ -67,19 +67,14 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	case MySQL:
 		// VARBINARY, because MySQL compares text without regard to case, so that resources would
 		// share a mark. InnoDB, because other engines have no transactions.
-		s.schema = schemaOf(table, "VARBINARY(255)", " ENGINE=InnoDB")
+		text, engine = "VARBINARY(255)", " ENGINE=InnoDB"
 		s.raise.write = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = IF(token < 0, token, GREATEST(token, VALUES(token)))"
 		s.raise.read = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
 	default:
 		return nil, fmt.Errorf("fence: dialect %q is not known: use fence.PostgreSQL, fence.SQLite or fence.MySQL", dialect)
 	}
+	s.schema = fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n  resource %s NOT NULL PRIMARY KEY,\n  token BIGINT NOT NULL\n)%s", table, text, engine)
 	return s, nil
-}
-
-func schemaOf(table, text, engine string) string {
-	return "CREATE TABLE IF NOT EXISTS " + table + " (\n" +
-		"  resource " + text + " NOT NULL PRIMARY KEY,\n" +
-		"  token BIGINT NOT NULL\n)" + engine
 }
 
 // tableName matches valid table names. A name can't be a parameter of a statement, so it must
