@@ -32,11 +32,9 @@ log.`,
 			defer stop()
 			err := demo.Play(ctx, output.New(a.stdout), log)
 			if ctx.Err() != nil {
-				return &exitError{code: exitInterrupted, err: cmp.Or(err, errInterrupted), quiet: true}
+				return &exitError{code: exitInterrupted, err: cmp.Or(err, errors.New("interrupted")), quiet: true}
 			}
 			return err
 		},
 	}
 }
-
-var errInterrupted = errors.New("interrupted")

@@ -8,14 +8,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -77,10 +74,6 @@ func (a *app) fail(cmd *cobra.Command, code int, text, hint string) {
 		return
 	}
 	a.printError(strings.TrimSpace(cmd.CommandPath() + ": " + text + "\n" + hint))
-}
-
-func versionLine() string {
-	return fmt.Sprintf("mandate %s (%s, %s/%s)", cmp.Or(buildVersion(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is set by the linker (see the Makefile).

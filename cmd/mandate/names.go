@@ -23,26 +23,21 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) > 0 || a.connect() != nil || a.usage() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.names(cmd.Context(), cmd), cobra.ShellCompDirectiveNoFileComp
+	names, _ := a.names(cmd.Context(), cmd)
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) names(ctx context.Context, cmd *cobra.Command) []string {
+// names returns the names that the command takes, as far as they could be read, and the groups among all.
+func (a *app) names(ctx context.Context, cmd *cobra.Command) (names, groups []string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	all, _ := a.quorum.Elections(ctx) // what could be read
-	elections, groups := shard.Split(all)
-	if cmd.Name() == "shards" {
-		return slices.Sorted(maps.Keys(groups))
+	all, _ := a.quorum.Elections(ctx)
+	names, shards := shard.Split(all)
+	slices.Sort(names)
+	if groups = slices.Sorted(maps.Keys(shards)); cmd.Name() == "shards" {
+		names = groups
 	}
-	return slices.Sorted(slices.Values(elections))
-}
-
-// isGroup reports whether a name, which is that of no election, is that of a group.
-func (a *app) isGroup(ctx context.Context, name string) bool {
-	all, _ := a.quorum.Elections(ctx) // what could be read
-	_, groups := shard.Split(all)
-	_, is := groups[name]
-	return is
+	return names, groups
 }
 
 // alike returns what to type if the name is that of a group, or else a question that names what is spelled like the
@@ -52,11 +47,11 @@ func (a *app) alike(ctx context.Context, cmd *cobra.Command) string {
 	if cmd.ValidArgsFunction == nil || name == "" || a.quorum == nil {
 		return ""
 	}
-	names := a.names(ctx, cmd)
+	names, groups := a.names(ctx, cmd)
 	switch {
 	case slices.Contains(names, name):
 		return ""
-	case a.isGroup(ctx, name):
+	case slices.Contains(groups, name):
 		return name + " is a group of shards, and no election: type " + a.given.command("shards", name) + ", or " + a.given.command("ls", name+allShards)
 	}
 	return didYouMean(name, names)

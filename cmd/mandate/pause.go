@@ -30,8 +30,10 @@ restarts. A pause of your own is replaced; one by another operator only with
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: o.reason, By: o.by}
 		st, err := el.Status(ctx)
-		if err == nil && !st.Paused && unknownElection(ctx, el, st) && (!o.force || a.isGroup(ctx, el.Name())) {
-			return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
+		if err == nil && !st.Paused && unknownElection(ctx, el, st) {
+			if _, groups := a.names(ctx, cmd); !o.force || slices.Contains(groups, el.Name()) {
+				return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
+			}
 		}
 		if st.Leader != nil {
 			done.leader = st.Leader.Candidate

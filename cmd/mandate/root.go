@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ election leads, and it keeps its lease only while its probes pass.`,
   mandate status poller                      show the leader`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       versionLine(),
+		Version:       fmt.Sprintf("mandate %s (%s, %s/%s)", cmp.Or(buildVersion(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

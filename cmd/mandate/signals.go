@@ -27,31 +27,24 @@ func (a *app) onSignals(stop func(os.Signal), effect string, also ...os.Signal) 
 	sigs := make(chan os.Signal, 8)
 	also = slices.DeleteFunc(also, signal.Ignored) // nohup makes this process ignore SIGHUP
 	signal.Notify(sigs, append(also, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)...)
-	done := make(chan struct{})
 	go func() {
 		var first time.Time
-		forced := false
-		for {
-			select {
-			case s := <-sigs:
-				switch {
-				case first.IsZero():
-					first = time.Now()
-					stop(s) // before logging, which may be slow
-					a.log.Info("shutting down", "signal", s.String())
-				case !forced && time.Since(first) >= echo:
-					forced = true
-					close(again)
-					a.log.Warn("second signal", "signal", s.String(), "effect", effect)
-				}
-			case <-done:
+		for s := range sigs {
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				stop(s) // before logging, which may be slow
+				a.log.Info("shutting down", "signal", s.String())
+			case time.Since(first) >= echo:
+				close(again)
+				a.log.Warn("second signal", "signal", s.String(), "effect", effect)
 				return
 			}
 		}
 	}()
 	return again, func() {
 		signal.Stop(sigs)
-		close(done)
+		close(sigs)
 	}
 }
 

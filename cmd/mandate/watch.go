@@ -126,34 +126,23 @@ func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJS
 	}
 }
 
+// eventLine says about which candidate an event is, and what happened.
 func eventLine(ev elector.Event) string {
-	who, what := eventText(ev)
-	if ev.Kind != elector.EventVacant {
-		if ev.Advertise != "" {
-			who += " (" + ev.Advertise + ")"
-		}
-		what = strings.TrimSpace(who + " " + what)
+	who, what := ev.Candidate, ev.Detail // of a kind of a later version
+	if ev.Advertise != "" {
+		who += " (" + ev.Advertise + ")"
 	}
-	return output.Printable(fmt.Sprintf("%s  %-9s %s", ev.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
-}
-
-// eventText returns the candidate that an event is about, and what happened.
-func eventText(ev elector.Event) (who, what string) {
 	switch ev.Kind {
 	case elector.EventElected:
-		return ev.Candidate, fmt.Sprintf("leads, token %d", ev.Token)
+		what = fmt.Sprintf("leads, token %d", ev.Token)
 	case elector.EventReleased:
-		why := string(ev.Reason)
-		if ev.Detail != "" {
-			why += ": " + ev.Detail
-		}
-		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
+		why := strings.TrimSuffix(string(ev.Reason)+": "+ev.Detail, ": ")
+		what = fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
 	case elector.EventVacant:
+		who, what = "", "no leader: the leader vanished"
 		if ev.Token == 0 { // there was none at the beginning
-			return "", "no leader"
+			what = "no leader"
 		}
-		return "", "no leader: the leader vanished"
-	default: // also a kind of a later version
-		return ev.Candidate, ev.Detail
 	}
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", ev.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, strings.TrimSpace(who+" "+what)))
 }
