@@ -134,16 +134,13 @@ func (h *Helper) Start(env []string, until Instant) (*Process, error) {
 func (h *Helper) start(p *Process, env []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ended := h.ended; h.killed {
-		h.mu.Unlock()
-		select {
-		case <-ended:
-		case <-time.After(Until(p.Until)):
-		}
-		h.mu.Lock()
-		if !closed(h.ended) && h.killed {
+	for h.killed && !closed(h.ended) {
+		if Until(p.Until) <= 0 {
 			return errors.New("processes of a command before are left")
 		}
+		h.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		h.mu.Lock()
 	}
 	if h.killed {
 		if err := h.begin(); err != nil {
@@ -269,7 +266,6 @@ type Process struct {
 	helper int // the process
 	gone   chan struct{}
 	stop   bool // Stop was called
-	late   bool // the helper kills it, and not by an order
 	none   bool // the newest scan has shown nothing of it
 }
 
@@ -296,7 +292,7 @@ func (p *Process) note(what string, value int) {
 		default:
 		}
 	case "late":
-		p.late = true
+		p.Late = true
 	case "ended":
 		p.exit(syscall.WaitStatus(value))
 	case "gone":
@@ -306,7 +302,7 @@ func (p *Process) note(what string, value int) {
 
 func (p *Process) exit(status syscall.WaitStatus) {
 	p.Status = status
-	p.Late = p.late && !p.Orphan && status.Signaled() && status.Signal() == syscall.SIGKILL
+	p.Late = p.Late && !p.Orphan && status.Signaled() && status.Signal() == syscall.SIGKILL
 	close(p.Exited)
 }
 
@@ -406,14 +402,11 @@ func (p *Process) GiveUp() bool {
 // tree returns the living processes of the command: below the helper, or below this process when the helper is dead.
 func (p *Process) tree(all []process) []process {
 	self := os.Getpid()
+	tree := below(all, self, p.owns)
 	if slices.ContainsFunc(all, func(q process) bool { return q.pid == p.helper && q.parent == self }) {
-		for i := range all {
-			if all[i].parent == p.helper {
-				all[i].parent = self
-			}
-		}
+		tree = append(tree, below(all, p.helper, p.owns)...)
 	}
-	return below(all, self, p.owns)
+	return tree
 }
 
 // owns reports whether a child of the helper, or of this process, may be the command's.
