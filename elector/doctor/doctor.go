@@ -212,8 +212,8 @@ func (e *examination) add(node, check string, level Level, advice, found string,
 	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
 }
 
-// writeTimeout bounds Writable when the caller's context does not.
-const writeTimeout = 1500 * time.Millisecond
+// nodeTimeout bounds Writable and Ticks when the caller's context does not, as Election.Status is bounded.
+const nodeTimeout = 1500 * time.Millisecond
 
 // Writable checks whether each node accepts writes. Reading does not reveal that: a node that is out
 // of memory or disk answers every query, but no leader can be elected on it. Writable sets one more
@@ -228,7 +228,7 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 	}
 	keys := protocol.KeysOf(q.Prefix(), election)
 	var findings []Finding
-	for i, err := range nodes.TryWrite(ctx, &keys, writeTimeout) {
+	for i, err := range nodes.TryWrite(ctx, &keys, nodeTimeout) {
 		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
 		switch {
 		case rediserr.Denied(err):

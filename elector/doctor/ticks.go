@@ -30,12 +30,6 @@ type Job struct {
 	Ahead time.Duration `json:"-"`    // for how long the job is blocked: the mark is in the future by the node's clock and by that of this host
 }
 
-// These bound Ticks as Election.Status is bounded.
-const (
-	ticksTimeout = 1500 * time.Millisecond
-	minTicksWait = 250 * time.Millisecond
-)
-
 // Ticks reads the jobs of an election whose marks are on its nodes, by name; of a job that several nodes keep, the newest
 // mark. It makes one request to each node, and two more where there are jobs, and waits for them as
 // Election.Status does. What could not be read, and marks of other programs, are in the error, beside the others.
@@ -47,7 +41,7 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 	read := func(ctx context.Context, n *quorum.Node) ([]Job, error) { return ticksOn(ctx, n, el) }
 	newest := map[string]Job{}
 	var errs []error
-	for _, a := range quorum.Ask(ctx, nodes, ticksTimeout, minTicksWait, read, quorum.Majority[[]Job](nodes)) {
+	for _, a := range quorum.Ask(ctx, nodes, nodeTimeout, nodeTimeout/6, read, quorum.Majority[[]Job](nodes)) {
 		errs = append(errs, a.Err)
 		for _, j := range a.Value {
 			if last, ok := newest[j.Job]; !ok || j.Tick.After(last.Tick) {

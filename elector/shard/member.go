@@ -156,12 +156,10 @@ func (m *Member) unhealthy() error {
 		return nil
 	}
 	if st := m.probe.Status(); !st.Healthy {
-		return cmp.Or(st.Err, errNotProbed)
+		return cmp.Or(st.Err, errors.New("the probe has not answered yet"))
 	}
 	return nil
 }
-
-var errNotProbed = errors.New("the probe has not answered yet")
 
 // ID returns the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }

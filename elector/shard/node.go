@@ -198,16 +198,13 @@ func newest(byNode []*group.Plan, majority int) (latest *group.Plan) {
 	return latest
 }
 
-var (
-	errStopping = errors.New("stopping")
-	errSilence  = errors.New("no majority of the Redis nodes answers this member")
-)
+var errSilence = errors.New("no majority of the Redis nodes answers this member")
 
 // whyClosed returns why this member wants no shards; nil: it wants some.
 func (r *reconciler) whyClosed() error {
 	switch {
 	case r.closing:
-		return errStopping
+		return errors.New("stopping")
 	case r.cutOff():
 		return errSilence
 	default:

@@ -303,11 +303,9 @@ func (r *reconciler) candidacyOver(c *candidacy, err error, why *elector.Ended) 
 	moved := r.plan.next[c.shard] != r.plan.me
 	failed := err != nil || why != nil && leaves(why.Reason)
 	if (failed && !moved || c.stuck) && !r.closing {
-		u := r.unable[c.shard]
-		u.trips = min(u.trips+1, 5)
-		pause := r.m.cfg.Cooldown << (u.trips - 1)
-		u.until = time.Now().Add(pause)
-		r.unable[c.shard] = u
+		trips := min(r.unable[c.shard].trips+1, 5)
+		pause := r.m.cfg.Cooldown << (trips - 1)
+		r.unable[c.shard] = inability{time.Now().Add(pause), trips}
 		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", pause, "error", cmp.Or[error](err, why))
 	}
 }

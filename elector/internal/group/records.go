@@ -178,8 +178,6 @@ func (s Set) String() string {
 	return b.String()
 }
 
-var errSet = errors.New("no list of shards")
-
 // UnmarshalJSON decodes the text form. It refuses shards beyond MaxShards, so that a few bytes
 // can't become a list that fills the memory.
 func (s *Set) UnmarshalJSON(b []byte) error {
@@ -199,7 +197,7 @@ func (s *Set) UnmarshalJSON(b []byte) error {
 		from, err := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
 		if err != nil || err2 != nil || from < 0 || to < from || to >= MaxShards || len(all) > 0 && from <= all[len(all)-1] {
-			return errSet
+			return errors.New("no list of shards")
 		}
 		for i := from; i <= to; i++ {
 			all = append(all, i)
