@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -83,20 +84,40 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 	return true
 }
 
-// attr returns the log attribute that names the election or the group.
-func (o *campaignFlags) attr() slog.Attr {
-	if o.group.name != "" {
-		return slog.String("group", o.group.name)
+// config is what run and serve configure alike. It divides the time that is left of the lease when the work must stop.
+func (a *app) config(f *pflag.FlagSet, o *campaignFlags) (cfg elector.Config, grace, kill time.Duration) {
+	grace, kill = a.stopTimes(o, f.Changed("grace"))
+	cfg = elector.Config{
+		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill, Cooldown: o.cooldown,
 	}
-	return slog.String("election", o.election)
+	if o.cooldown == 0 && f.Changed("cooldown") {
+		cfg.Cooldown = -1 // none: for the library 0 is the default
+	}
+	a.succession(&o.succession, &cfg)
+	return cfg, grace, kill
 }
 
-// campaigner makes an elector or, with --group, a member of a group.
-func (a *app) campaigner(o *campaignFlags, cfg elector.Config, work func(shard int) health.Probe) error {
-	if o.group.name != "" {
-		return a.member(&o.group, cfg, work)
+// campaigner makes the quorum, and an elector on it or, with --group, a member of a group with one probe per shard's
+// work. None does I/O. Problems with the URLs or the configuration are recorded, and returned as a usage error.
+func (a *app) campaigner(o *campaignFlags, c elector.Config, work func(shard int) health.Probe) error {
+	c.Logger = slog.New(withoutEnd{a.log.Handler()})
+	err := a.connect()
+	switch {
+	case err != nil:
+		return err
+	case o.group.name == "":
+		a.elector, err = elector.New(a.quorum, c)
+	default:
+		a.shardMember, err = shard.New(a.quorum, shard.Config{
+			Group: o.group.name, Shards: o.group.shards, Weight: o.group.weight, ID: c.ID, Advertise: c.Advertise, Version: c.Version, Logger: c.Logger,
+			Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown,
+			Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
+		})
 	}
-	return a.candidate(cfg)
+	if err != nil {
+		a.addProblems(err, a.flagFor)
+	}
+	return a.usage()
 }
 
 // campaignerID returns the id of the elector or the member.
@@ -105,24 +126,6 @@ func (a *app) campaignerID() string {
 		return a.shardMember.ID()
 	}
 	return a.elector.ID()
-}
-
-// member makes the quorum and a member of a group on it, as candidate does for an elector. It takes
-// the settings of c, and one probe per shard's work.
-func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) health.Probe) error {
-	err := a.connect()
-	if err != nil {
-		return err
-	}
-	a.shardMember, err = shard.New(a.quorum, shard.Config{
-		Group: o.name, Shards: o.shards, Weight: o.weight, ID: c.ID, Advertise: c.Advertise, Version: c.Version, Logger: slog.New(withoutEnd{a.log.Handler()}),
-		Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown,
-		Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
-	})
-	if err != nil {
-		a.addProblems(err, a.flagFor)
-	}
-	return a.usage()
 }
 
 // runMember runs the member of the group until ctx ends.

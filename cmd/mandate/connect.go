@@ -144,12 +144,7 @@ func (a *app) connect() error {
 	urls := a.urls()
 	q, err := elector.Open(urls...)
 	if err != nil {
-		a.addProblems(err, func(setting string) string {
-			if n, ok := strings.CutPrefix(setting, "URL "); ok {
-				return a.urlsFrom + ", URL " + n
-			}
-			return a.flagFor(setting)
-		})
+		a.addProblems(err, a.flagFor)
 		// Open the default quorum, so that the rest of the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
 			return err
@@ -159,25 +154,14 @@ func (a *app) connect() error {
 	return nil
 }
 
-// candidate makes the quorum and an elector on it; neither does I/O. Problems with the URLs or the
-// configuration are recorded, and returned as a usage error.
-func (a *app) candidate(cfg elector.Config) error {
-	cfg.Logger = slog.New(withoutEnd{a.log.Handler()})
-	err := a.connect()
-	if err != nil {
-		return err
-	}
-	if a.elector, err = elector.New(a.quorum, cfg); err != nil {
-		a.addProblems(err, a.flagFor)
-	}
-	return a.usage()
-}
-
 // close closes what parsing the command line has made, and then flushes the log.
 func (a *app) close() {
-	defer a.flushLogs()
 	if a.quorum != nil {
 		_ = a.quorum.Close()
+	}
+	logOfRedis().Store(slog.New(slog.DiscardHandler))
+	if a.logs != nil {
+		a.logs.close(finalFlush)
 	}
 }
 
@@ -195,9 +179,6 @@ func (a *app) openElection(_ *cobra.Command, args []string) error {
 	}
 	return a.open(name)
 }
-
-// openQuorum is openElection for a command on no single election.
-func (a *app) openQuorum(*cobra.Command, []string) error { return a.open(anyElection) }
 
 func (a *app) open(name string) error {
 	err := a.connect()
@@ -251,6 +232,9 @@ func (a *app) flagFor(setting string) string {
 		return "--work-version"
 	case "MaxTerm":
 		return "--max-term"
+	}
+	if strings.HasPrefix(setting, "URL ") {
+		return a.urlsFrom + ", " + setting
 	}
 	return setting
 }

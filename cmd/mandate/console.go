@@ -57,7 +57,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		if tokenFile != "" {
 			token = a.secret("--token-file", tokenFile)
 		}
-		if err := a.openQuorum(cmd, nil); err != nil {
+		if err := a.open(anyElection); err != nil {
 			return err
 		}
 		for _, name := range args {
@@ -225,10 +225,10 @@ func (f *feed) search(ctx context.Context) listing {
 
 // followSite shows every second which nodes answer.
 func (f *feed) followSite(ctx context.Context) {
-	election := append(slices.Clip(f.names), anyElection)[0]
+	el, _ := f.quorum.Election(append(slices.Clip(f.names), anyElection)[0]) // the names were checked
 	known := time.Time{}
 	for ; ctx.Err() == nil; sleep(ctx, rowEvery) {
-		st := readNodes(ctx, f.quorum, election)
+		st, _ := el.Status(ctx) // it has the errors of the nodes
 		if ctx.Err() != nil {
 			return
 		}

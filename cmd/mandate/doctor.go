@@ -37,7 +37,7 @@ removes them.`,
 		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.openQuorum(cmd, nil)
+				return a.open(anyElection)
 			}
 			return a.openElection(cmd, args)
 		},

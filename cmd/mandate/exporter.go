@@ -21,7 +21,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
-	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const exporterHelp = `Serve metrics for Prometheus about every election of the prefix, as Redis knows
@@ -50,9 +49,9 @@ func (a *app) exporterCommand() *cobra.Command {
 		Example: `  mandate exporter
   mandate exporter --http 0.0.0.0:7483`,
 		Args: noNames(": it covers all elections of the prefix"),
-		PreRunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.checkAddress(cmd.Context(), "--http", addr)
-			return a.openQuorum(cmd, args)
+			return a.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := a.listenOn(cmd.Context(), addr)
@@ -104,7 +103,8 @@ const (
 // gone, and programs that are not scraped.
 type exporter struct {
 	quorum  *elector.Quorum
-	handler http.Handler // of the registry that holds this collector
+	nobody  *elector.Election // its status shows the nodes
+	handler http.Handler      // of the registry that holds this collector
 
 	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
 	read    time.Time
@@ -123,8 +123,9 @@ type vacancy struct {
 // newExporter makes a handler of scrapes, of all elections under the Quorum's prefix.
 func newExporter(q *elector.Quorum) http.Handler {
 	registry := prometheus.NewRegistry()
-	e := &exporter{quorum: q, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
-	registry.MustRegister(e)
+	el, _ := q.Election(anyElection) // the prefix was checked
+	e := &exporter{quorum: q, nobody: el, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
+	registry.MustRegister(prometheus.CollectorFunc(e.collect))
 	// Two members with one id would have the same series: the others are served all the same.
 	e.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return e
@@ -150,11 +151,8 @@ func (e *exporter) refresh(within time.Duration) {
 	}
 }
 
-// Describe implements prometheus.Collector. It describes nothing: what there is depends on Redis.
-func (e *exporter) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector with the newest reading.
-func (e *exporter) Collect(ch chan<- prometheus.Metric) {
+// collect is a prometheus.CollectorFunc of the newest reading, which describes nothing at first: what there is depends on Redis.
+func (e *exporter) collect(ch chan<- prometheus.Metric) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, m := range e.metrics {
@@ -168,7 +166,7 @@ func (e *exporter) readMetrics(within time.Duration) []prometheus.Metric {
 	began := time.Now()
 	var nodes elector.Status
 	var looked sync.WaitGroup
-	looked.Go(func() { nodes = readNodes(ctx, e.quorum, anyElection) })
+	looked.Go(func() { nodes, _ = e.nobody.Status(ctx) }) // it has the errors of the nodes
 	names, err := e.quorum.Elections(ctx)
 	rows := foldedRows(names)
 	rerr := readAll(ctx, e.quorum, rows, 1)
@@ -328,13 +326,10 @@ func (s *samples) group(r *report, unowned float64) {
 	gauge("members_open", "Living members that want shards: healthy, and not stopping.", open)
 	gauge("assigner_known", "1 if a member makes the plans, 0 if none does or that cannot be read.", oneIf(st.Assigner != ""))
 	for i := range min(len(st.Members), maxMembers) {
-		s.member(st.Group, &st.Members[i])
+		m := &st.Members[i]
+		s.gauge("group_member_owned", "Shards that the member owns.", float64(len(m.Owned)), "group", st.Group, "member", m.ID)
+		s.gauge("group_member_due", "Shards that the member should own, by its weight.", m.Due, "group", st.Group, "member", m.ID)
 	}
-}
-
-func (s *samples) member(group string, m *shard.MemberStatus) {
-	s.gauge("group_member_owned", "Shards that the member owns.", float64(len(m.Owned)), "group", group, "member", m.ID)
-	s.gauge("group_member_due", "Shards that the member should own, by its weight.", m.Due, "group", group, "member", m.ID)
 }
 
 func oneIf(b bool) float64 {

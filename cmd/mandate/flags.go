@@ -180,12 +180,3 @@ func (a *app) warnReadable(names ...string) {
 		}
 	}
 }
-
-// orNone returns -1, which means none, for a duration that was given as 0: in the library's Config
-// zero means the default.
-func orNone(d time.Duration, given bool) time.Duration {
-	if given && d == 0 {
-		return -1
-	}
-	return d
-}

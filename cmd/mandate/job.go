@@ -81,10 +81,10 @@ func (j *job) workOn(ctx context.Context, term *shard.Term) error {
 // left, so that the lock is never released while one of them runs.
 func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger, election string, mark ...string) error {
 	until, ok := j.until(term)
-	if !ok {
-		return nil // the lease has ended already
+	if !ok { // the lease has ended already
+		return nil
 	}
-	if !j.runsHere() {
+	if !j.decided.CompareAndSwap(undecided, runs) && j.decided.Load() != runs {
 		return nil
 	}
 	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
@@ -129,11 +129,6 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	}
 	log.Log(ctx, level, "command exited", "status", statusOf(p.Status), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	return j.exited(ctx, log, began, code, why)
-}
-
-// runsHere reports whether the command is to be run, although the wait may be over.
-func (j *job) runsHere() bool {
-	return j.decided.CompareAndSwap(undecided, runs) || j.decided.Load() == runs
 }
 
 // exited returns the error of a term whose command has exited, when its lock may be released.

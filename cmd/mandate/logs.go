@@ -139,13 +139,6 @@ func (a *app) outliveReaders(run func(*cobra.Command, []string) error) func(*cob
 // finalFlush is how long this process waits at its end for the reader of its output.
 const finalFlush = time.Second
 
-func (a *app) flushLogs() {
-	logOfRedis().Store(slog.New(slog.DiscardHandler))
-	if a.logs != nil {
-		a.logs.close(finalFlush)
-	}
-}
-
 // redisLog is the logger of go-redis. It is set only once, because go-redis does not allow changing
 // its logger while connections use it, and those of an earlier command in the same process may
 // still do so.

@@ -50,9 +50,9 @@ what could not be read. Those with the newest events are read first; of more tha
   mandate ls 'orders-*'
   mandate ls 'invoices#*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
-		PreRunE: func(cmd *cobra.Command, patterns []string) error {
+		PreRunE: func(_ *cobra.Command, patterns []string) error {
 			a.checkPatterns(patterns)
-			return a.openQuorum(cmd, nil)
+			return a.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
 			names, err := a.quorum.Elections(cmd.Context())

@@ -286,13 +286,3 @@ func unknownElection(ctx context.Context, el *elector.Election, st elector.Statu
 	roll, _ := el.Candidates(ctx) // without a roll the nodes alone decide
 	return len(roll) == 0
 }
-
-// readNodes returns what each node answers, by the status of an election that need not exist.
-func readNodes(ctx context.Context, q *elector.Quorum, election string) elector.Status {
-	el, err := q.Election(election)
-	if err != nil { // impossible with these names
-		return elector.Status{}
-	}
-	st, _ := el.Status(ctx) // it has the errors of the nodes
-	return st
-}

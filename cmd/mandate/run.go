@@ -198,24 +198,12 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	defer j.helper.Close()
 	defer j.passSignals()()
 	var working sync.RWMutex
-	ended := make(chan error, 1)
-	go func() {
+	return untilForced(j.force, campaigns, &working, func() error {
 		if a.shardMember != nil {
-			ended <- a.runMember(ctx, during(&working, j.workOn))
-		} else {
-			ended <- a.campaign(ctx, j, during(&working, w.untilPromisesLapse(j.work)))
+			return a.runMember(ctx, during(&working, j.workOn))
 		}
-	}()
-	go campaigns()
-	select {
-	case err := <-ended:
-		return err
-	case <-j.force:
-	}
-	// A second signal does not wait for an unreachable Redis, but it does wait for every command.
-	working.Lock()
-	defer working.Unlock()
-	return awaitForced(ended)
+		return a.campaign(ctx, j, during(&working, w.untilPromisesLapse(j.work)))
+	})
 }
 
 // campaign runs the elector until ctx ends, or the command is not run here.
@@ -268,13 +256,7 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 	f := cmd.Flags()
 	grouped := a.ofGroup(f, o)
 	a.checkCommand(cmd, args)
-	grace, kill := a.stopTimes(o, f.Changed("grace"))
-	cfg := elector.Config{
-		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
-		Lease: o.lease, StopMargin: grace + kill,
-		Cooldown: orNone(o.cooldown, f.Changed("cooldown")),
-	}
-	a.succession(&o.succession, &cfg)
+	cfg, grace, kill := a.config(f, o)
 	o.shell = new(supervise.Prober).Probe
 	a.probes(f, &o.probeFlags, &cfg, grouped)
 	for _, name := range []string{"wait", "hold"} {
@@ -298,10 +280,14 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 	if err != nil {
 		return nil, notStarted(args[0], err)
 	}
+	log := a.log.With("election", o.election)
+	if grouped {
+		log = a.log.With("group", o.group.name)
+	}
 	return &job{
 		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
 		wait: o.wait, hold: o.hold, stopSignal: stopSignal,
-		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(o.attr()),
+		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: log,
 		helper: helper,
 	}, nil
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -80,37 +80,22 @@ func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
 	defer stop()
 	force, end := a.onSignals(func(os.Signal) { stop() }, "exits without waiting for the release of the lock", syscall.SIGHUP)
 	defer end()
-	campaigns := a.systemd()
-	ended := make(chan error, 1)
-	go func() { ended <- a.elector.Run(ctx, work) }()
-	go campaigns()
-	select {
-	case err := <-ended:
-		return err
-	case <-force:
-		return awaitForced(ended)
-	}
+	return untilForced(force, a.systemd(), new(sync.Mutex), func() error { return a.elector.Run(ctx, work) })
 }
 
 // sidecar turns the flags into a sidecar.
 func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
-	f := cmd.Flags()
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
 	}
-	grace, kill := a.stopTimes(o, f.Changed("grace"))
-	cfg := elector.Config{
-		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
-		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
-		ProbeSettings: a.probeSettings(&o.probeFlags),
-	}
-	a.succession(&o.succession, &cfg)
+	cfg, grace, _ := a.config(cmd.Flags(), o)
+	cfg.ProbeSettings = a.probeSettings(&o.probeFlags)
 	if len(o.candidate) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	cfg.Probe = a.all(&o.probeFlags, "", o.candidate, 0)
 	token := a.token(cmd.Context(), o.http)
-	if err := a.candidate(cfg); err != nil {
+	if err := a.campaigner(o, cfg, nil); err != nil {
 		return nil, err
 	}
 	return &sidecar{grace: grace, httpToken: token, log: a.log.With("election", o.election)}, nil

@@ -30,11 +30,11 @@ The election of a shard shows who owns it, and since when:
 mandate status 'GROUP#7'.`,
 		Example: `  mandate shards invoices
   mandate shards invoices --json | jq '.unowned[].shard'`,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				a.problem("%d arguments given: give the name of one group", len(args))
 			}
-			return a.openQuorum(cmd, nil)
+			return a.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.shards(cmd.Context(), args[0], f) },
 	}
@@ -58,10 +58,7 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	if f.json {
 		err = output.JSON(a.stdout, st)
 	} else {
-		lines := p.Fields(a.groupFields(st))
-		lines = append(lines, "")
-		lines = append(lines, p.Table(memberTable(st, f.wide))...)
-		err = p.Lines(lines)
+		err = p.Lines(slices.Concat(p.Fields(a.groupFields(st)), []string{""}, p.Table(memberTable(st, f.wide))))
 	}
 	if err == nil && len(st.Unowned) > 0 {
 		err = &exitError{code: exitNoLeader, err: errors.New("a shard has no owner"), quiet: true}

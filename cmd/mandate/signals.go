@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,9 +53,19 @@ func (a *app) onSignals(stop func(os.Signal), effect string, also ...os.Signal) 
 // machine: a lock that is not released keeps the other candidates waiting for its lease.
 const forcedRelease = 2 * time.Second
 
-// awaitForced waits for the end of a program whose work has ended after a second signal. It waits
-// at most forcedRelease, and so never for an unreachable Redis.
-func awaitForced(ended <-chan error) error {
+// untilForced campaigns until that ends. After a second signal it waits until no work runs, and then
+// for at most forcedRelease, and so never for an unreachable Redis.
+func untilForced(force <-chan struct{}, ready func(), working sync.Locker, campaign func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- campaign() }()
+	go ready()
+	select {
+	case err := <-ended:
+		return err
+	case <-force:
+	}
+	working.Lock()
+	defer working.Unlock()
 	select {
 	case err := <-ended:
 		return err
