@@ -41,11 +41,6 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// refused returns the error for an operator's request that makes no sense now.
-func refused(format string, args ...any) error {
-	return &exitError{code: exitRefused, err: fmt.Errorf(format, args...)}
-}
-
 // usageError lists every problem with the flags, each with what to do about it.
 type usageError struct{ problems []string }
 

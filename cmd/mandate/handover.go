@@ -163,7 +163,7 @@ nevertheless.`,
 			return a.handOver(cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
 				if !o.force {
 					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
-						return elector.Handover{From: from}, refused("%s, or use --force", err)
+						return elector.Handover{From: from}, &exitError{code: exitRefused, err: errors.New(err.Error() + ", or use --force")}
 					}
 				}
 				return el.StepDown(ctx, o.reason)

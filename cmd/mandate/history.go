@@ -63,7 +63,7 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f 
 		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, a.given.command("status", el.Name()))
 	}
 	if len(shown.Terms) == count {
-		shown.since(begin(shown.Terms[count-1]))
+		shown.since(cmp.Or(shown.Terms[count-1].From, shown.Terms[count-1].Until)) // the begin may be trimmed
 	}
 	return a.printHistory(shown, f, none, r.TermsErr)
 }
@@ -72,9 +72,6 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f 
 func (all *history) since(from time.Time) {
 	all.Pauses = slices.DeleteFunc(all.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.Until.Before(from) })
 }
-
-// begin returns when a term began, or when it ended if the begin was trimmed.
-func begin(r elector.TermRecord) time.Time { return cmp.Or(r.From, r.Until) }
 
 // printHistory prints what is known, and returns err, or the error none if nothing is.
 func (a *app) printHistory(shown history, f format, none string, err error) error {
@@ -97,12 +94,10 @@ func (a *app) printHistory(shown history, f format, none string, err error) erro
 
 // historyRow is one row of the table, with the note below it.
 type historyRow struct {
-	from, until  time.Time
-	color        output.Color
-	token, who   string
-	lasted, end  string
-	gap, address string
-	note         string
+	from, until time.Time
+	color       output.Color
+
+	token, who, lasted, end, gap, address, note string
 }
 
 // historyTable has the terms and the pauses, newest first. All times are in the present zone.

@@ -27,16 +27,11 @@ func main() {
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute is main without os.Exit: it returns the exit code.
+// execute parses a command line, executes it, and prints any error. It returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdout: stdout, stderr: stderr}
 	defer a.close()
-	return a.perform(ctx, a.command(), args)
-}
-
-// perform parses a command line, executes it, and prints any error.
-func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) int {
-	a.args = args
+	root := a.command()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if a.log != nil { // the command was prepared; an error before that is cobra's own
@@ -53,11 +48,10 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	if !exit.quiet {
 		a.fail(cmd, exit.code, a.formatError(err), "")
 	}
-	if exit.code != exitNoLeader { // asking Redis for other names takes seconds in an outage
-		return exit.code
-	}
-	if alike := a.alike(ctx, cmd); alike != "" {
-		a.printError(cmd.CommandPath() + ": " + alike)
+	if exit.code == exitNoLeader { // only then: asking Redis for other names takes seconds in an outage
+		if alike := a.alike(ctx, cmd); alike != "" {
+			a.printError(cmd.CommandPath() + ": " + alike)
+		}
 	}
 	return exit.code
 }

@@ -39,7 +39,7 @@ restarts. A pause of your own is replaced; one by another operator only with
 			done.leader = st.Leader.Candidate
 		}
 		if st.Paused && !o.force && st.PauseBy != o.by {
-			return refused("paused already %s; to replace that pause, use --force", pausedBy(st))
+			return &exitError{code: exitRefused, err: errors.New("paused already " + pausedBy(st) + "; to replace that pause, use --force")}
 		}
 		err = el.Pause(ctx, d, o.reason)
 		if st.Paused {

@@ -68,7 +68,10 @@ func (p *Page) Clear() {
 }
 
 func (s *rows) set(name, event string, v any) {
-	data := encode(v)
+	data, err := json.Marshal(v)
+	if err != nil { // impossible for strings and numbers
+		panic("console: a message that can't be encoded: " + err.Error())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if bytes.Equal(s.newest[name].data, data) {
@@ -78,14 +81,6 @@ func (s *rows) set(name, event string, v any) {
 	s.newest[name] = numbered{s.last, event, data}
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-func encode(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil { // impossible for strings and numbers
-		panic("console: a message that can't be encoded: " + err.Error())
-	}
-	return data
 }
 
 // after returns the changes after number n as server-sent events in order, the number to continue

@@ -4,6 +4,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -107,11 +108,7 @@ func (p *Printer) Prose(line string) []string {
 // Wrap breaks a text into lines that fit, and indents all but the first one. The first line begins
 // after a text of the caller's that is as wide as the indent.
 func (p *Printer) Wrap(text string, indent int) (lines []string) {
-	width := p.Width
-	if width == 0 {
-		width = proseWidth
-	}
-	col := 0
+	width, col := cmp.Or(p.Width, proseWidth), 0
 	for word := range strings.FieldsSeq(Printable(text)) {
 		n := cells(word)
 		switch {
