@@ -60,9 +60,7 @@ func benchRun(b *testing.B, ctx context.Context, q *elector.Quorum, cfg elector.
 	b.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	e, err := elector.New(q, cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	done := make(chan error, 1)
 	go func() {
 		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
@@ -197,9 +195,7 @@ func plantDead(b *testing.B, servers []*servertest.Server, prefix string, n int,
 	for _, server := range servers {
 		c := redis.NewClient(&redis.Options{Addr: server.Addr()})
 		value := fmt.Sprintf("dead/dead/1 n=%d lease=%d", n, lease.Milliseconds())
-		if err := c.Set(b.Context(), prefix+"lock", value, lease).Err(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, c.Set(b.Context(), prefix+"lock", value, lease).Err())
 		ends = append(ends, time.Now().Add(lease))
 		_ = c.Close()
 	}

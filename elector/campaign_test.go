@@ -23,9 +23,7 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 		for range 20 {
 			term := campaigned(t, a)
 			leads, own := a.IsLeader(), a.Term()
-			if err := term.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, term.Close(t.Context()))
 			if !leads || own != term {
 				t.Fatalf("Campaign returned, IsLeader is %v and Term is %v", leads, own)
 			}
@@ -67,9 +65,7 @@ func TestCampaignSaysWhyNotElected(t *testing.T) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
 		})
 		wants(ill.TryCampaign, shortLease, "unhealthy: disk full", context.DeadlineExceeded, elector.ErrUnreachable)
-		if err := term.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, term.Close(t.Context()))
 		if term, err := b.TryCampaign(within(t, shortLease)); err != nil || !term.Valid() || term.Close(t.Context()) != nil {
 			t.Errorf("nobody leads: %v", err)
 		}
@@ -88,9 +84,7 @@ func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 		go func() { _, _ = op.StepDown(within(t, time.Minute), "") }()
 		wantReason(t, term, 5*time.Second, elector.ReasonResigned)
 		b.Quiet(shortLease / 2) // the work takes so long to stop
-		if err := term.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, term.Close(context.Background()))
 		b.Elected(time.Second)
 	})
 }

@@ -244,9 +244,7 @@ func TestClaimsOfAMinorityDontKeepANodeFromTheLeader(t *testing.T) {
 func TestForeignLockOnAMinority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
-		if err := c.Nodes[0].Server().Set(lockKey, "maintenance by joe"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Nodes[0].Server().Set(lockKey, "maintenance by joe"))
 		a, term := leading(c, "a")
 		time.Sleep(3 * shortLease)
 		continues(t, term)
@@ -266,9 +264,7 @@ func TestFirstRenewalIsDueByTheClaim(t *testing.T) {
 		c.Start("a").Elected(testcluster.Lease)
 		client := c.Client("b", 0, func(o *redis.Options) { o.ConnMaxLifetime = testcluster.Lease / 4 })
 		q, err := elector.NewQuorum(client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = errors.Join(q.Close(), client.Close()) })
 		b := testcluster.NewCandidate(t, q, "b").Begin(nil)
 		time.Sleep(testcluster.Lease / 2)
@@ -392,9 +388,7 @@ func TestRefusesToLeadUnderAnotherNumberOfNodes(t *testing.T) {
 		one := c.Client("old", 0)
 		defer one.Close()
 		q, err := elector.NewQuorum(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { q.Close() })
 		a := makeCandidate(t, q, "a").Begin(nil)
 		term := a.Elected(3 * shortLease)

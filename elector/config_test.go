@@ -108,13 +108,9 @@ func TestConfigAtItsBounds(t *testing.T) {
 func TestConfigDefaults(t *testing.T) {
 	q := newQuorum(t, "127.0.0.1:1")
 	a, err := elector.New(q, elector.Config{Election: "e"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := elector.New(q, elector.Config{Election: "e"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a.ID() == "" || a.ID() == b.ID() {
 		t.Errorf("ids %q and %q", a.ID(), b.ID())
 	}
@@ -325,9 +321,7 @@ func TestReadingTicksCostsLittle(t *testing.T) {
 		_, _ = doctor.Ticks(t.Context(), el) // connects
 		read(0, 1)
 		once, err := fence.NewOnce(c.Client("worker", 1), el)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, job := range []string{"mail", "bills"} {
 			if _, err := once.Take(t.Context(), fence.Tick{Job: job, At: time.Now(), Token: 1}); err != nil {
 				t.Fatal(err)

@@ -47,9 +47,7 @@ func (w *backend) locks(t testing.TB) int {
 	n := 0
 	for _, r := range w.raw {
 		k, err := r.Exists(t.Context(), w.key("lock")).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n += int(k)
 	}
 	return n
@@ -155,9 +153,7 @@ func conformHandOver(t *testing.T, w *backend) {
 	if b.IsLeader() || b.Term() != nil || !one.Valid() {
 		t.Fatal("the term was not renewed")
 	}
-	if err := a.Resign(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Resign(t.Context()))
 	if a.IsLeader() || a.Term() != nil || one.Valid() {
 		t.Error("leads after its resignation")
 	}
@@ -261,9 +257,7 @@ func conformCampaign(t *testing.T, w *backend) {
 	ctx, cancel := context.WithTimeout(t.Context(), w.first())
 	defer cancel()
 	one, err := a.Campaign(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer one.Close(ctx)
 	if !one.Valid() {
 		t.Fatal("Campaign returned a term that is over")
@@ -271,18 +265,14 @@ func conformCampaign(t *testing.T, w *backend) {
 	if _, err := a.Campaign(ctx); !strings.Contains(fmt.Sprint(err), "already running") {
 		t.Errorf("a second Campaign: %v", err)
 	}
-	if err := one.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, one.Close(ctx))
 	wantReason(t, one, 0, elector.ReasonResigned)
 	w.unlocked(t)
 	if err := one.Close(ctx); err != nil {
 		t.Errorf("Close twice: %v", err)
 	}
 	two, err := a.Campaign(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer two.Close(ctx)
 	newer(t, two, one)
 	eventually(t, w.soon(), "IsLeader", a.IsLeader)
@@ -294,9 +284,7 @@ func conformCampaign(t *testing.T, w *backend) {
 	if n := w.locks(t); n <= w.n/2 {
 		t.Errorf("%d locks: the lock was given away under the running work", n)
 	}
-	if err := two.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, two.Close(ctx))
 	if err := <-asked; err != nil {
 		t.Error(err)
 	}
@@ -308,9 +296,7 @@ func conformCampaignContext(t *testing.T, w *backend) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	term, err := a.Campaign(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer term.Close(context.Background())
 	b := w.make(t, "b")
 	waiting, stop := context.WithTimeout(context.Background(), w.lease/2)
@@ -326,9 +312,7 @@ func conformCampaignContext(t *testing.T, w *backend) {
 	if n := w.locks(t); n <= w.n/2 || !term.Valid() {
 		t.Errorf("%d locks, valid: %v: the term ended with the context of the wait", n, term.Valid())
 	}
-	if err := term.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, term.Close(t.Context()))
 	w.unlocked(t)
 	again := campaigned(t, b)
 	newer(t, again, term)
@@ -500,9 +484,7 @@ func conformLeader(t *testing.T, w *backend) {
 	time.Sleep(w.lease / 2) // the history is written behind the election, the minority's lock by a renewal at the latest
 	for _, c := range []*candidate{a, w.make(t, "bystander")} {
 		l, err := c.Election().Leader(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if l.Candidate != "a" || l.Advertise != "10.0.0.1:80" || l.Token != term.Token() || l.LeaseLeft <= 0 || l.LeaseLeft > w.lease {
 			t.Errorf("leader %+v", l)
 		}
@@ -517,9 +499,7 @@ func conformLeader(t *testing.T, w *backend) {
 		})
 	}
 	st, err := electionOf(a.Q, w.election).Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Election != w.election || st.Paused || st.Leader == nil || len(st.Nodes) != w.n {
 		t.Fatalf("status %+v", st)
 	}
@@ -555,9 +535,7 @@ func conformCheck(t *testing.T, w *backend) {
 		}
 	}
 	sameInRoll(true, true)
-	if err := a.Resign(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Resign(t.Context()))
 	b.Elected(w.soon())
 	sameInRoll(false, true) // a rests
 	if term.Valid() {
@@ -600,9 +578,7 @@ func conformKeys(t *testing.T, w *backend) {
 	message := func(kind string) elector.Event {
 		t.Helper()
 		m, err := sub.ReceiveTimeout(ctx, w.lease)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, event, _ := strings.Cut(payloadOf(m), "{")
 		ev, err := eventIn("{" + event)
 		if err != nil || ev.Kind != kind || ev.Candidate != "pod/a" || ev.Token != term.Token() {

@@ -43,9 +43,7 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	q, err := elector.Open("redis://" + m.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.Close() })
 	a := makeCandidate(t, q, "a").Begin(nil)
 	term := a.Elected(time.Minute)
@@ -180,15 +178,11 @@ func TestResignEndsTheTermAtOnce(t *testing.T) {
 func TestKept(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "e", ID: "a", Lease: 10 * time.Second, DrainTimeout: 20 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		term, err := e.Campaign(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if term.Kept() != term.Left() || term.Kept() <= 0 {
 			t.Errorf("a term that holds: %v is kept, %v left", term.Kept(), term.Left())
 		}
@@ -198,9 +192,7 @@ func TestKept(t *testing.T) {
 		if term.Left() != 0 || term.Kept() <= 0 {
 			t.Errorf("while the work stops: %v is kept, %v left", term.Kept(), term.Left())
 		}
-		if err := term.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, term.Close(ctx))
 		if term.Kept() != 0 || (*elector.Term)(nil).Kept() != 0 {
 			t.Errorf("after the release %v is kept", term.Kept())
 		}

@@ -21,14 +21,10 @@ import (
 func unreachable(t *testing.T) (*elector.Quorum, *elector.Election) {
 	t.Helper()
 	q, err := elector.Open("redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = q.Close() })
 	el, err := q.Election("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return q, el
 }
 
@@ -77,19 +73,13 @@ func TestUnknownMasterIsNotAnEmptyElection(t *testing.T) {
 		return "-ERR unknown command\r\n"
 	})
 	opened, err := elector.Open("redis+sentinel://" + sentinel + "?master_name=mymaster")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := elector.NewQuorum(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: []string{sentinel}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for named, q := range map[string]*elector.Quorum{`the sentinels know no master named "mymaster"`: opened, "the sentinels know no master named so": made} {
 		defer q.Close()
 		el, err := q.Election("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, do := range queries(q, el) {
 			if err := do(t.Context()); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), "?master_name=") {
 				t.Errorf("%s: %v", name, err)
@@ -105,9 +95,7 @@ func TestUnknownMasterIsNotAnEmptyElection(t *testing.T) {
 func fakeServer(t *testing.T, answer func(command string) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -138,12 +126,8 @@ func fakeServer(t *testing.T, answer func(command string) string) string {
 func TestClosedQuorumIsDistinguished(t *testing.T) {
 	q, el := unreachable(t)
 	e, err := elector.New(q, elector.Config{Election: "orders", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, q.Close())
 	nothing := func(context.Context, *elector.Term) error { return nil }
 	calls := queries(q, el)
 	calls["Run"] = func(ctx context.Context) error { return e.Run(ctx, nothing) }

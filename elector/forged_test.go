@@ -139,9 +139,7 @@ func TestForgedMessages(t *testing.T) {
 				token.Store(term.Token())
 				elected := want(t, events, shortLease, elector.EventElected, "a", term.Token())
 				// A failed claim has raised one node's counter.
-				if err := c.Nodes[2].Server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Nodes[2].Server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)))
 				var rest []*candidate
 				for i := range 3 {
 					rest = append(rest, c.Start(fmt.Sprint("b", i), advertising))
@@ -193,9 +191,7 @@ func TestForgedEndOfALeaderThatStays(t *testing.T) {
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		time.Sleep(shortLease + time.Second) // a second after a renewal
 		lock, err := c.Nodes[0].Server().Get(lockKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		unlock(c.Nodes[:2])
 		publish(c, "events", forge(elector.EventReleased, "a", "a:80", term.Token()))
 		time.Sleep(100 * time.Millisecond)
@@ -231,9 +227,7 @@ func TestForgedEndsOfAPauseAreNotBelieved(t *testing.T) {
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		op := c.Quorum("operator")
-		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, electionOf(op, "orders").Pause(t.Context(), 0, "migration"))
 		a.Shutdown()
 		b.Quiet(time.Second)
 		began := time.Now()
@@ -247,9 +241,7 @@ func TestForgedEndsOfAPauseAreNotBelieved(t *testing.T) {
 		if lines := b.Log.Lines("msg=\"election "); len(lines) > 2 || len(b.Log.Lines("msg=\"election paused")) != 1 || len(b.Log.Lines("msg=\"election resumed")) != 0 {
 			t.Errorf("%d lines: %v", len(lines), lines)
 		}
-		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, electionOf(op, "orders").Resume(t.Context()))
 		b.Elected(shortLease/16 + 100*time.Millisecond)
 	})
 }

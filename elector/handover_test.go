@@ -73,9 +73,7 @@ func TestTransferToX(t *testing.T) {
 			to := all[(i+1)%3]
 			began := time.Now()
 			h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || time.Since(began) > 50*time.Millisecond {
 				t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
 			}
@@ -158,9 +156,7 @@ func TestOperatorIsRecorded(t *testing.T) {
 			}
 		}
 		for reason, want := range map[string]string{"": "by ann@bastion", "migration": "by ann@bastion: migration"} {
-			if err := orders.Pause(t.Context(), 0, reason); err != nil {
-				t.Fatal(err)
-			}
+			must(t, orders.Pause(t.Context(), 0, reason))
 			if st, err := orders.Status(t.Context()); err != nil || st.Pause != want {
 				t.Errorf("%q, want %q (%v)", st.Pause, want, err)
 			}

@@ -40,6 +40,7 @@ var (
 	cut    = testredis.Cut
 	down   = testredis.Down
 
+	must          = servertest.Must
 	bubble        = testcluster.Bubble
 	makeCandidate = testcluster.NewCandidate
 	electionOf    = testcluster.ElectionOf
@@ -77,9 +78,7 @@ func continues(t testing.TB, term *elector.Term) {
 func campaigned(t testing.TB, c *candidate) *elector.Term {
 	t.Helper()
 	term, err := c.Campaign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return term
 }
 
@@ -87,9 +86,7 @@ func campaigned(t testing.TB, c *candidate) *elector.Term {
 func quorumOf(t testing.TB, clients ...redis.UniversalClient) *elector.Quorum {
 	t.Helper()
 	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.Close() })
 	return q
 }
@@ -111,9 +108,7 @@ func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
 		urls = append(urls, s.URL())
 	}
 	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.Close() })
 	return q
 }

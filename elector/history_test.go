@@ -17,9 +17,7 @@ func TestHistoryOfTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a, one := leading(c, "a", func(cfg *elector.Config) { cfg.Cooldown = -1 })
 		time.Sleep(time.Second)
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Resign(t.Context()))
 		time.Sleep(time.Millisecond)
 		two := a.Elected(3 * shortLease)
 		time.Sleep(time.Second) // the reports have arrived
@@ -79,12 +77,8 @@ func TestHistoryBehindManyPauses(t *testing.T) {
 		el := electionOf(c.Quorum("op"), "orders")
 		const pauses = 60
 		for range pauses {
-			if err := el.Pause(t.Context(), 0, "drill"); err != nil {
-				t.Fatal(err)
-			}
-			if err := el.Resume(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, el.Pause(t.Context(), 0, "drill"))
+			must(t, el.Resume(t.Context()))
 			time.Sleep(time.Second)
 		}
 		is := func(what string, got []elector.TermRecord, err error) {
@@ -117,12 +111,8 @@ func TestHistoryBehindManyPauses(t *testing.T) {
 		// The last term is behind the pauses.
 		a.Shutdown()
 		for range 5 {
-			if err := el.Pause(t.Context(), 0, ""); err != nil {
-				t.Fatal(err)
-			}
-			if err := el.Resume(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, el.Pause(t.Context(), 0, ""))
+			must(t, el.Resume(t.Context()))
 			time.Sleep(time.Second)
 		}
 		if got, err := el.History(t.Context(), 1); err != nil || len(got) != 1 || got[0].From.IsZero() || got[0].Lasted == 0 {

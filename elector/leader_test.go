@@ -260,9 +260,7 @@ func TestWorkThatReadsTheClockAfterASuspend(t *testing.T) {
 		a.Shutdown()
 
 		term, err := makeCandidate(t, c.Quorum("b"), "b").Campaign(lease.WithClock(t.Context(), lease.NewClock(w)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sleep()
 		_ = term.Close(t.Context())
 		wantReason(t, term, 0, elector.ReasonExpired)
@@ -511,9 +509,7 @@ func TestReleaseReachesTheRestLater(t *testing.T) {
 		time.Sleep(shortLease + 100*time.Millisecond)
 		c.Nodes[2].Set(down, "a")
 		began := time.Now()
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Resign(t.Context()))
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}

@@ -160,9 +160,7 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 				time.Sleep(3 * shortLease)
 				m := c.Nodes[1].Server()
 				for range 3 {
-					if err := m.Set(lockKey, value); err != nil {
-						t.Fatal(err)
-					}
+					must(t, m.Set(lockKey, value))
 					m.SetTTL(lockKey, shortLease)
 					time.Sleep(3 * shortLease / 2)
 					continues(t, term)

@@ -124,9 +124,7 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 	for way, set := range map[string]func(*testing.T, *tokens, *redis.Options){
 		"file": func(t *testing.T, k *tokens, o *redis.Options) {
 			client, err := elector.NewClient("redis://mandate@" + o.Addr + "?password_file=" + url.QueryEscape(k.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer client.Close()
 			o.CredentialsProviderContext = client.(*redis.Client).Options().CredentialsProviderContext
 		},
@@ -174,18 +172,14 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 func selfSigned(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err1 := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	encoded, err2 := x509.MarshalPKCS8PrivateKey(private)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
@@ -194,9 +188,7 @@ func TestRotatedCertificates(t *testing.T) {
 	t.Parallel()
 	cert, key := selfSigned(t, "redis")
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var shown atomic.Value
 	m, err := miniredis.RunTLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12,
@@ -206,15 +198,11 @@ func TestRotatedCertificates(t *testing.T) {
 			return err
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer m.Close()
 	dir := t.TempDir()
 	write := func(name string, content []byte) {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	show := func(name string) {
 		cert, key := selfSigned(t, name)
@@ -224,9 +212,7 @@ func TestRotatedCertificates(t *testing.T) {
 	write("ca", cert)
 	show("one")
 	c, err := elector.NewClient("rediss://" + m.Addr() + "?ca_file=" + dir + "/ca&cert_file=" + dir + "/cert&key_file=" + dir + "/key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	for _, name := range []string{"one", "two"} {
 		show(name)
@@ -256,9 +242,7 @@ func TestClientsOfAddressesAskForNoMaintenance(t *testing.T) {
 	})
 	for _, address := range []string{"redis://" + m.Addr(), "redis+cluster://" + m.Addr()} {
 		c, err := elector.NewClient(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		if err := c.Ping(t.Context()).Err(); err != nil || asked.Load() {
 			t.Errorf("%s: %v, asked: %v", address, err, asked.Load())
@@ -395,19 +379,13 @@ func TestClusterThatHidesItsAddresses(t *testing.T) {
 	})
 	url := "redis+cluster://" + m.Addr()
 	c, err := elector.NewClient(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	q, err := elector.Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	own, err := elector.NewQuorum(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{m.Addr()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer own.Close()
 	status := func(q *elector.Quorum) error { _, err := electionOf(q, "e").Status(t.Context()); return err }
 	for what, err := range map[string]error{"a client": c.Get(t.Context(), "k").Err(), "a status": status(q), "a status by a client": status(own)} {

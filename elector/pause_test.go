@@ -13,9 +13,7 @@ import (
 func TestPauseKeepsTheLeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all, term, op := trio(t, c)
-		if err := electionOf(op, "orders").Pause(t.Context(), 0, "database migration"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, electionOf(op, "orders").Pause(t.Context(), 0, "database migration"))
 		time.Sleep(2 * shortLease)
 		if term.Err() != nil {
 			t.Fatalf("a pause ended the term: %v", term.Err())
@@ -41,9 +39,7 @@ func TestPauseKeepsTheLeader(t *testing.T) {
 				t.Errorf("%s is not ready in a pause: %v", x.ID(), err)
 			}
 		}
-		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, electionOf(op, "orders").Resume(t.Context()))
 		_, next := first(t, 200*time.Millisecond, all[1], d)
 		newer(t, next, term)
 	})
@@ -52,9 +48,7 @@ func TestPauseKeepsTheLeader(t *testing.T) {
 func TestPauseEndsAutomatically(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.Quorum("operator")
-		if err := electionOf(op, "orders").Pause(t.Context(), 3*shortLease, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, electionOf(op, "orders").Pause(t.Context(), 3*shortLease, ""))
 		a := c.Start("a")
 		a.Quiet(3*shortLease - time.Millisecond)
 		a.Elected(2 * shortLease)
@@ -90,9 +84,7 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 				_, term := leading(c, "a", change)
 				op := c.Quorum("operator")
 				c.Each(fault{LoseMessages: true}, "a") // its renewals tell it
-				if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, electionOf(op, "orders").Pause(t.Context(), 0, "migration"))
 				time.Sleep(shortLease / 2)
 				c.Heal()
 				b := c.Start("b", change)
@@ -102,9 +94,7 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 					t.Errorf("transfer in a pause: %v", err)
 				}
 				continues(t, term)
-				if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, electionOf(op, "orders").Resume(t.Context()))
 				b.Elected(2 * shortLease)
 			})
 		})
@@ -152,9 +142,7 @@ func TestPausesOfSeveralOperators(t *testing.T) {
 				t.Errorf("paused %v by %q (%s, %q) since %v, %v; want by %s (%s)", st.Paused, st.PauseBy, st.PauseReason, st.Pause, st.PauseSince.Sub(began), err, who, reason)
 			}
 		}
-		if err := ann.Pause(t.Context(), time.Hour, "migration"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ann.Pause(t.Context(), time.Hour, "migration"))
 		pausedBy("ann", "migration", 0)
 		time.Sleep(time.Minute)
 		if err := ann.Pause(t.Context(), 0, "still"); err != nil {

@@ -23,9 +23,7 @@ func TestDatabasesAreApart(t *testing.T) {
 			client := c.Client(name, 0, func(o *redis.Options) { o.DB = 1 })
 			defer client.Close() // only its options are needed
 			q, err := elector.NewQuorum(client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { q.Close() })
 			return q
 		}

@@ -151,13 +151,9 @@ func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
 		defer app.Close()
 		held := app.Conn()
 		defer held.Close()
-		if err := held.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, held.Ping(t.Context()).Err())
 		q, err := elector.NewQuorum(app)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { q.Close() })
 		a := makeCandidate(t, q, "a").Begin(nil)
 		term := a.Elected(time.Second)
@@ -354,9 +350,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 				stop := cr.vacancy(t)
 				before, after := c.Quorum("operator", to.from...), c.Quorum("operator", to.to...)
 
-				if err := electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"))
 				if _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
 					t.Fatalf("resign: %v", err)
 				}
@@ -364,9 +358,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 					cr.restart(c, old, to.to)
 				}
 				for _, q := range []*elector.Quorum{before, after} {
-					if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, electionOf(q, "orders").Resume(t.Context()))
 				}
 				lead, next := first(t, to.within, cr.now()...)
 				time.Sleep(3 * shortLease)

@@ -177,9 +177,7 @@ func TestKeyOverwritten(t *testing.T) {
 		a, term := leading(c, "a")
 		time.Sleep(shortLease + time.Second)
 		for _, nd := range c.Nodes[:2] {
-			if err := nd.Server().Set(lockKey, "maintenance by joe"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, nd.Server().Set(lockKey, "maintenance by joe"))
 		}
 		wantReason(t, term, shortLease/4, elector.ReasonLost)
 		a.Quiet(10 * shortLease)
@@ -326,9 +324,7 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
 				for _, n := range c.Nodes {
-					if err := n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
-						t.Fatal(err)
-					}
+					must(t, n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)))
 				}
 				a, term := leading(c, "a")
 				if term.Token() <= uint64(ahead) {
@@ -390,9 +386,7 @@ func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
 				}
 				time.Sleep(shortLease)
 				if resigns {
-					if err := a.Resign(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, a.Resign(t.Context()))
 				}
 				forget(c)
 				<-one.Done()

@@ -114,9 +114,7 @@ func (r *restricted) follows(t *testing.T, d time.Duration) {
 }
 
 func restrictedOwnResign(t *testing.T, r *restricted) {
-	if err := r.a.Resign(within(t, time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.a.Resign(within(t, time.Minute)))
 }
 
 // restrictedRequest has an operator ask for a step-down, or for a transfer. Where nobody could receive the request or its
@@ -143,18 +141,14 @@ func restrictedRequest(to string, reason elector.Reason) func(*testing.T, *restr
 }
 
 func restrictedPause(t *testing.T, r *restricted) {
-	if err := r.election.Pause(t.Context(), 0, "migration"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.election.Pause(t.Context(), 0, "migration"))
 	r.goesOn(t, 2*shortLease)
 	if st, err := r.election.Status(t.Context()); err != nil || !st.Paused {
 		t.Errorf("%+v, %v", st, err)
 	}
 	r.a.Shutdown()
 	r.b.Quiet(3 * shortLease)
-	if err := r.election.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.election.Resume(t.Context()))
 	r.b.Elected(r.release())
 }
 

@@ -257,9 +257,7 @@ func TestSuccessors(t *testing.T) {
 		if able, err := el.Successors(t.Context()); err != nil || len(able) != 1 || able[0].ID != "c" {
 			t.Errorf("%+v, %v", able, err)
 		}
-		if err := el.Pause(t.Context(), 0, "migration"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, el.Pause(t.Context(), 0, "migration"))
 		refused("the election is paused (migration)")
 	})
 }

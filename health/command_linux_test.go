@@ -14,13 +14,9 @@ import (
 // a file on which somebody has a lease, for 45 s.
 func TestShellStartsWhatHangs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "check")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o700))
 	lease, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lease.Close()
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, lease.Fd(), syscall.F_SETLEASE, syscall.F_WRLCK); errno != 0 {
 		t.Skip("no leases on files here: ", errno)

@@ -70,9 +70,7 @@ func TestCommandThatHangsIsKilledWithItsGroup(t *testing.T) {
 	}
 	for _, field := range fields {
 		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		gone := false
 		for range 3000 {
 			if gone = !running(pid); gone {

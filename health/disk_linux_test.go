@@ -25,24 +25,18 @@ func TestDiskThatIsFull(t *testing.T) {
 		t.Error(err)
 	}
 	full := filepath.Join(dir, "full")
-	if err := os.WriteFile(full, make([]byte, 16<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(full, make([]byte, 16<<10), 0o600))
 	if err := p.Check(t.Context()); !errors.Is(err, syscall.ENOSPC) || err.Error() != dir+": write: no space left on device" {
 		t.Error("full: ", err)
 	}
 	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
 		t.Errorf("left on the full disk: %v, %v", left, err)
 	}
-	if err := os.Remove(full); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(full))
 	if err := p.Check(t.Context()); err != nil {
 		t.Error("with room again: ", err)
 	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	if err := p.Check(t.Context()); !errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
 		t.Error("read-only: ", err)
 	}
@@ -59,9 +53,7 @@ func TestDiskThatHangs(t *testing.T) {
 		t.Skip("can't hold up files here: ", errno)
 	}
 	path, err := syscall.BytePtrFromString(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, _, errno := syscall.Syscall6(syscall.SYS_FANOTIFY_MARK, scanner, add, openPerm|onChild, 0, uintptr(unsafe.Pointer(path)), 0); errno != 0 {
 		syscall.Close(int(scanner))
 		t.Skip("can't hold up files here: ", errno)

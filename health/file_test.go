@@ -29,13 +29,9 @@ func TestFileAge(t *testing.T) {
 		{time.Minute, "has not changed for 1m0s (bound 1m0s)"},
 		{-2 * time.Minute, "in the future"},
 	} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
 		at := time.Now().Add(-c.age)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(path, at, at))
 		err := p.Check(t.Context())
 		if c.want == "" && err != nil {
 			t.Errorf("age %s: %v", c.age, err)
@@ -54,9 +50,7 @@ func TestFileAge(t *testing.T) {
 func TestDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if err := Disk(dir).Check(t.Context()); err != nil {
 		t.Error(err)
 	}

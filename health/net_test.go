@@ -39,9 +39,7 @@ func TestHTTPProbe(t *testing.T) {
 		"/hang?key=s": "/hang: context deadline exceeded",
 	} {
 		p, err := HTTP(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if path == "/hang?key=s" {
 			ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -74,13 +72,9 @@ func TestBadURLsKeepTheirPassword(t *testing.T) {
 
 func TestTCPProbe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := TCP(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}

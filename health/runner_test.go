@@ -14,6 +14,13 @@ import (
 	"go.uber.org/goleak"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCandidateIsUnhealthyUntilTheFirstSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(switchable)
@@ -270,9 +277,7 @@ func start(t *testing.T, r *Runner, run func(context.Context) error) (stop func(
 func newRunner(t *testing.T, p Probe, s Settings) *Runner {
 	t.Helper()
 	r, err := NewRunner(p, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -359,9 +364,7 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.s.Validate()
 			if len(c.want) == 0 {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return
 			}
 			if err == nil {

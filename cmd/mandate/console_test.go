@@ -29,6 +29,8 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
+var must = servertest.Must
+
 // hostile is what a candidate reports that wants to be markup.
 const hostile = `</script><img src=x onerror="document.title='hacked'"><b>bold</b>`
 
@@ -165,9 +167,7 @@ func browse(t *testing.T, chromium, size, url string, missing <-chan []byte) {
 	cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
 		"--user-data-dir="+t.TempDir(), "--window-size="+size, url)
 	cmd.Stderr, cmd.WaitDelay = io.Discard, time.Minute // a pipe: Wait awaits all processes of the browser, which write to its folder
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -175,9 +175,7 @@ func browse(t *testing.T, chromium, size, url string, missing <-chan []byte) {
 	var found []string
 	select {
 	case got := <-missing:
-		if err := json.Unmarshal(got, &found); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(got, &found))
 	case <-ctx.Done():
 		t.Fatal("the browser does not answer")
 	}
@@ -290,9 +288,7 @@ func runCandidate(t *testing.T, q *elector.Quorum, cfg elector.Config) *elector.
 	t.Helper()
 	cfg.Lease, cfg.Logger = cmp.Or(cfg.Lease, 10*time.Second), slog.New(slog.DiscardHandler)
 	e, err := elector.New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	runUntilEnd(t, func(ctx context.Context) error {
 		return e.Run(ctx, new(elector.Gate).Work)
 	})
@@ -304,9 +300,7 @@ func runMember(t *testing.T, q *elector.Quorum, cfg shard.Config, work shard.Wor
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	m, err := shard.New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if work == nil {
 		work = func(ctx context.Context, _ *shard.Term) error {
 			<-ctx.Done()
@@ -351,9 +345,7 @@ func TestConsoleShowsElections(t *testing.T) {
 		// A change of the leader shows within a second, and soon why the last term ended.
 		sick.Pass()
 		electortest.Advance(12 * time.Second)
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Resign(t.Context()))
 		electortest.Advance(1500 * time.Millisecond)
 		if rows, _ = v.page(t); rows["e"].Leader != "b" {
 			t.Errorf("%+v", rows["e"])
@@ -375,9 +367,8 @@ func TestConsoleShowsElections(t *testing.T) {
 		}
 		// An invalid name, and an election that ends.
 		keys := r.Client("someone")
-		if err := keys.ZAdd(t.Context(), "mandate:elections", redis.Z{Member: "x y", Score: float64(time.Now().UnixMilli())}, redis.Z{Member: "f", Score: float64(time.Now().UnixMilli())}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		now := float64(time.Now().UnixMilli())
+		must(t, keys.ZAdd(t.Context(), "mandate:elections", redis.Z{Member: "x y", Score: now}, redis.Z{Member: "f", Score: now}).Err())
 		electortest.Advance(15 * time.Second)
 		if rows, _ = v.page(t); rows["f"].State != "abandoned" || rows["f"].Rank != console.RankAbandoned || len(rows) > 3 {
 			t.Errorf("%+v", rows)

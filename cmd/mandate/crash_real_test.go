@@ -104,9 +104,7 @@ func (c *crash) serve(id string, before ...string) *exec.Cmd {
 // until waits until f returns no error.
 func (c *crash) until(f func() error) {
 	c.t.Helper()
-	if err := poll(f); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, poll(f))
 }
 
 // leads waits until this one does, and its command works.
@@ -220,13 +218,9 @@ func (c *crash) works(id string) {
 func (c *crash) releases() <-chan time.Time {
 	c.t.Helper()
 	u, err := url.Parse(c.redis.URL())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.t.Cleanup(func() { conn.Close() })
 	lines := bufio.NewReader(conn)
 	if u.User != nil {
@@ -474,9 +468,7 @@ func TestPromiseHoldsAfterAKill(t *testing.T) {
 func TestHelperRetriesTheRelease(t *testing.T) {
 	c := newCrash(t, 1)
 	log, err := os.Create(filepath.Join(c.dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer log.Close()
 	a, done := startMandate(t, c.dir, c.urls, log, []string{c.mark()},
 		"--log-format", "json", "run", "--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "100ms", "--", "beater", "tree")
@@ -542,9 +534,7 @@ func TestHungExecReal(t *testing.T) {
 		client := http.Client{Timeout: 5 * time.Second}
 		for ended := false; !ended; time.Sleep(50 * time.Millisecond) {
 			res, err := client.Get("http://" + addr + "/metrics")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			res.Body.Close()
 			terms, err := c.election.History(context.Background(), 5)
 			ended = err == nil && len(terms) > 0 && terms[0].Reason == elector.ReasonUnhealthy
@@ -585,9 +575,7 @@ func TestSupervisorDiesFirst(t *testing.T) {
 	worker := childOf(t, a.Process.Pid, "")
 	_ = a.Process.Kill()
 	c.keeps("a")
-	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(worker, syscall.SIGKILL))
 	c.keeps("a")
 }
 
@@ -599,9 +587,7 @@ func TestPipeHeldElsewhereIsLeftToTheLease(t *testing.T) {
 	c.leads("a")
 	worker := childOf(t, a.Process.Pid, "")
 	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/3", worker), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pipe.Close()
 	_ = syscall.Kill(worker, syscall.SIGKILL)
 	c.ends(a)

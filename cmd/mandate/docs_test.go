@@ -29,9 +29,7 @@ func TestDocumentsNameExistingCommands(t *testing.T) {
 	seen := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, line := range invocations(string(text)) {
 			seen++
 			if problem := unknownIn(line); problem != "" {
@@ -47,15 +45,11 @@ func TestDocumentsNameExistingCommands(t *testing.T) {
 // So do the targets of make; and the two that need nothing but Go are on the README's first screen.
 func TestDocumentsNameExistingTargets(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := regexp.MustCompile("(?m)(?:`|^ *\\$ |^)make ([a-z]+)")
 	for _, file := range documents(t) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range named.FindAllSubmatch(text, -1) {
 			if !bytes.Contains(makefile, []byte("\n"+string(m[1])+":")) {
 				t.Errorf("%s: there is no target of %q", file, m[0])
@@ -78,9 +72,7 @@ func TestDocumentLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`)
 	for _, file := range documents(t) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			target := file
 			if m[1] != "" {
@@ -117,9 +109,7 @@ func hasHeading(text, anchor string) bool {
 func TestSystemdUnit(t *testing.T) {
 	file := filepath.Join(root, "docs/systemd/reports.service")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unit, _, _ := strings.Cut(string(text), "[Service]")
 	if !strings.Contains(unit, "\nStartLimitIntervalSec=0\n") { // another section's would be ignored
 		t.Error("[Unit] does not turn the start limit off")
@@ -130,17 +120,13 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	// It reports a program that is not there, and so this test stands in for mandate.
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	here := strings.ReplaceAll(string(text), "/usr/local/bin/mandate ", self+" ")
 	if here == string(text) {
 		t.Error("it does not start /usr/local/bin/mandate")
 	}
 	verified := filepath.Join(t.TempDir(), "reports.service")
-	if err := os.WriteFile(verified, []byte(here), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(verified, []byte(here), 0o600))
 	// It exits with 0 after what it only ignores.
 	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", verified).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
@@ -152,9 +138,7 @@ func documents(t *testing.T) []string {
 	var files []string
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*.yml", "docs/kubernetes/*.yaml", "docs/systemd/*.service"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files = append(files, found...)
 	}
 	return files
@@ -227,9 +211,7 @@ func flagOf(cmd *cobra.Command, word, name string) *pflag.Flag {
 func TestKustomizationsListWhatIsThere(t *testing.T) {
 	for dir, want := range map[string]string{"docs/kubernetes": "[reports.yaml]", "docs/kubernetes/podmonitor": "[.. podmonitor.yaml]"} {
 		text, err := os.ReadFile(filepath.Join(root, dir, "kustomization.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var k struct{ Resources []string }
 		if err := yaml.Unmarshal(text, &k); err != nil || fmt.Sprint(k.Resources) != want {
 			t.Errorf("%s: %v, %v", dir, k.Resources, err)

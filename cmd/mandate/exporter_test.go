@@ -40,9 +40,7 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 			name += "{" + m[2] + "}"
 		}
 		v, err := strconv.ParseFloat(m[3], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[name] = v
 	}
 	return all, w.Body.String()
@@ -93,9 +91,7 @@ func TestExporter(t *testing.T) {
 			`election_leader_known{ev\"il\\}`: 0,
 		})
 
-		if err := a.Election().Pause(t.Context(), 0, "x"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Election().Pause(t.Context(), 0, "x"))
 		r.CutOff("a", "b")
 		electortest.Advance(15 * time.Second) // more than the lease: then no candidate leads, and nobody answers
 		scrape(t, e)
@@ -263,13 +259,9 @@ func TestExporterShowsGroups(t *testing.T) {
 func takeTick(t *testing.T, r *electortest.Redis, e *elector.Elector, tick fence.Tick) {
 	t.Helper()
 	once, err := fence.NewOnce(r.Client("worker"), e.Election())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	once.Logger, tick.Token = slog.New(slog.DiscardHandler), 7
-	if err := once.Do(t.Context(), tick, func(context.Context) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, once.Do(t.Context(), tick, func(context.Context) error { return nil }))
 }
 
 // setMark writes the mark of a job, as of a tick that was taken at that time.

@@ -55,9 +55,7 @@ func TestIncidentsAreListed(t *testing.T) {
 	w.WriteString(incidentsIntro)
 	for _, script := range scripts {
 		text, err := os.ReadFile(script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := strings.TrimSuffix(filepath.Base(script), ".txtar")
 		title := fmt.Sprintf("[%s](../../cmd/mandate/%s)", strings.ReplaceAll(name, "-", " "), script)
 		rows := regexp.MustCompile(`(?m)^explain '([^'\n]+)' '?(-|[^'\n]+)'? ((?:status|doctor|ticks) .*)$`).FindAllStringSubmatch(string(text), -1)
@@ -74,9 +72,7 @@ func TestIncidentsAreListed(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(page, w.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(page, w.Bytes(), 0o600))
 	}
 	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, w.Bytes()) {
 		t.Errorf("docs/generated/incidents.md is not what the scripts say: make claims (%v)", err)

@@ -31,9 +31,7 @@ func startMandate(t testing.TB, dir, urls string, stderr *os.File, env []string,
 	cmd = exec.Command("mandate", args...)
 	cmd.Dir, cmd.Stderr = dir, stderr
 	cmd.Env = append(append(os.Environ(), "MANDATE_REDIS="+urls, "GORACE="+noExitPause), env...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	done = make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()
 	return cmd, done

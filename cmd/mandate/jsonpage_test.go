@@ -78,9 +78,7 @@ func TestJSONPage(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(page, w.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(page, w.Bytes(), 0o600))
 	}
 	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, w.Bytes()) {
 		t.Errorf("docs/generated/json.md is not what the types say: make claims (%v)", err)
@@ -93,13 +91,9 @@ func jsonRows(t *testing.T, w *bytes.Buffer, of reflect.Type) (all []string) {
 	filled := reflect.New(of)
 	fill(filled.Elem())
 	text, err := json.Marshal(filled.Interface())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(text, &keys); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &keys))
 	all = slices.Collect(maps.Keys(keys))
 	comments, names := comments(t, of)
 	for f := range of.Fields() {
@@ -172,15 +166,11 @@ func comments(t *testing.T, of reflect.Type) (about, names map[string]string) {
 	t.Helper()
 	dir := filepath.Join(root, strings.TrimPrefix(of.PkgPath(), "github.com/mandate-dev/mandate/"))
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	about, names = map[string]string{}, map[string]string{"nil": "null"}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok || spec.Name.Name != of.Name() {

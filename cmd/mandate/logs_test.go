@@ -49,9 +49,7 @@ func startUnread(t *testing.T, full bool, lease, grace string) *unread {
 	servertest.RedisOn(t, port)
 	u := &unread{t: t, dir: t.TempDir(), redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port)})}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close(); u.redis.Close() })
 	u.reader = r
 	if full {
@@ -106,9 +104,7 @@ func TestRealLogWithoutReader(t *testing.T) {
 	servertest.NeedRedis(t)
 	t.Run("second signal", func(t *testing.T) {
 		u := startUnread(t, true, "80s", "20s")
-		if err := os.WriteFile(filepath.Join(u.dir, "stubborn"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(u.dir, "stubborn"), nil, 0o600))
 		u.cmd.Process.Signal(syscall.SIGTERM)
 		u.await("stop", 1)
 		time.Sleep(echo) // sooner it would be an echo of the first

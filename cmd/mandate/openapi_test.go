@@ -57,13 +57,9 @@ type contract struct {
 // The document has every path, method, status and key that the handler serves, and nothing else.
 func TestOpenAPI(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/http/openapi.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &contract{t: t, seen: map[string]bool{}}
-	if err := yaml.Unmarshal(text, &c.doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &c.doc))
 	for name, v := range map[string]any{
 		"Leadership": electorhttp.Leadership{}, "Status": elector.Status{}, "Leader": elector.Leader{}, "NodeStatus": elector.NodeStatus{}, "Event": elector.Event{},
 	} {
@@ -123,13 +119,9 @@ func (c *contract) play(t *testing.T, r *electortest.Redis) {
 		e, err := elector.New(r.Quorum(election), elector.Config{
 			Election: election, ID: "a", Probe: probe, Advertise: "http://a:80", Lease: 10 * time.Second, DrainTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h, err := electorhttp.New(e, electorhttp.Config{Token: secretToken, Metrics: electorprom.New(e).Handler(), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return e, h, func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			var running sync.WaitGroup
@@ -148,9 +140,7 @@ func (c *contract) play(t *testing.T, r *electortest.Redis) {
 	}
 	c.ask(h, http.MethodPost, "/resign", "", "")
 	open, err := electorhttp.New(e, electorhttp.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.ask(open, http.MethodPost, "/resign", "", "")
 	heal := r.CutOff("e")
 	var many sync.WaitGroup

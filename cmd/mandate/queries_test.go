@@ -88,9 +88,7 @@ func scraped(t *testing.T) map[string]*metric {
 func queries(t *testing.T, file string) []query {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc struct {
 		Panels []struct {
 			Title   string
@@ -146,9 +144,7 @@ func (q query) row() string {
 // The runbook begins with a row for each alert, and with no other.
 func TestRunbookNamesEachAlert(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := map[string]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| (Mandate[\\w, ]+) \\| (`mandate [^`]+`) \\| \\[[^\\]]+\\]\\((#[a-z0-9-]+)\\) \\|$").FindAllStringSubmatch(string(text), -1) {
 		for alert := range strings.SplitSeq(m[1], ", ") {
@@ -170,9 +166,7 @@ func TestRunbookNamesEachAlert(t *testing.T) {
 // The runbook has a row for each state of a node or a candidate that status prints.
 func TestRunbookNamesEachState(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	states := slices.AppendSeq([]string{"full"}, maps.Values(nodeStates))
 	for _, n := range []elector.NodeStatus{{}, {Answered: true}, {Answered: true, Denied: true}, {Answered: true, Reachable: true}} {
 		states = append(states, nodeState(n))

@@ -38,9 +38,7 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		if err == nil {
 			err = cmd.ParseFlags(args)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := string(a.givenFlags(cmd.Flags())); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
@@ -63,9 +61,7 @@ func TestNodeProblemStandsOnce(t *testing.T) {
 		}}))
 	}
 	all[1].Candidates = []elector.CandidateStatus{{ID: "l", Role: "leading", Healthy: true}, {ID: "b", Role: "following", Detail: "unwell"}}
-	if err := a.printElections(all, format{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.printElections(all, format{}))
 	got := out.String()
 	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor y --prefix p\n") ||
 		!regexp.MustCompile(`(?m)^y .*unwell$`).MatchString(got) {
@@ -285,9 +281,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 func TestWaitEndsInTheMiddleOfAQuery(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -295,9 +289,7 @@ func TestWaitEndsInTheMiddleOfAQuery(t *testing.T) {
 		}()
 		r.Lead(e)
 		el, err := r.Quorum("operator").Election("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 20 {
 			since := time.Since(e.Term().Since())
 			time.AfterFunc(1200*time.Millisecond, func() {

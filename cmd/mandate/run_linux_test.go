@@ -50,9 +50,7 @@ func newMembers(t *testing.T) *members {
 		t: t, dir: t.TempDir(), group: fmt.Sprintf("group-%d-%d", os.Getpid(), time.Now().UnixNano()), q: openQuorum(t, redis.URL()), url: redis.URL(),
 		procs: map[string]*exec.Cmd{}, done: map[string]chan struct{}{},
 	}
-	if err := os.WriteFile(filepath.Join(m.dir, "journal"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(m.dir, "journal"), nil, 0o600))
 	t.Cleanup(func() {
 		for id, cmd := range m.procs {
 			_ = cmd.Process.Kill()
@@ -71,9 +69,7 @@ func newMembers(t *testing.T) *members {
 func (m *members) start(id string, args ...string) {
 	m.t.Helper()
 	log, err := os.OpenFile(filepath.Join(m.dir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	defer log.Close()
 	args = append([]string{"run", "--group", m.group, "--id", id, "--lease", groupLease.String(), "--grace", "300ms"}, args...)
 	m.procs[id], m.done[id] = startMandate(m.t, m.dir, m.url, log, nil, append(args, "--", "sh", "-c", shardBeats)...)
@@ -84,9 +80,7 @@ func (m *members) start(id string, args ...string) {
 func (m *members) beats(since int) (newest map[int]shardBeat, length int) {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "journal"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	newest = map[int]shardBeat{}
 	for line := range strings.Lines(string(text[since:])) {
 		var b shardBeat
@@ -138,9 +132,7 @@ func (m *members) owning(within time.Duration, want map[string]int) (after time.
 func (m *members) alone() {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "journal"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	terms, problems := oneAtATime(string(text))
 	for _, p := range problems {
 		m.t.Error(p)
@@ -165,18 +157,14 @@ func TestRunGroupReal(t *testing.T) {
 			failing = s
 		}
 	}
-	if err := os.WriteFile(filepath.Join(m.dir, "fail-a-"+strconv.Itoa(failing)), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(m.dir, "fail-a-"+strconv.Itoa(failing)), nil, 0o600))
 	err := poll(func() error {
 		if now, _ := m.beats(0); now[failing].id != "b" {
 			return fmt.Errorf("shard %d, which fails at a, is at %s", failing, now[failing].id)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.owning(scriptTimeout, map[string]int{"a": 4, "b": 4})
 	now, _ := m.beats(0)
 	for s, b := range before {
@@ -185,9 +173,7 @@ func TestRunGroupReal(t *testing.T) {
 		}
 	}
 
-	if err := m.procs["a"].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.procs["a"].Process.Kill())
 	// The allowance is for the start of four commands and for reading Redis; the time is logged.
 	took := m.owning(groupLease+500*time.Millisecond+10*time.Second, map[string]int{"b": 8})
 	t.Logf("b owned all %v after a was killed; the lease is %v", took, groupLease)
@@ -195,9 +181,7 @@ func TestRunGroupReal(t *testing.T) {
 		t.Errorf("processes of the member that was killed live: %v", left)
 	}
 
-	if err := m.procs["b"].Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.procs["b"].Process.Signal(syscall.SIGTERM))
 	select {
 	case <-m.done["b"]:
 	case <-time.After(scriptTimeout):
@@ -232,9 +216,7 @@ func TestRunGroupEndsReal(t *testing.T) {
 
 	m.start("b", "--shards", "4")
 	m.owning(scriptTimeout, map[string]int{"a": 2, "b": 2})
-	if err := m.procs["a"].Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.procs["a"].Process.Signal(syscall.SIGTERM))
 	<-m.done["a"]
 	if code := m.procs["a"].ProcessState.ExitCode(); code != 0 {
 		t.Errorf("a ended with %d", code)
@@ -243,16 +225,12 @@ func TestRunGroupEndsReal(t *testing.T) {
 
 	m.start("c", "--shards", "4")
 	m.owning(scriptTimeout, map[string]int{"b": 2, "c": 2})
-	if err := m.procs["b"].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.procs["b"].Process.Signal(syscall.SIGSTOP))
 	m.owning(scriptTimeout, map[string]int{"c": 4})
 	if left := marked("MANDATE_GROUP="+m.group, "MANDATE_ID=b"); len(left) > 0 {
 		t.Errorf("processes of the member that is suspended live: %v", left)
 	}
-	if err := m.procs["b"].Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.procs["b"].Process.Signal(syscall.SIGCONT))
 	m.owning(scriptTimeout, map[string]int{"b": 2, "c": 2})
 	m.alone()
 }

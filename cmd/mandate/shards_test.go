@@ -20,9 +20,7 @@ import (
 func openQuorum(t testing.TB, urls ...string) *elector.Quorum {
 	t.Helper()
 	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
@@ -68,9 +66,7 @@ func TestShards(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	await("leaves 4 to others for now", "0-3,5")
 	code, out, _ := shards()

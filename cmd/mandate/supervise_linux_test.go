@@ -39,13 +39,9 @@ func TestSuperviseLeavesNothingBehind(t *testing.T) {
 	cmd := superviseShell(t, `setsid sh -c 'trap "" TERM; echo $$ >pid.new; mv pid.new pid; sleep 60; sleep 60' & while ! [ -e pid ]; do sleep 0.01; done; exit 7`)
 	endsWith(t, cmd.Run(), 7)
 	text, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Errorf("process %d is still there: %v", pid, err)
@@ -56,9 +52,7 @@ func TestSuperviseLeavesNothingBehind(t *testing.T) {
 // stopped worker took no Ctrl-C.
 func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 	cmd := superviseShell(t, `echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.01; done`)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	worker := 0
@@ -70,9 +64,7 @@ func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 	t.Cleanup(func() { _, _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL), syscall.Kill(worker, syscall.SIGKILL) })
 	stopped := func(pid int) bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return state[0] == 'T'
 	}
@@ -112,9 +104,7 @@ func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
 	cmd := superviseShell(t, "setsid sh -c '>left; exec sleep 60' & until [ -e left ]; do sleep 0.01; done; exit 7")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = file.Close() }()
 	cmd.Stderr = file
 	err = cmd.Run()
@@ -133,12 +123,8 @@ func TestSuperviseLogsAWorkerThatTheTerminalHasStopped(t *testing.T) {
 	cmd := superviseShell(t, "kill -TTIN $$; exit 5")
 	cmd.Stderr = nil
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	watch := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer watch.Stop()
 	line, err := bufio.NewReader(log).ReadString('\n')

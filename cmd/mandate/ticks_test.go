@@ -22,23 +22,15 @@ func TestTicks(t *testing.T) {
 	m := miniredis.RunT(t)
 	url := "redis://" + m.Addr()
 	c, err := elector.NewClient(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	q, err := elector.NewQuorum(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	e, err := q.Election("reports")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	once, err := fence.NewOnce(c, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := func(job string, fields ...string) {
 		for i := 0; i < len(fields); i += 2 {
 			m.HSet("mandate:{reports}:tick:"+job, fields[i], fields[i+1])

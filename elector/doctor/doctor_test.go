@@ -12,20 +12,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
+var must = servertest.Must
+
 // What a real server tells: nothing is wrong with it but its persistence, and a
 // user without INFO and CONFIG only learns less.
 func TestExamineReal(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	levels := func(url string) map[string]doctor.Level {
 		q, err := elector.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { q.Close() })
 		findings, err := doctor.Examine(t.Context(), q, doctor.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all := map[string]doctor.Level{}
 		for _, f := range findings {
 			all[f.Check] = f.Level
@@ -65,9 +63,7 @@ func TestExamineReal(t *testing.T) {
 // What can't be examined is an error; a Redis that is away is a finding.
 func TestExamineRefusesWhatCanNotBe(t *testing.T) {
 	q, err := elector.Open("redis://127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	for name, try := range map[string]func() error{
 		"no Quorum":       func() error { _, err := doctor.Examine(t.Context(), nil, doctor.Config{}); return err },

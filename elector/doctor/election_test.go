@@ -19,9 +19,7 @@ import (
 func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 	t.Helper()
 	all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: testcluster.Lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	i := slices.IndexFunc(all, func(f doctor.Finding) bool { return f.Check == check && f.Level == doctor.LevelFail })
 	if i < 0 {
 		t.Fatalf("no failure of %s in %+v", check, all)
@@ -63,9 +61,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		conflicts := 0
 		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
 			st, err := testcluster.ElectionOf(c.Quorum("operator", nodes...), "orders").Status(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if strings.Contains(st.Conflict, "a") && strings.Contains(st.Conflict, "b") {
 				conflicts++
 				wantFail(t, c.Quorum("operator", nodes...), "locks", "a ", "b ")
@@ -88,9 +84,7 @@ func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
 		time.Sleep(2 * testcluster.Lease)
 		wantFail(t, c.Quorum("operator", 0, 1, 3), "nodes", "other nodes than those given here")
 		all, err := doctor.Examine(t.Context(), c.Quorum("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: testcluster.Lease})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range all {
 			if slices.Contains([]string{"candidates", "leaders", "locks", "nodes"}, f.Check) && f.Level != doctor.LevelOK {
 				t.Errorf("%+v", f)

@@ -199,9 +199,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	l, err := electorhttp.Listen(t.Context(), ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
 		t.Errorf("without a host it listens on %s", l.Addr())

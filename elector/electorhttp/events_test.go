@@ -27,9 +27,7 @@ func listen(t *testing.T, h http.Handler) <-chan received {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(chan received, 1000)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -147,9 +145,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("without Run: %d", w.Code)
 		}

@@ -24,9 +24,7 @@ import (
 // raw sends a request as it is written here, with \n as the end of a line, and reads nothing.
 func (f *fleet) raw(to, request string) net.Conn {
 	c, err := f.dial(context.Background(), "", to+":80")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.t.Cleanup(func() { _ = c.Close() })
 	go func() { _, _ = io.WriteString(c, strings.ReplaceAll(request, "\n", "\r\n")) }()
 	return c
@@ -36,9 +34,7 @@ func (f *fleet) raw(to, request string) net.Conn {
 func (f *fleet) answer(c net.Conn) (*http.Response, string) {
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
 	return resp, string(body)
@@ -254,9 +250,7 @@ func TestForwardHostileTLS(t *testing.T) {
 						body, w := io.Pipe()
 						t.Cleanup(func() { _ = w.Close() })
 						r, err := http.NewRequestWithContext(t.Context(), c.method, "https://"+to, http.NoBody)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						if c.method == http.MethodPost {
 							r.Body, r.ContentLength = body, -1
 							go func() { _, _ = io.WriteString(w, "half") }()

@@ -86,9 +86,7 @@ func TestForwardLocal(t *testing.T) {
 			t.Helper()
 			for _, method := range methods {
 				resp, body, err := f.do(to, method, path, "x", "Mandate-Token", "99", "mandate_token", "99", "Connection", "Authorization")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if method != http.MethodHead && !strings.Contains(body, want) || (resp.Header.Get("Mandate-Leader") != "") != (want == led) {
 					t.Errorf("%s %s to %s: %q %v, want %q", method, path, to, body, resp.Header, want)
 				}
@@ -588,9 +586,7 @@ func (f *fleet) do(to, method, path, body string, header ...string) (*http.Respo
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+to+path, strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 func TestMain(m *testing.M) {
 	logging.Disable()
@@ -44,9 +47,7 @@ func (s *stage) candidate(who string, change ...func(*elector.Config)) *elector.
 		f(&cfg)
 	}
 	e, err := elector.New(s.redis.Quorum(who), cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return e
 }
 
@@ -65,9 +66,7 @@ func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *el
 	s.t.Helper()
 	e := s.candidate(who)
 	h, err := electorhttp.New(e, cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.begin(func(ctx context.Context) { _ = e.Run(ctx, h.Work(new(elector.Gate).Work)) })
 	s.begin(func(ctx context.Context) { _ = h.Run(ctx) })
 	return e, h
@@ -108,9 +107,7 @@ func TestStepDownIsAnsweredInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e := s.candidate("a")
 		h, err := electorhttp.New(e, electorhttp.Config{Token: token})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		stop, done := make(chan struct{}), make(chan error, 1)
 		go func() { done <- e.Run(ctx, func(context.Context, *elector.Term) error { <-stop; return nil }) }()

@@ -62,9 +62,7 @@ func (p *pair) ask(query string) (code int, l electorhttp.Leadership, until time
 	p.t.Helper()
 	asked := time.Now()
 	w := ask(p.ha, http.MethodGet, "/leader"+query)
-	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, json.Unmarshal(w.Body.Bytes(), &l))
 	return w.Code, l, asked.Add(time.Duration(l.ValidFor) * time.Millisecond)
 }
 

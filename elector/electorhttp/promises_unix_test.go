@@ -30,13 +30,9 @@ func TestNoPromiseWithoutTheSupervisor(t *testing.T) {
 		return
 	}
 	var fds [2]int
-	if err := syscall.Pipe(fds[:]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Pipe(fds[:]))
 	var st syscall.Stat_t
-	if err := errors.Join(syscall.SetNonblock(fds[1], true), syscall.Fstat(fds[1], &st)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(syscall.SetNonblock(fds[1], true), syscall.Fstat(fds[1], &st)))
 	t.Setenv(supervised.Variable, fmt.Sprintf("%d:%d", fds[1], st.Ino))
 	full := 0
 	for _, size := range []int{4096, 1} {
@@ -54,9 +50,7 @@ func TestNoPromiseWithoutTheSupervisor(t *testing.T) {
 		supervisor := os.NewFile(uintptr(fds[0]), "pipe")
 		for full > 0 {
 			n, err := supervisor.Read(make([]byte, min(full, 1<<16)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			full -= n
 		}
 		code, l, _ := p.ask("")

@@ -42,9 +42,7 @@ func TestServerBounds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e := s.candidate("a")
 		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l := newPipeNet()
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
@@ -114,9 +112,7 @@ func TestForeignNames(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
 				var log strings.Builder
 				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				l := local{newPipeNet(), net.TCPAddr{IP: net.ParseIP(listen)}}
 				ctx, cancel := context.WithCancel(context.Background())
 				served := make(chan error, 1)

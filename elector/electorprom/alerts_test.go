@@ -223,9 +223,7 @@ func (in *incidents) add(f *fault, external string, lost func(host string, i int
 func TestAlertsAreTrueInEachTopology(t *testing.T) {
 	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
 	text, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(text), -1) {
 		if _, ok := faults[m[1]]; !ok {
 			t.Errorf("%s is played in no topology", m[1])
@@ -301,16 +299,10 @@ func playFaults(t *testing.T, every time.Duration) {
 		return fire
 	})
 	rules, err := filepath.Abs(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": every.String(), "tests": tests})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "topologies.yml")
-	if err := os.WriteFile(file, doc, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, doc, 0o600))
 	promtool(t, "test", "rules", file)
 }

@@ -18,10 +18,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
+
+var must = servertest.Must
 
 func TestMain(m *testing.M) {
 	logging.Disable()
@@ -36,9 +39,7 @@ func candidate(t *testing.T, id string, q *elector.Quorum, probe health.Probe) *
 		Election: "orders", ID: id, Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler), Probe: probe,
 		ProbeSettings: health.Settings{Failures: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -49,9 +50,7 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(c)
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -146,14 +145,10 @@ func TestCollector(t *testing.T) {
 		}
 
 		// A pause is seen by the leader, and its end.
-		if err := e.Election().Pause(ctx, 0, "migration"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Election().Pause(ctx, 0, "migration"))
 		time.Sleep(lease)
 		want("paused", map[string]float64{"mandate_paused": 1, "mandate_is_leader": 1})
-		if err := e.Election().Resume(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Election().Resume(ctx))
 		time.Sleep(lease)
 		want("resumed", map[string]float64{"mandate_paused": 0})
 
@@ -194,9 +189,7 @@ func TestCollector(t *testing.T) {
 func unreachable(t *testing.T) *elector.Quorum {
 	t.Helper()
 	q, err := elector.Open("redis://127.0.0.1:1") // no request is made: the candidate never runs
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.Close() })
 	return q
 }
@@ -219,9 +212,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 			Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler),
 			WorkProbe: health.Func(func(context.Context) error { return nil }),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, registry := electorprom.New(e), prometheus.NewPedanticRegistry()
 		registry.MustRegister(c)
 		moves := func(when string) { // to another registration, from one in the state before
@@ -252,9 +243,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		}
 		moves("while it leads")
 		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
 			t.Errorf("after its term: %v", v)
 		}
@@ -270,9 +259,7 @@ func TestTwoCandidatesOnOneRegistry(t *testing.T) {
 		prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(electorprom.New(e))
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() == "mandate_is_leader" && len(f.GetMetric()) == 2 {
 			return
@@ -285,9 +272,7 @@ func TestTwoCandidatesOnOneRegistry(t *testing.T) {
 func TestMemberSeries(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		m, err := shard.New(c.Quorum("a"), shard.Config{Group: "orders", Shards: 12, ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		metrics := electorprom.NewMember(m)
 		wants := func(when string, want map[string]float64) {
 			t.Helper()
@@ -314,9 +299,7 @@ func TestMemberSeries(t *testing.T) {
 			t.Errorf("%v s of the leases are left", left)
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 		wants("after its end", none)
 	})
 }

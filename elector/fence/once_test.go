@@ -52,9 +52,7 @@ func onceSuite(t *testing.T, server func(t *testing.T) string) {
 func newOnce(t testing.TB, c redis.UniversalClient) *fence.Once {
 	t.Helper()
 	o, err := fence.NewOnce(c, election("reports"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.Logger = slog.New(slog.DiscardHandler)
 	return o
 }
@@ -287,9 +285,7 @@ func testOnceLostAnswer(t *testing.T, c *redis.Client, o *fence.Once) {
 	lossy := &losing{addr: c.Options().Addr}
 	lost := redis.NewClient(&redis.Options{Dialer: lossy.dial, Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { lost.Close() })
-	if err := runs(t, o, tickAt(0, 5)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, runs(t, o, tickAt(0, 5)))
 	lossy.lose.Store(true)
 	if err := runs(t, newOnce(t, lost), tickAt(1, 5)); err != nil || lossy.lose.Load() {
 		t.Fatalf("%v; an answer was lost: %t", err, !lossy.lose.Load())
@@ -407,9 +403,7 @@ func TestOnceWithoutARightReal(t *testing.T) {
 // All calls return when their context ends, although go-redis' default client does not heed it.
 func TestOnceContextEnds(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // whoever connects gets no answer
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	o := newOnce(t, client(t, listener.Addr().String()))
 	ended := errors.New("the term has ended")

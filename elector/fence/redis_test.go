@@ -21,6 +21,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
+var must = servertest.Must
+
 const (
 	mark = "{orders}:mark"
 	list = "{orders}:list"
@@ -64,9 +66,7 @@ func client(t *testing.T, addr string) *redis.Client {
 func newRedis(t *testing.T, c redis.UniversalClient) *fence.Redis {
 	t.Helper()
 	r, err := fence.NewRedis(c, mark)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -108,9 +108,7 @@ func testRedisRefuses(t *testing.T, addr string) {
 		}
 	}
 	c.FlushAll(t.Context())
-	if err := r.Raise(t.Context(), 6); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Raise(t.Context(), 6))
 	testfence.WantStale(t, write(r, 5, "x"), 5, 6)
 	testfence.WantStale(t, r.Raise(t.Context(), 5), 5, 6)
 }
@@ -136,12 +134,8 @@ func testRedisNoScript(t *testing.T, addr string) {
 	c := client(t, addr)
 	r := newRedis(t, c)
 	for range 2 {
-		if err := write(r, 5, "x"); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(r, 5, "x"))
+		must(t, c.ScriptFlush(t.Context()).Err())
 	}
 	testfence.WantStale(t, write(r, 4, "x"), 4, 5)
 	wantList(t, c, "x", "x")
@@ -204,9 +198,7 @@ func testRedisOtherErrors(t *testing.T, addr string) {
 func testRedisOnElection(t *testing.T, addr string) {
 	c := client(t, addr)
 	r, err := fence.OnElection(c, "", "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := write(r, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "missing") {
 		t.Fatalf("before any election: %v", err)
 	}
@@ -217,18 +209,12 @@ func testRedisOnElection(t *testing.T, addr string) {
 	if got, _ := c.Get(t.Context(), r.Mark()).Uint64(); got != first.Token() {
 		t.Fatalf("the election's counter is %d, was %d: nobody but the election may write it", got, first.Token())
 	}
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close(t.Context()))
 	second := lead(t, addr, "b")
 	// The successor has written nothing yet.
 	testfence.WantStale(t, write(r, first.Token(), "late"), first.Token(), second.Token())
-	if err := r.Raise(t.Context(), second.Token()); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(r, second.Token(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Raise(t.Context(), second.Token()))
+	must(t, write(r, second.Token(), "b"))
 	wantList(t, c, "a", "b")
 }
 
@@ -236,18 +222,12 @@ func testRedisOnElection(t *testing.T, addr string) {
 func lead(t *testing.T, addr, id string) *elector.Term {
 	t.Helper()
 	q, err := elector.Open("redis://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.Close() })
 	e, err := elector.New(q, elector.Config{Election: "orders", ID: id, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	term, err := e.Campaign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = term.Close(context.Background()) })
 	return term
 }
@@ -293,9 +273,7 @@ func pauseAt(t *testing.T, addr, at string) (*redis.Client, *gate) {
 func testRedisHalfScript(t *testing.T, addr string) {
 	c := client(t, addr)
 	next := newRedis(t, c)
-	if err := write(next, 5, "first"); err != nil { // the server knows the script
-		t.Fatal(err)
-	}
+	must(t, write(next, 5, "first")) // the server knows the script
 	paused, g := pauseAt(t, addr, "evalsha")
 	result := make(chan error, 1)
 	go func() { result <- write(newRedis(t, paused), 5, "late") }()
@@ -358,9 +336,7 @@ func TestClusterSlotsAreChecked(t *testing.T) {
 func TestClusterReal(t *testing.T) {
 	addr := servertest.Redis(t, "--cluster-enabled", "yes").Addr()
 	node := client(t, addr)
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if info, _ := node.ClusterInfo(t.Context()).Result(); strings.Contains(info, "cluster_state:ok") {
 			break
@@ -378,9 +354,7 @@ func TestClusterReal(t *testing.T) {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
 	defer c.Close()
 	r := newRedis(t, c)
-	if err := write(r, 5, "x"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(r, 5, "x"))
 	testfence.WantStale(t, write(r, 4, "x"), 4, 5)
 	wantList(t, c, "x")
 }

@@ -50,9 +50,7 @@ func TestLatestTick(t *testing.T) {
 
 func TestTickBounds(t *testing.T) {
 	inSQL, err := fence.NewOnceSQL(fence.PostgreSQL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := newOnce(t, client(t, "127.0.0.1:1")) // nothing is sent
 	for says, change := range map[string]func(*fence.Tick){
 		"a job has a name":               func(k *fence.Tick) { k.Job = "" },

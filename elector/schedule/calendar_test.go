@@ -24,17 +24,13 @@ var parsers = map[string]func(t *testing.T, crontab string) schedule.Schedule{
 	"robfig": func(t *testing.T, crontab string) schedule.Schedule {
 		t.Helper()
 		s, err := robfig.ParseStandard(crontab)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	},
 	"netresearch": func(t *testing.T, crontab string) schedule.Schedule {
 		t.Helper()
 		s, err := netresearch.ParseStandard(crontab)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	},
 }
@@ -42,9 +38,7 @@ var parsers = map[string]func(t *testing.T, crontab string) schedule.Schedule{
 func zone(t *testing.T, name string) *time.Location {
 	t.Helper()
 	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return location
 }
 
@@ -70,9 +64,7 @@ func TestNights(t *testing.T) {
 				job.Location = location
 			}
 			day, err := time.ParseInLocation(time.DateOnly, k.from, location)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			time.Sleep(time.Until(day))
 			s.startWith("a", elector.Config{Lease: time.Hour, Logger: slog.New(slog.NewTextHandler(s, nil))}, setting{}, job)
 			time.Sleep(time.Until(day.AddDate(0, 0, 1)))

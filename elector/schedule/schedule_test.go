@@ -21,9 +21,12 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/schedule"
 	"github.com/mandate-dev/mandate/health"
 )
+
+var must = servertest.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -85,13 +88,9 @@ func (s *stage) want(minutes ...int) {
 func (s *stage) mark(job string) fence.Taken {
 	s.t.Helper()
 	el, err := s.r.Quorum("reader").Election("reports")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	once, err := fence.NewOnce(s.r.Client("reader"), el)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	taken, err := once.Last(context.Background(), job)
 	if err != nil {
 		s.t.Error(err)
@@ -127,9 +126,7 @@ func (s *stage) startWith(id string, cfg elector.Config, k setting, jobs ...sche
 	s.t.Helper()
 	q := s.r.Quorum(id)
 	el, err := q.Election("reports")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	if k.client == nil {
 		k.client = s.r.Client(id)
 	}
@@ -170,9 +167,7 @@ func (r *replica) add(job schedule.Job) {
 	if job.Do == nil {
 		job.Do = r.s.note
 	}
-	if err := r.Add(job); err != nil {
-		r.s.t.Fatal(err)
-	}
+	must(r.s.t, r.Add(job))
 }
 
 // The first deploy catches up with nothing; the newest tick of which nobody led in time runs late; one that is too old is named.

@@ -45,9 +45,7 @@ func TestNoAssigner(t *testing.T) {
 	grouped(t, 3, 8, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		g.joins("a", "b")
 		el := testcluster.ElectionOf(c.Quorum("operator"), "orders#assigner")
-		if err := el.Pause(context.Background(), 0, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, el.Pause(context.Background(), 0, "test"))
 		if _, err := el.StepDown(context.Background(), "test"); err == nil {
 			t.Fatal("an assigner was elected in a pause")
 		}
@@ -55,9 +53,7 @@ func TestNoAssigner(t *testing.T) {
 		if !g.l.even(8, "a", "b") {
 			t.Errorf("%v", g.l.counts())
 		}
-		if err := el.Resume(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, el.Resume(context.Background()))
 		g.join("c")
 		g.eventually(lease, "even after the pause", func() bool { return g.l.even(8, "a", "b", "c") })
 	})

@@ -12,10 +12,13 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
+
+var must = servertest.Must
 
 // Every process of every version must come to the same shard.
 func TestOfIsStable(t *testing.T) {
@@ -242,9 +245,7 @@ func (g *group) member(id string, change ...func(*shard.Config)) *shard.Member {
 		f(&cfg)
 	}
 	m, err := shard.New(g.c.Quorum(id), cfg)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	return m
 }
 
@@ -422,9 +423,7 @@ func TestRollingRestartOfAll(t *testing.T) {
 		ids := []string{"m0", "m1", "m2", "m3"}
 		for i, m := range g.joins(ids...) {
 			m.stop()
-			if err := m.ended(t, 2*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.ended(t, 2*time.Second))
 			ids[i] = "new-" + ids[i]
 			g.join(ids[i])
 			g.eventually(time.Second, "even again", func() bool { return g.l.even(shards, ids...) })

@@ -28,9 +28,7 @@ func TestForgedPlan(t *testing.T) {
 			grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 				g.joins("a", "b")
 				for _, n := range c.Nodes {
-					if err := n.Server().Set(planKey, value); err != nil {
-						t.Fatal(err)
-					}
+					must(t, n.Server().Set(planKey, value))
 				}
 				time.Sleep(lease)
 				g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })

@@ -25,9 +25,7 @@ func TestRead(t *testing.T) {
 		b := g.join("b")
 		time.Sleep(lease)
 		st, err := shard.Read(t.Context(), q, "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if st.Shards != 12 || st.Lease != lease || len(st.Members) != 2 || len(st.Unowned) != 0 || len(st.Moving) != 0 || st.Assigner == "" {
 			t.Errorf("%+v", st)
 		}

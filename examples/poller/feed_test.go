@@ -19,14 +19,10 @@ import (
 func newFeeders(t *testing.T) (a, b *feeder) {
 	t.Helper()
 	db, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "a b?.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	q, err := openQueue("redis://" + miniredis.RunT(t).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { q.client.Close() })
 	a = &feeder{db: db, queue: q, beat: health.NewHeartbeat(time.Second), log: slog.New(slog.DiscardHandler), late: time.Minute}
 	other := *a
@@ -46,9 +42,7 @@ func (f *feeder) insert(t *testing.T, ids ...int64) {
 func (f *feeder) poll(t *testing.T, token uint64, n int, p *position) *position {
 	t.Helper()
 	p, _, err := f.step(t.Context(), token, n, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -56,9 +50,7 @@ func (f *feeder) poll(t *testing.T, token uint64, n int, p *position) *position 
 func (f *feeder) queued(t *testing.T) string {
 	t.Helper()
 	entries, err := f.queue.client.XRange(t.Context(), queueKey, "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.Values["id"].(string))
@@ -77,9 +69,7 @@ func (f *feeder) wantQueued(t *testing.T, want string) {
 func (f *feeder) batch(t *testing.T, name string, p *position) (next *position, rows []event) {
 	t.Helper()
 	r, err := f.db.read(t.Context(), p.checkpoint, feedBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &position{p.checkpoint.after(r, f.late), name}, r.rows
 }
 
@@ -87,9 +77,7 @@ func TestOldLeaderResumesInABatch(t *testing.T) {
 	a, b := newFeeders(t)
 	a.insert(t, 1, 2, 3, 4)
 	old, err := a.queue.load(t.Context(), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next, rows := a.batch(t, "5/1", old) // here the old leader stops
 	b.poll(t, 6, 1, nil)
 	for range 2 {
@@ -110,9 +98,7 @@ func TestBatchIsRepeatedAndOvertaken(t *testing.T) {
 	a.insert(t, 3, 4)
 	next, rows := a.batch(t, "5/2", p)
 	for range 2 { // the answer to the first is lost, and it is sent again
-		if err := a.queue.feed(t.Context(), 5, p, next, rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.queue.feed(t.Context(), 5, p, next, rows))
 	}
 	// It was thought lost, the rows were sent in another batch, and then it arrives.
 	next.batch = "5/3"
@@ -147,21 +133,15 @@ func TestRowsCommitLate(t *testing.T) {
 func TestHandledTwice(t *testing.T) {
 	f, _ := newFeeders(t)
 	c := &consumer{db: f.db, queue: f.queue, log: f.log, worker: "a", claimAfter: time.Minute}
-	if err := f.queue.createGroup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.queue.createGroup(t.Context()))
 	f.insert(t, 1, 2)
 	f.poll(t, 5, 1, nil)
 	entries, err := f.queue.client.XRange(t.Context(), queueKey, "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := entries[1]
 	again.ID += "9"
 	for _, delivered := range [][]redis.XMessage{entries, entries, {entries[0], again}, entries} {
-		if err := c.handle(t.Context(), delivered); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.handle(t.Context(), delivered))
 	}
 	var out strings.Builder
 	err = verify(t.Context(), f.db, "redis://"+f.queue.client.(*redis.Client).Options().Addr, &out)

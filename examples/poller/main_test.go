@@ -14,6 +14,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
+var must = servertest.Must
+
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 // All of it in one go, with no server at all.
@@ -28,15 +30,11 @@ func TestDemo(t *testing.T) {
 func TestRealFaults(t *testing.T) {
 	server := servertest.Redis(t, servertest.AOF...)
 	c, err := newCrew(t.Context(), t.Output(), t.TempDir(), servertest.Postgres(t), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.close()
 	do := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(errs...))
 	}
 	do(c.Start("shop", "produce", "--rate", "200"), c.worker("worker-1"), c.worker("worker-2"), c.worker("worker-3"))
 	first, err := c.leaderAfter(t.Context(), 0)
@@ -52,9 +50,7 @@ func TestRealFaults(t *testing.T) {
 // docker-compose.yml has three nodes and three workers, and its commands are ones that this program has.
 func TestCompose(t *testing.T) {
 	raw, err := os.ReadFile("../../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Services map[string]struct {
 			Image       string
@@ -63,9 +59,7 @@ func TestCompose(t *testing.T) {
 			Deploy      struct{ Replicas int }
 		}
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(raw, &file))
 	workers := file.Services["worker"]
 	if n := strings.Count(workers.Environment["MANDATE_REDIS"], "redis://"); n != 3 || workers.Deploy.Replicas != 3 {
 		t.Errorf("%d nodes, %d workers: want 3 and 3", n, workers.Deploy.Replicas)

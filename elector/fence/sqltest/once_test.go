@@ -15,9 +15,7 @@ import (
 // A tick is taken with what its job writes, by one leader, and not at all after a rollback.
 func testSQLOnce(t *testing.T, s *sqlStage) {
 	once, err := fence.NewOnceSQL(s.dialect, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exec(t, s.db, "DROP TABLE IF EXISTS mandate_tick")
 	exec(t, s.db, once.Schema())
 	tickAt := func(minute int, token uint64) fence.Tick {

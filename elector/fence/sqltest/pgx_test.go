@@ -39,9 +39,7 @@ func pgxRow(tx pgx.Tx) func(context.Context, string, ...any) fence.Row {
 func testPgx(t *testing.T, url string) {
 	ctx := t.Context()
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	marks := newMarks(t, fence.PostgreSQL, "pgx_marks")
 	if _, err := conn.Exec(ctx, marks.Schema()); err != nil {
@@ -49,22 +47,16 @@ func testPgx(t *testing.T, url string) {
 	}
 	guard := func(token uint64, end func(pgx.Tx) error) error {
 		tx, err := conn.Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		guarded := marks.GuardFunc(ctx, pgxRow(tx), "bills", token)
-		if err := end(tx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end(tx))
 		return guarded
 	}
 	testPgxOnce(t, ctx, conn)
 	commit := func(tx pgx.Tx) error { return tx.Commit(ctx) }
 	rollback := func(tx pgx.Tx) error { return tx.Rollback(ctx) }
 	for _, err := range []error{guard(5, commit), guard(1794204187000, commit), guard(1794204187002, rollback), guard(1794204187001, commit)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	testfence.WantStale(t, guard(1794204187000, rollback), 1794204187000, 1794204187001)
 	if _, err := conn.Exec(ctx, "UPDATE pgx_marks SET token = -1"); err != nil {
@@ -81,16 +73,12 @@ func TestOtherTransactions(t *testing.T) {
 	db := openDB(t, "sqlite", ":memory:")
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
 	marks := newMarks(t, fence.SQLite, "")
-	if err := marks.Create(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, marks.Create(t.Context(), db))
 	if err := marks.Guard(t.Context(), db, "bills", 99); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("a *sql.DB: %v", err)
 	}
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tx.Rollback()
 	queryRow := func(ctx context.Context, query string, args ...any) fence.Row {
 		return tx.QueryRowContext(ctx, query, args...)
@@ -118,24 +106,18 @@ func TestOtherTransactions(t *testing.T) {
 // A tick that was taken by pgx is taken.
 func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 	once, err := fence.NewOnceSQL(fence.PostgreSQL, "pgx_tick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := conn.Exec(ctx, once.Schema()); err != nil {
 		t.Fatal(err)
 	}
 	tick := fence.Tick{Job: "mail", At: time.Now(), Token: 5}
 	for i, want := range []error{nil, fence.ErrRan} {
 		tx, err := conn.Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := once.TakeFunc(ctx, pgxRow(tx), tick); !errors.Is(err, want) {
 			t.Errorf("attempt %d: %v", i, err)
 		}
-		if err := tx.Commit(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Commit(ctx))
 	}
 }
 
@@ -175,9 +157,7 @@ func TestStaleReplicaReal(t *testing.T) {
 func recipe(t *testing.T) (schema, raise string) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := regexp.MustCompile("(?s)```sql\n(.*?);.*?(INSERT INTO mandate_fence.*?);").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("docs/recipes.md shows no SQL for a fence")
@@ -258,13 +238,9 @@ func failOver(t *testing.T, db *sql.DB, guard func(context.Context, *sql.Tx, uin
 func start(t *testing.T, url string, w *writer) *writer {
 	t.Helper()
 	q, err := elector.Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := elector.New(q, elector.Config{Election: "orders", Lease: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx, w.work) }()

@@ -59,9 +59,8 @@ func TestRecipeReal(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("recipe_test.go")
 	doc, err2 := os.ReadFile("../../../docs/recipes.md")
-	if err = errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, err2)
+	must(t, err)
 	here := map[string]bool{}
 	for line := range strings.Lines(string(source)) {
 		here[strings.TrimSpace(line)] = true
@@ -77,20 +76,14 @@ func TestRecipeReal(t *testing.T) {
 		}
 	}
 	db := openDB(t, "pgx", servertest.Postgres(t))
-	if err := newMarks(t, fence.PostgreSQL, "").Create(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newMarks(t, fence.PostgreSQL, "").Create(t.Context(), db))
 	exec(t, db, "DROP TABLE IF EXISTS recipe")
 	exec(t, db, "CREATE TABLE recipe (token BIGINT)")
 	q, err := elector.Open(servertest.Redis(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	e, err := elector.New(q, elector.Config{Election: "orders", Lease: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -101,9 +94,7 @@ func TestRecipeReal(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	count := func(table string) (rows, terms int) {
-		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(DISTINCT token) FROM "+table).Scan(&rows, &terms); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRowContext(t.Context(), "SELECT count(*), count(DISTINCT token) FROM "+table).Scan(&rows, &terms))
 		return rows, terms
 	}
 	servertest.Eventually(t, 30*time.Second, "it writes each second", func() bool { n, _ := count("recipe"); return n >= 3 })

@@ -20,6 +20,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
+var must = servertest.Must
+
 func TestSQLite(t *testing.T) {
 	sqlSuite(t, fence.SQLite, "sqlite",
 		"file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)")
@@ -50,9 +52,7 @@ type sqlStage struct {
 func openDB(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -60,18 +60,14 @@ func openDB(t *testing.T, driver, dsn string) *sql.DB {
 func newMarks(t *testing.T, dialect fence.Dialect, table string) *fence.SQL {
 	t.Helper()
 	marks, err := fence.NewSQL(dialect, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return marks
 }
 
 func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
 	db, marks := openDB(t, driver, dsn), newMarks(t, dialect, "")
 	for range 2 { // again and again is fine
-		if err := marks.Create(t.Context(), db); err != nil {
-			t.Fatal(err)
-		}
+		must(t, marks.Create(t.Context(), db))
 	}
 	s := &sqlStage{db, marks, "$1, $2", dialect}
 	if dialect == fence.MySQL {
@@ -107,9 +103,7 @@ func exec(t *testing.T, db *sql.DB, query string) {
 func (s *sqlStage) begin(t *testing.T) *sql.Tx {
 	t.Helper()
 	tx, err := s.db.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tx
 }
 
@@ -149,23 +143,17 @@ func (s *sqlStage) wantTokens(t *testing.T, want ...uint64) {
 func (s *sqlStage) tokens(t *testing.T) (got []uint64) {
 	t.Helper()
 	rows, err := s.db.QueryContext(t.Context(), "SELECT n, token FROM writes ORDER BY n, token")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var n, token int64
-		if err := rows.Scan(&n, &token); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&n, &token))
 		if n != int64(len(got))+1 {
 			t.Fatalf("row %d has the number %d: two transactions saw the same state", len(got)+1, n)
 		}
 		got = append(got, uint64(token))
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return got
 }
 
@@ -194,34 +182,24 @@ func testSQLRefuses(t *testing.T, s *sqlStage) {
 func testSQLBefore(t *testing.T, s *sqlStage) {
 	old := s.begin(t)
 	defer old.Rollback()
-	if err := s.write(6); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.write(6))
 	testfence.WantStale(t, s.marks.Guard(t.Context(), old, "writes", 5), 5, 6)
-	if err := old.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.write(6); err != nil { // a refusal leaves no lock behind
-		t.Fatal(err)
-	}
+	must(t, old.Rollback())
+	must(t, s.write(6)) // a refusal leaves no lock behind
 	s.wantTokens(t, 6, 6)
 }
 
 // The old leader has read something, as Guard's comment says not to, and so may see the
 // state of that time: its successor's mark counts all the same.
 func testSQLSnapshot(t *testing.T, s *sqlStage) {
-	if err := s.write(5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.write(5))
 	old := s.begin(t)
 	defer old.Rollback()
 	var n int
 	if err := old.QueryRow("SELECT COUNT(*) FROM writes").Scan(&n); err != nil || n != 1 {
 		t.Fatalf("%d writes, %v", n, err)
 	}
-	if err := s.write(6); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.write(6))
 	err := s.marks.Guard(t.Context(), old, "writes", 5)
 	if s.dialect == fence.SQLite { // which lets nobody write who has read an older state
 		if err == nil {
@@ -237,9 +215,7 @@ func testSQLSnapshot(t *testing.T, s *sqlStage) {
 func testSQLInside(t *testing.T, s *sqlStage) {
 	old := s.begin(t)
 	defer old.Rollback()
-	if err := s.marks.Guard(t.Context(), old, "writes", 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.marks.Guard(t.Context(), old, "writes", 5))
 	result := make(chan error, 1)
 	go func() { result <- s.write(6) }()
 	select {
@@ -247,12 +223,8 @@ func testSQLInside(t *testing.T, s *sqlStage) {
 		t.Fatalf("the successor did not wait: %v", err)
 	case <-time.After(200 * time.Millisecond): // it can only be too short to catch a fault
 	}
-	if err := s.put(old, 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.put(old, 5))
+	must(t, old.Commit())
 	if err := <-result; err != nil {
 		t.Fatalf("the successor: %v", err)
 	}
@@ -261,19 +233,11 @@ func testSQLInside(t *testing.T, s *sqlStage) {
 }
 
 func testSQLRollback(t *testing.T, s *sqlStage) {
-	if err := s.write(5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.write(5))
 	tx := s.begin(t)
-	if err := s.marks.Guard(t.Context(), tx, "writes", 9); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.write(5); err != nil { // token 9 has written nothing
-		t.Fatal(err)
-	}
+	must(t, s.marks.Guard(t.Context(), tx, "writes", 9))
+	must(t, tx.Rollback())
+	must(t, s.write(5)) // token 9 has written nothing
 }
 
 func testSQLResources(t *testing.T, s *sqlStage) {
@@ -287,9 +251,7 @@ func testSQLResources(t *testing.T, s *sqlStage) {
 		if (err == nil) != step.ok {
 			t.Errorf("%.10q, token %d: %v", step.resource, step.token, err)
 		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Commit())
 	}
 }
 
@@ -316,9 +278,7 @@ func testSQLForeign(t *testing.T, s *sqlStage) {
 // However the transactions of two leaders fall, the tokens of what was written
 // never go back, and no two saw the same state.
 func testSQLRace(t *testing.T, s *sqlStage) {
-	if err := s.write(5); err != nil { // two first writes at once may deadlock on MySQL
-		t.Fatal(err)
-	}
+	must(t, s.write(5)) // two first writes at once may deadlock on MySQL
 	var wg sync.WaitGroup
 	for i, token := range []uint64{5, 5, 6, 6} {
 		wg.Go(func() {

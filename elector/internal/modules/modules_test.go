@@ -16,7 +16,11 @@ import (
 	"testing"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 const (
 	root    = "../../.."
@@ -40,9 +44,7 @@ func TestGoGetMovesFewModules(t *testing.T) {
 		}
 	}
 	service, err := os.ReadFile("testdata/service.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var moved []string
 	for line := range strings.Lines(string(service)) {
 		if path, version, _ := strings.Cut(strings.TrimSpace(line), " "); semver.Compare(asked[path], version) > 0 && path != "#" {
@@ -74,18 +76,12 @@ func TestAPIBreaksAreNamedIntegration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(file, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o700))
 	}
-	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o700))
 	for _, name := range []string{".ci/api", ".ci/tool"} {
 		script, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(name, string(script))
 	}
 	write("go.mod", "module example.org/m\n\ngo 1.26\n")
@@ -136,16 +132,12 @@ var (
 // Every Go block of README and docs compiles, but for those whose modules none of ours requires.
 func TestBlocksOfGoCompile(t *testing.T) {
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	dir, overlay, args := t.TempDir(), map[string]string{}, []string{"build", "-overlay", ""}
 	for _, doc := range append(docs, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, block := range strings.Split(string(text), "\n```go\n")[1:] {
 			block, _, _ = strings.Cut(block, "\n```\n")
 			name := fmt.Sprintf("%s%d", strings.TrimSuffix(filepath.Base(doc), ".md"), i)
@@ -161,9 +153,7 @@ func TestBlocksOfGoCompile(t *testing.T) {
 				t.Errorf("%s: gofmt has it otherwise: %v\n%s", name, err, formatted)
 			}
 			file := filepath.Join(dir, name+".go")
-			if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(source), 0o600))
 			overlay[filepath.Join(root, module, "blocks", name, "file.go")] = file
 			args = append(args, "./"+module+"/blocks/"+name)
 		}
@@ -172,13 +162,9 @@ func TestBlocksOfGoCompile(t *testing.T) {
 		t.Errorf("too few blocks: %v", args)
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	args[2] = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(args[2], list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(args[2], list, 0o600))
 	build := exec.CommandContext(t.Context(), "go", args...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -192,9 +178,7 @@ func TestLinkedSymbolsExist(t *testing.T) {
 	docs, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	for _, doc := range append(docs, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			if seen[m[0]] {
 				continue

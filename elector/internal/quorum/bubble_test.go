@@ -18,7 +18,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 // cluster is the nodes of package testredis, and the voters before them. Everything here speaks to the
 // Voter itself: a mistake in a script shows at its first step, and no second
@@ -73,9 +76,7 @@ func (p *cluster) voter(id string, change ...func(*redis.Options)) *testVoter {
 		clients = append(clients, p.Client(id, i, change...))
 	}
 	ns, err := Open(clients)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	b.Voter = NewVoter(ns, VoterConfig{
 		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Lease: testLease, CallTimeout: testLease / 5,
 		RequestEnded: func(_ int, _ time.Duration, err error) {

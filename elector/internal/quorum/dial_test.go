@@ -46,9 +46,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 func TestWrongPortsAreNamed(t *testing.T) {
 	serve := func(answer func(net.Conn)) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		go func() {
 			for {
@@ -78,9 +76,7 @@ func TestWrongPortsAreNamed(t *testing.T) {
 		o.DialTimeout, o.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
 		c := redis.NewClient(o)
 		ns, err := Open([]redis.UniversalClient{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := ns.NodeError(0, ns.All()[0].Client().Ping(t.Context()).Err()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -169,9 +165,7 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 		}
 		lead(way{former, "former", 0})
 		slow := beside()
-		if err := request(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, request())
 		<-slow // there are two connections to the former one
 		sent, _ := former.Get("k")
 		lead(way{former, "former", 10 * time.Second})
@@ -188,9 +182,7 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 		<-late
 		<-next
 		for range 20 {
-			if err := request(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, request())
 		}
 		if again, _ := former.Get("k"); again != sent {
 			t.Errorf("the former master took %s requests, of them %s before", again, sent)

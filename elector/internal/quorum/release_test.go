@@ -25,9 +25,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		if tally := a.renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Fatalf("%+v", tally.Answers)
 		}
-		if err := protocol.ReleaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
-			t.Fatal(err)
-		}
+		must(t, protocol.ReleaseScript.Load(t.Context(), p.own[0]).Err()) // or only the hash gets there
 		r := a.Releasing(token, protocol.Heir{}, nil)
 		a.line(0, testredis.Fault{Down: testredis.Drop})
 		if tally := r.Try(testLease); tally.Count(protocol.Unknown) != 1 || r.Definite() || r.Left() != 1 {

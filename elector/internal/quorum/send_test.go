@@ -40,9 +40,7 @@ func (p *cluster) process(n int) *process {
 	}
 	for i := range p.redis {
 		for _, s := range []testredis.Script{testredis.ScriptClaim, testredis.ScriptRenew, testredis.ScriptRaise, testredis.ScriptRelease, testredis.ScriptAnnounce} {
-			if err := p.own[i].ScriptLoad(p.t.Context(), s.Source()).Err(); err != nil {
-				p.t.Fatal(err)
-			}
+			must(p.t, p.own[i].ScriptLoad(p.t.Context(), s.Source()).Err())
 		}
 		all.watch(i, nil)
 	}
@@ -408,9 +406,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	}
 	set := func(setting, value string) {
 		t.Helper()
-		if err := c.ConfigSet(ctx, setting, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.ConfigSet(ctx, setting, value).Err())
 	}
 	all := func(what string, answers []protocol.Answer, want protocol.Status, prefix string) {
 		t.Helper()
@@ -435,9 +431,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	first := protocol.KeysOf("mandate", "orders-0")
 	c.Set(ctx, first.Heir, protocol.Reservation("incb"), time.Minute) // which its renewal deletes
 	err := c.Do(ctx, "ACL", "SETUSER", "mandate", "on", ">secret", "~*", "&*", "+@all", "-del").Err()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
 	defer limited.Close()
 	answers := call(limited, protocol.RenewScript, renewals)
@@ -446,9 +440,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	}
 	all("the others", answers[1:], protocol.Renewed, "")
 
-	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err())
 	for i, a := range call(limited, protocol.RenewScript, renewals) {
 		if !rediserr.Denied(a.Err) {
 			t.Errorf("election %d, whose renewal needs GET: %+v", i, a)
@@ -458,9 +450,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	set("min-replicas-to-write", "1")
 	all("a renewal without replicas", call(c, protocol.RenewScript, renewals), protocol.Unknown, "NOREPLICAS ")
 	set("min-replicas-to-write", "0")
-	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.ReplicaOf(ctx, "127.0.0.1", "1").Err())
 	err = c.Do(ctx, protocol.RenewScript.Command("eval", protocol.RenewScript.Source, renewals...)...).Err()
 	if !redis.IsReadOnlyError(err) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)

@@ -11,15 +11,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 // pipe is one as a supervisor makes it, and its name as the environment has it.
 func pipe(t *testing.T) (r, w *os.File, name string) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return r, w, fmt.Sprintf("%d:%d", w.Fd(), inodeOf(t, w))
 }
@@ -27,9 +29,7 @@ func pipe(t *testing.T) (r, w *os.File, name string) {
 func inodeOf(t *testing.T, f *os.File) uint64 {
 	t.Helper()
 	var st syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Fstat(int(f.Fd()), &st))
 	return st.Ino
 }
 
@@ -39,9 +39,7 @@ func TestTakeOnlyTheSupervisorsPipe(t *testing.T) {
 	_, w, name := pipe(t)
 	_, other, _ := pipe(t)
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	if p, err := take(name); p == nil || err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -62,9 +60,7 @@ func TestTakeOnlyTheSupervisorsPipe(t *testing.T) {
 func TestReports(t *testing.T) {
 	r, _, name := pipe(t)
 	p, err := take(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	term, member := Term{Election: "e", Incarnation: "i", Attempt: 3, Token: 7, Nodes: 1, Lease: time.Second}, Member{Group: "g", Incarnation: "i"}
 	p.Elected(term)
 	p.Released(term)
@@ -76,9 +72,7 @@ func TestReports(t *testing.T) {
 	dec := json.NewDecoder(r)
 	for i, want := range []Message{{Elected: &term}, {Released: &term}, {Promised: &Promise{"p", "e", 7, time.Second}}, {Joined: &member}, {Left: &member}} {
 		var got Message
-		if err := dec.Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dec.Decode(&got))
 		a, _ := json.Marshal(got)
 		if b, _ := json.Marshal(want); string(a) != string(b) {
 			t.Errorf("line %d is %s, want %s", i, a, b)
@@ -99,9 +93,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	full := make(chan struct{})
 	r, _, name := pipe(t)
 	p, err := take(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		defer close(full)
 		for range 5000 { // some 100 bytes each: a pipe holds 64 KiB, or at most 1 MiB
@@ -128,14 +120,10 @@ func TestPipeThatNobodyReads(t *testing.T) {
 func TestReportsAreNotWrittenIntoAnotherFile(t *testing.T) {
 	_, w, name := pipe(t)
 	p, err := take(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "file")
 	number := int(w.Fd())
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	p.Elected(Term{Election: "e"}) // nothing has the number
 	fd, err := syscall.Open(file, syscall.O_CREAT|syscall.O_WRONLY, 0o600)
 	if err != nil || fd != number {

@@ -57,9 +57,7 @@ func asPostgres(t testing.TB) (string, *syscall.SysProcAttr) {
 	t.Helper()
 	// Not t.TempDir: its parent is closed to other users.
 	dir, err := os.MkdirTemp("", "mandate-postgres-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if os.Geteuid() != 0 {
 		return dir, nil
@@ -70,9 +68,7 @@ func asPostgres(t testing.TB) (string, *syscall.SysProcAttr) {
 	}
 	uid, _ := strconv.ParseUint(who.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(who.Gid, 10, 32)
-	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.Chown(dir, int(uid), int(gid)))
 	return dir, as(uint32(uid), uint32(gid))
 }
 

@@ -24,13 +24,9 @@ func HungShell(t testing.TB, path string) (free func()) {
 	if err == nil {
 		err = os.WriteFile(path, shell, 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	lease, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	free = func() { _ = lease.Close() }
 	t.Cleanup(free)
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, lease.Fd(), syscall.F_SETLEASE, syscall.F_WRLCK); errno != 0 {
@@ -66,9 +62,7 @@ func Trace(t testing.TB, pid int) {
 	cmd.Env = append(os.Environ(), traced+"="+strconv.Itoa(pid))
 	in, ierr := cmd.StdinPipe()
 	out, oerr := cmd.StdoutPipe()
-	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, errors.Join(ierr, oerr, cmd.Start()))
 	t.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
 		t.Skip("no tracing here: ", line)

@@ -51,9 +51,7 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = orphan()
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // the process was killed, or did not start properly: out shows which
 		close(p.gone)

@@ -141,9 +141,7 @@ func (s *Server) Kill() {
 // Forget removes all files of a server that is down.
 func (s *Server) Forget(t testing.TB) {
 	t.Helper()
-	if err := cmp.Or(os.RemoveAll(s.Dir), os.Mkdir(s.Dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, cmp.Or(os.RemoveAll(s.Dir), os.Mkdir(s.Dir, 0o700)))
 }
 
 // Up reports whether the server was started and not killed since.
@@ -157,9 +155,7 @@ func (s *Server) Wake(t testing.TB) { t.Helper(); s.signal(t, resume) }
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := s.proc.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, s.proc.cmd.Process.Signal(sig))
 }
 
 // Client returns a client with all rights, as an operator has. It is closed when the test ends.
@@ -184,6 +180,14 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 		t.Fatalf("%s: %v: %v", s.Addr(), args, err)
 	}
 	return v
+}
+
+// Must fails the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Eventually calls ok until it returns true, and fails the test if that takes longer than within.

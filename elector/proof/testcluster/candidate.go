@@ -40,9 +40,7 @@ func NewCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*el
 		f(&cfg)
 	}
 	e, err := elector.New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	c.Elector = e
 	t.Cleanup(func() {
 		if t.Failed() {

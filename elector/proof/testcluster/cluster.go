@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // The keys of the election, which is called orders.
@@ -44,9 +45,7 @@ func (c *Cluster) Quorum(name string, nodes ...int) *elector.Quorum {
 		clients = append(clients, cl)
 	}
 	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	servertest.Must(c.T, err)
 	c.T.Cleanup(func() { q.Close() })
 	return q
 }

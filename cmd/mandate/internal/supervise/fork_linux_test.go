@@ -40,22 +40,16 @@ func hangs(t *testing.T, p *Process) {
 func TestSlowExec(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
-	if err := os.Symlink("/bin/sh", program); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/bin/sh", program))
 	h := newHelperOf(t, program)
 	late, pids := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	stopped, _ := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	free := servertest.HungShell(t, filepath.Join(dir, "slow"))
-	if err := errors.Join(os.Remove(program), os.Symlink("slow", program)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(program), os.Symlink("slow", program)))
 	var slow []*Process
 	for range 3 {
 		p, err := h.Start([]string{"SCRIPT=touch " + filepath.Join(dir, "ran")}, Now().Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-p.Started
 		hangs(t, p)
 		slow = append(slow, p)
@@ -87,9 +81,7 @@ func TestSlowExecOfAKilledHelper(t *testing.T) {
 	servertest.HungShell(t, slow)
 	h := newHelperOf(t, slow)
 	p, err := h.Start(nil, Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Started
 	hangs(t, p)
 	_ = h.cmd.Process.Kill()
@@ -165,22 +157,16 @@ func TestProber(t *testing.T) {
 // A helper that was reaped elsewhere counts as killed, also if what it has started holds its pipe.
 func TestHelperIsReapedElsewhere(t *testing.T) {
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	if _, err := syscall.Wait4(cmd.Process.Pid, nil, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	h, err := NewHelper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := newProcess(h, forever)
 	h.running[1] = p
 	reports, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close() // a child whose execve hangs, and does not react to SIGKILL, has it
 	go h.follow(cmd, reports, make(chan struct{}))
 	if isGone(t, p); !p.Orphan {

@@ -49,9 +49,7 @@ func TestExtendedWhileTheHelperWasStopped(t *testing.T) {
 func TestStaleOrders(t *testing.T) {
 	h := newHelper(t)
 	late, err := h.Start([]string{"SCRIPT=exit 0"}, Now().Add(-time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if isGone(t, late); !errors.Is(late.Failed, ErrStart) {
 		t.Errorf("started after its deadline: %v", late.Failed)
 	}
@@ -79,9 +77,7 @@ func TestHelperNeedsDispatch(t *testing.T) {
 	dispatched = false // TestMain has forgotten
 	defer func() { dispatched = true }()
 	h, err := NewHelper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := h.Begin(Setup{}); err == nil {
 		t.Error("a program that runs no helper starts one")
 	}
@@ -91,9 +87,7 @@ func TestHelperNeedsDispatch(t *testing.T) {
 // and run nothing.
 func TestStartWhileTheHelperIsStopped(t *testing.T) {
 	h := newHelper(t)
-	if err := h.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.cmd.Process.Signal(syscall.SIGSTOP))
 	if p, err := h.Start([]string{"SCRIPT=exit 0"}, Now().Add(time.Minute)); err != nil {
 		t.Error(err)
 	} else if !p.AwaitGone(time.After(time.Minute), nil) {

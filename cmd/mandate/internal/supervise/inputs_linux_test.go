@@ -22,13 +22,9 @@ import (
 // files, the environment, and no file but three. RLIMIT_LOCKS is the mark.
 func TestCommandInherits(t *testing.T) {
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 123, Max: was.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 123, Max: was.Max}))
 	t.Chdir(t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o27))
 	t.Setenv("MANDATE_REDIS", "redis://:secret@127.0.0.1")
@@ -37,9 +33,7 @@ func TestCommandInherits(t *testing.T) {
 grep -E '^(Sig(Ign|Blk)|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Uid|Gid|Groups)' /proc/self/status
 tr '\0' '\n' </proc/self/environ | grep -vE '^(SCRIPT|PIDS|PWD)=' | sort`
 	want, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", show).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "shown")
 	p, _ := h.run(t, 0, "exec >"+file+"; "+show)
 	<-p.Exited
@@ -75,9 +69,7 @@ func TestHelperEnv(t *testing.T) {
 // electors take them.
 func TestProbeHasNoSupervisor(t *testing.T) {
 	fd, err := syscall.Dup(2) // not close-on-exec, as what was inherited
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
 	t.Setenv(supervisor.Variable, fmt.Sprintf("%d:1", fd))
 	ctx, end := context.WithTimeout(t.Context(), waitLimit)
@@ -98,9 +90,7 @@ func TestUnmarked(t *testing.T) {
 	}
 	var caps [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	if err := unix.Capget(&header, &caps[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Capget(&header, &caps[0]))
 	may := caps[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 	if h, err := NewHelper(); err != nil || may != (h.Unmarked == nil) || may != (markOf(os.Getpid()) == mark(os.Getpid(), 0)) {
 		t.Errorf("may raise it: %v; %v, %v", may, err, h.Unmarked)

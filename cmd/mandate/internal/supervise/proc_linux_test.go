@@ -119,12 +119,8 @@ func gone(pid int) bool { p, err := readProcess(pid); return err != nil || p.dea
 func outOfFiles(t *testing.T) (giveBack func()) {
 	t.Helper()
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: was.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: was.Max}))
 	giveBack = func() { syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) }
 	t.Cleanup(giveBack)
 	return giveBack
@@ -133,9 +129,7 @@ func outOfFiles(t *testing.T) (giveBack func()) {
 // Nothing is started without a helper.
 func TestStartWithoutAHelper(t *testing.T) {
 	h, err := NewHelper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	giveBack := outOfFiles(t)
 	err = h.Begin(Setup{Path: "/bin/true", Argv: []string{"true"}})
 	giveBack()
@@ -183,9 +177,7 @@ func TestHelperThatNothingWakes(t *testing.T) {
 	p, pids := everyWay(t, h, "sleep 60")
 	servertest.Trace(t, h.cmd.Process.Pid)
 	unstarted, err := h.Start([]string{"SCRIPT=echo $$ >>$PIDS"}, Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.Stop(Now().Add(100 * time.Millisecond))
 	if left := p.Left(); p.AwaitGone(time.After(50*time.Millisecond), nil) || left == "" || strings.Contains(left, HelperName) || p.GiveUp() {
 		t.Errorf("before its time it has %q", left)
@@ -225,9 +217,7 @@ func TestHelperThatNothingWakes(t *testing.T) {
 func TestGrowingTree(t *testing.T) {
 	grow := filepath.Join(t.TempDir(), "grow.sh")
 	script := "trap '' TERM\necho $$ >>$PIDS\nsetsid sleep 60 &\nsetsid sh " + grow + " &\n"
-	if err := os.WriteFile(grow, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(grow, []byte(script), 0o600))
 	h := newHelper(t)
 	for range 2 {
 		p, _ := h.run(t, 10, "sh "+grow+"; sleep 60")
@@ -240,9 +230,7 @@ func TestGrowingTree(t *testing.T) {
 // waited for, as the command itself, below it, and as an orphan; alone, and beside another command.
 func TestMainThreadHasEnded(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv("THREADS", self)
 	h := newHelper(t)
 	for range 2 {
@@ -338,9 +326,7 @@ func TestOnlyTheSameProcess(t *testing.T) {
 // The clock is not the wall clock, and counts across processes.
 func TestNowIsNotTheWallClock(t *testing.T) {
 	var boot unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot))
 	if d := Now().Sub(Instant(boot.Nano())); d < 0 || d > time.Minute {
 		t.Errorf("now is %v after the boot clock", d)
 	}

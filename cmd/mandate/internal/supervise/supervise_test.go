@@ -15,7 +15,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 func TestMain(m *testing.M) {
 	if Dispatch() {
@@ -43,9 +47,7 @@ func newHelperOf(t *testing.T, shell string) *Helper {
 	if err == nil {
 		err = h.Begin(Setup{Path: shell, Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(h.Close)
 	return h
 }
@@ -56,9 +58,7 @@ func (h *Helper) run(t *testing.T, n int, script string) (p *Process, pids []int
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pids")
 	p, err := h.Start([]string{"SCRIPT=" + script, "PIDS=" + file}, Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Started
 	t.Cleanup(func() { sweep(t, file) })
 	await(t, "the numbers of the processes", func() bool {
@@ -88,9 +88,7 @@ func numbers(t *testing.T, file string) (pids []int) {
 	text, _ := os.ReadFile(file)
 	for _, f := range strings.Fields(string(text)) {
 		pid, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pids = append(pids, pid)
 	}
 	return pids
@@ -135,9 +133,7 @@ func noneLeft(t *testing.T, pids []int) {
 func sibling(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.Process.Kill() != nil {
 			t.Error("a process that is none of the command's was killed")
@@ -195,13 +191,9 @@ func TestExitStatus(t *testing.T) {
 		if err == nil {
 			err = h.Begin(Setup{Path: path, Argv: []string{path}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p, err := h.Start(nil, Now().Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if isGone(t, p); !errors.Is(p.Failed, want) {
 			t.Errorf("%s: %v, want %v", path, p.Failed, want)
 		}
@@ -218,14 +210,10 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 	if err == nil {
 		err = h.Begin(Setup{Path: "/bin/sh", Argv: []string{"sh", "-c", `printf '%s|%s|%s|%s|%s' "$1" "$2" "$ODD" "$0" "$MORE" >` + file, "name", "a\xffb\n", long}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer h.Close()
 	p, err := h.Start([]string{"MORE=\"é\n"}, Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Exited
 	if got, _ := os.ReadFile(file); string(got) != "a\xffb\n|"+long+"|\xfe|name|\"é\n" {
 		t.Errorf("got %.40q", got)

@@ -182,15 +182,11 @@ func TestEntriesMatch(t *testing.T) {
 func judgeExists(t *testing.T, m *mutant) bool {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	test, _, _ := strings.Cut(m.test, "/")
 	for _, name := range names {
 		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if bytes.Contains(src, []byte("\nfunc "+test+"(")) {
 			return true
 		}

@@ -46,7 +46,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 var (
 	which = flag.String("mutants", "", "make the deliberate bugs whose id matches this regular expression")
@@ -214,9 +218,7 @@ func nearBy(t *testing.T, all []*mutant) (some []*mutant) {
 func (m *mutant) isAbout(t *testing.T, changed []string) bool {
 	t.Helper()
 	made, err := m.overlay()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return slices.ContainsFunc(changed, func(name string) bool {
 		return made[filepath.Join(root, name)] != nil || filepath.Dir(name) == m.pkg
 	})
@@ -239,9 +241,7 @@ const page = root + "/docs/generated/claims.md"
 func TestClaimsAreListed(t *testing.T) {
 	want := claims(t)
 	if *update {
-		if err := os.WriteFile(page, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(page, want, 0o600))
 	}
 	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("docs/generated/claims.md is not what the entries say: make claims (%v)", err)
@@ -268,9 +268,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	exist := testNames(t)
 	for _, doc := range []string{"safety.md", "servers.md", "compare.md", "generated/claims.md"} {
 		text, err := os.ReadFile(filepath.Join(root, "docs", doc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)\\w+)").FindAllSubmatch(text, -1) {
 			if !exist[string(m[1])] {
 				t.Errorf("%s names %s, which does not exist", doc, m[1])
@@ -352,8 +350,6 @@ func testNames(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exist
 }

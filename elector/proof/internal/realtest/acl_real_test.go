@@ -38,9 +38,7 @@ const (
 func shipped(t *testing.T, user string) []string {
 	t.Helper()
 	b, err := os.ReadFile(shippedACL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(b)) {
 		if rights, ok := strings.CutPrefix(line, "user "+user+" on >change-me "); ok {
 			return wordsOf(rights)
@@ -74,9 +72,7 @@ func guarded(t *testing.T, user string, rights []string) *servertest.Server {
 		lines.WriteString("user " + u + " on >change-me " + strings.Join(has, " ") + "\n")
 	}
 	file := filepath.Join(t.TempDir(), "redis.acl")
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(lines.String()), 0o600))
 	return servertest.Redis(t, "--aclfile", file)
 }
 
@@ -204,9 +200,7 @@ func receives(ch <-chan elector.Event, within time.Duration, is func(elector.Eve
 func denied(t *testing.T, s *servertest.Server, user string) (objects []string) {
 	t.Helper()
 	log, err := s.Client(t).ACLLog(context.Background(), 100).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range log {
 		if e.Username == user {
 			objects = append(objects, e.Object)
@@ -289,9 +283,7 @@ func signOfLife(t *testing.T, s *servertest.Server, user string) {
 	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "change-me" })
 	ps := c.Subscribe(t.Context(), "mandate:{orders}:events")
 	defer ps.Close()
-	if err := ps.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ps.Ping(t.Context()))
 	for range 2 { // the subscription, the answer
 		if _, err := ps.Receive(t.Context()); err != nil {
 			return
@@ -311,13 +303,9 @@ func TestRealACLOnce(t *testing.T) {
 	t.Parallel()
 	once := func(s *servertest.Server, user string) *fence.Once {
 		e, err := as(t, user, s).Election("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o, err := fence.NewOnce(s.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "change-me" }), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return o
 	}
 	tick := fence.Tick{Job: "bills", At: time.Now(), Token: 1, By: "a"}
@@ -334,9 +322,7 @@ func TestRealACLOnce(t *testing.T) {
 			}
 		}
 		e, err := as(t, user, s).Election("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if all, err := doctor.Ticks(t.Context(), e); err != nil || len(all) != 1 {
 			t.Errorf("%s reads %v, %v", user, all, err)
 		}
@@ -357,9 +343,7 @@ func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, l
 	m, err := shard.New(as(t, candidates, s), shard.Config{
 		Group: "orders", Shards: 3, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -492,9 +476,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	_, _ = el.next(0, el.lease+slack)
 	q := as(t, user, s)
 	e, err := elector.New(q, elector.Config{Election: "orders", ID: "looks", Lease: el.lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	servertest.Eventually(t, slack, "the history tells of the election", func() bool {
 		terms, err := electionOf(a.Q, "orders").History(t.Context(), 1)
 		return err == nil && len(terms) == 1
@@ -637,15 +619,11 @@ func TestRealACLAdviceIsFollowed(t *testing.T) {
 			setting := append([]any{"ACL", "SETUSER", user, "reset", "on", ">x"}, asAny(rights)...)
 			s.Do(t, setting...)
 			q, err := elector.Open("redis://" + user + ":x@" + s.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer q.Close()
 			problems := func() (all []doctor.Finding) {
 				found, err := doctor.Examine(t.Context(), q, doctor.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return slices.DeleteFunc(found, func(f doctor.Finding) bool {
 					return f.Check != "rights" && f.Check != "messages" || f.Level == doctor.LevelOK
 				})

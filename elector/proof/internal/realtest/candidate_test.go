@@ -57,6 +57,7 @@ const (
 )
 
 var (
+	must       = servertest.Must
 	electionOf = testcluster.ElectionOf
 	observe    = testcluster.Observe
 	wantReason = testcluster.WantReason
@@ -181,9 +182,7 @@ func (el *electorate) survives(term *elector.Term, d time.Duration) {
 func open(t testing.TB, urls ...string) *elector.Quorum {
 	t.Helper()
 	q, err := elector.Open(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
@@ -263,9 +262,7 @@ func (d *sentinels) sentinel(t *testing.T, user string) *servertest.Server {
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
 	conf := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n"+
 		"sentinel auth-user main %s\nsentinel auth-pass main %s\n", d.master.Port, user, user)
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(conf), 0o600))
 	return servertest.Redis(t, file, "--sentinel")
 }
 

@@ -49,9 +49,7 @@ func TestRealFullMemoryKeepsTheSettingsOfAGroup(t *testing.T) {
 	server := servertest.Redis(t, servertest.AOF...)
 	join := func(shards int) (*shard.Member, chan error) {
 		m, err := shard.New(open(t, server.URL()), shard.Config{Group: "orders", Shards: shards, Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		done, ended := make(chan error, 1), make(chan struct{})
 		t.Cleanup(func() { <-ended })
 		go func() {
