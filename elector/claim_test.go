@@ -248,9 +248,7 @@ func TestForeignLockOnAMinority(t *testing.T) {
 		a, term := leading(c, "a")
 		time.Sleep(3 * shortLease)
 		continues(t, term)
-		if err := a.Check(); err != nil {
-			t.Error(err)
-		}
+		must(t, a.Check())
 		if lines := a.Log.Lines("maintenance by joe"); len(lines) != 1 {
 			t.Errorf("logged %d times", len(lines))
 		}

@@ -100,9 +100,7 @@ func TestConfigAtItsBounds(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := errors.Join(zero.Close(), (*elector.Quorum)(nil).Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(zero.Close(), (*elector.Quorum)(nil).Close()))
 }
 
 func TestConfigDefaults(t *testing.T) {

@@ -285,9 +285,7 @@ func conformCampaign(t *testing.T, w *backend) {
 		t.Errorf("%d locks: the lock was given away under the running work", n)
 	}
 	must(t, two.Close(ctx))
-	if err := <-asked; err != nil {
-		t.Error(err)
-	}
+	must(t, <-asked)
 	w.unlocked(t)
 }
 
@@ -316,9 +314,7 @@ func conformCampaignContext(t *testing.T, w *backend) {
 	w.unlocked(t)
 	again := campaigned(t, b)
 	newer(t, again, term)
-	if err := again.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, again.Close(t.Context()))
 	w.unlocked(t)
 }
 

@@ -42,10 +42,7 @@ func TestNoHeavyDependencies(t *testing.T) {
 func TestIsLeaderAllocatesNothing(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
-	q, err := elector.Open("redis://" + m.Addr())
-	must(t, err)
-	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a").Begin(nil)
+	a := makeCandidate(t, open(t, "redis://"+m.Addr()), "a").Begin(nil)
 	term := a.Elected(time.Minute)
 	for name, f := range map[string]func() bool{
 		"IsLeader": a.IsLeader, "Valid": term.Valid, "Term": func() bool { return a.Term() == term },

@@ -20,9 +20,7 @@ import (
 // unreachable is an election on three nodes of which none can be reached.
 func unreachable(t *testing.T) (*elector.Quorum, *elector.Election) {
 	t.Helper()
-	q, err := elector.Open("redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
-	must(t, err)
-	t.Cleanup(func() { _ = q.Close() })
+	q := open(t, "redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
 	el, err := q.Election("orders")
 	must(t, err)
 	return q, el

@@ -168,9 +168,7 @@ func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 		// It serves again, after its term.
 		again := makeCandidate(t, c.Quorum("c"), "c").Begin(gate.Work)
 		gateOpens(again)
-		if err := gate.Do(t.Context(), func(context.Context, *elector.Term) error { return nil }); err != nil {
-			t.Error(err)
-		}
+		must(t, gate.Do(t.Context(), func(context.Context, *elector.Term) error { return nil }))
 	})
 }
 

@@ -43,6 +43,7 @@ var (
 	must          = servertest.Must
 	bubble        = testcluster.Bubble
 	makeCandidate = testcluster.NewCandidate
+	open          = testcluster.Open
 	electionOf    = testcluster.ElectionOf
 	observe       = testcluster.Observe
 	first         = testcluster.First
@@ -103,14 +104,7 @@ func stopsAfter(d time.Duration) elector.Work {
 // realQuorum has connections of its own.
 func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
 	t.Helper()
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.URL())
-	}
-	q, err := elector.Open(urls...)
-	must(t, err)
-	t.Cleanup(func() { q.Close() })
-	return q
+	return open(t, servertest.URLs(servers...)...)
 }
 
 // eventIn is the event that a message of the events channel, or an entry of the history, holds.

@@ -135,9 +135,7 @@ func TestDrainTimeout(t *testing.T) {
 			t.Error("no overrun was reported")
 		}
 		close(free)
-		if err := a.Ended(time.Second); err != nil {
-			t.Error(err)
-		}
+		must(t, a.Ended(time.Second))
 	})
 }
 

@@ -103,9 +103,7 @@ func (k *tokens) issue(t *testing.T, token string, nodes []*node) {
 	for _, nd := range nodes {
 		nd.Server().RequireUserAuth("mandate", token)
 	}
-	if err := os.WriteFile(k.file, []byte(token+"\n"), 0o600); err != nil {
-		t.Error(err)
-	}
+	must(t, os.WriteFile(k.file, []byte(token+"\n"), 0o600))
 	k.mu.Lock()
 	k.now = token
 	listeners := slices.Collect(maps.Keys(k.listeners))
@@ -381,9 +379,7 @@ func TestClusterThatHidesItsAddresses(t *testing.T) {
 	c, err := elector.NewClient(url)
 	must(t, err)
 	defer c.Close()
-	q, err := elector.Open(url)
-	must(t, err)
-	defer q.Close()
+	q := open(t, url)
 	own, err := elector.NewQuorum(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{m.Addr()}}))
 	must(t, err)
 	defer own.Close()

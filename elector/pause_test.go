@@ -145,24 +145,16 @@ func TestPausesOfSeveralOperators(t *testing.T) {
 		must(t, ann.Pause(t.Context(), time.Hour, "migration"))
 		pausedBy("ann", "migration", 0)
 		time.Sleep(time.Minute)
-		if err := ann.Pause(t.Context(), 0, "still"); err != nil {
-			t.Error(err)
-		}
+		must(t, ann.Pause(t.Context(), 0, "still"))
 		pausedBy("ann", "still", time.Minute)
 		time.Sleep(time.Minute)
-		if err := bob.Pause(t.Context(), 0, ""); err != nil {
-			t.Error(err)
-		}
+		must(t, bob.Pause(t.Context(), 0, ""))
 		pausedBy("bob", "", 2*time.Minute)
 		time.Sleep(time.Minute)
 		for range 2 { // the second one ends nothing
-			if err := cyd.Resume(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, cyd.Resume(t.Context()))
 		}
-		if err := el.Pause(t.Context(), time.Minute, ""); err != nil { // there is none
-			t.Error(err)
-		}
+		must(t, el.Pause(t.Context(), time.Minute, "")) // there is none
 		if st, err := el.Status(t.Context()); err != nil || st.Pause != "no reason given" || st.PauseBy != "" || st.PauseReason != "" {
 			t.Errorf("%+v, %v", st, err)
 		}

@@ -41,9 +41,7 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 			if gap > 50*time.Millisecond {
 				t.Errorf("handover among %d took %v", len(all), gap)
 			}
-			if err := leader.Ended(time.Second); err != nil {
-				t.Error(err)
-			}
+			must(t, leader.Ended(time.Second))
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("shutdown took %v", took)
 			}
@@ -495,9 +493,7 @@ func TestAddressThatShowsItsOldIdentityAgain(t *testing.T) {
 			time.Sleep(2 * shortLease)
 		}
 		continues(t, term)
-		if err := errors.Join(all[0].Check(), all[1].Check(), all[2].Check()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(all[0].Check(), all[1].Check(), all[2].Check()))
 		c.Nodes[1].Set(down) // the vote counts again
 		time.Sleep(3 * shortLease)
 		continues(t, term)

@@ -21,9 +21,7 @@ func TestDiskThatIsFull(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, 0)
 	p := Disk(dir)
-	if err := p.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, p.Check(t.Context()))
 	full := filepath.Join(dir, "full")
 	must(t, os.WriteFile(full, make([]byte, 16<<10), 0o600))
 	if err := p.Check(t.Context()); !errors.Is(err, syscall.ENOSPC) || err.Error() != dir+": write: no space left on device" {

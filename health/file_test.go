@@ -51,9 +51,7 @@ func TestDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	if err := Disk(dir).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, Disk(dir).Check(t.Context()))
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

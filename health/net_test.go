@@ -75,9 +75,7 @@ func TestTCPProbe(t *testing.T) {
 	must(t, err)
 	p, err := TCP(l.Addr().String())
 	must(t, err)
-	if err := p.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, p.Check(t.Context()))
 	l.Close()
 	wantMessage(t, p.Check(t.Context()), "refused")
 	_, err = TCP(":5432")

@@ -60,12 +60,8 @@ func TestAllJoinsErrorsInOrderOnOneLine(t *testing.T) {
 	if !errors.Is(err, sentinel) {
 		t.Error("errors.Is doesn't see through")
 	}
-	if err := All(Func(pass), Func(pass)).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := All().Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, All(Func(pass), Func(pass)).Check(t.Context()))
+	must(t, All().Check(t.Context()))
 }
 
 func TestAllNamesTheOneThatHangsAndDoesNotPileUp(t *testing.T) {

@@ -41,9 +41,7 @@ func TestCandidateIsUnhealthyUntilTheFirstSuccess(t *testing.T) {
 		if st := r.Status(); st.LastErr != nil {
 			t.Errorf("%+v", st)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		must(t, stop())
 		wantUnhealthy(t, r, "stopped")
 	})
 }
@@ -89,9 +87,7 @@ func TestRunnerIsSingleFlightAndStopsWithItsContext(t *testing.T) {
 		wantMessage(t, r.RunArmed(t.Context()), "running already")
 		wantHealthy(t, r, "the refused calls change nothing")
 		change := r.Changed()
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		must(t, stop())
 		<-change
 		if _, err := NewRunner(nil, Settings{}); err == nil {
 			t.Error("NewRunner took a nil probe")
@@ -132,9 +128,7 @@ func TestProbeHangsForEverCountsAndLeavesOneGoroutine(t *testing.T) {
 		close(stuck.release)
 		time.Sleep(1500 * time.Millisecond)
 		wantHealthy(t, r, "after it came back")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		must(t, stop())
 	})
 }
 
@@ -405,9 +399,7 @@ func TestPanicOfArmAndDisarm(t *testing.T) {
 		r := newRunner(t, Named("port", All(p)), Settings{})
 		stop := start(t, r, r.RunArmed)
 		wantUnhealthy(t, r, "panic: oops")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		must(t, stop())
 		p.arm = false
 		start(t, r, r.RunArmed)
 		wantHealthy(t, r, "armed")

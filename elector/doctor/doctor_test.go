@@ -10,6 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 var must = servertest.Must
@@ -19,10 +20,7 @@ var must = servertest.Must
 func TestExamineReal(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	levels := func(url string) map[string]doctor.Level {
-		q, err := elector.Open(url)
-		must(t, err)
-		t.Cleanup(func() { q.Close() })
-		findings, err := doctor.Examine(t.Context(), q, doctor.Config{})
+		findings, err := doctor.Examine(t.Context(), testcluster.Open(t, url), doctor.Config{})
 		must(t, err)
 		all := map[string]doctor.Level{}
 		for _, f := range findings {
@@ -62,9 +60,7 @@ func TestExamineReal(t *testing.T) {
 
 // What can't be examined is an error; a Redis that is away is a finding.
 func TestExamineRefusesWhatCanNotBe(t *testing.T) {
-	q, err := elector.Open("redis://127.0.0.1:1")
-	must(t, err)
-	defer q.Close()
+	q := testcluster.Open(t, "redis://127.0.0.1:1")
 	for name, try := range map[string]func() error{
 		"no Quorum":       func() error { _, err := doctor.Examine(t.Context(), nil, doctor.Config{}); return err },
 		"an empty Quorum": func() error { _, err := doctor.Examine(t.Context(), &elector.Quorum{}, doctor.Config{}); return err },

@@ -188,10 +188,7 @@ func TestCollector(t *testing.T) {
 // unreachable is a Redis to which no connection can be made.
 func unreachable(t *testing.T) *elector.Quorum {
 	t.Helper()
-	q, err := elector.Open("redis://127.0.0.1:1") // no request is made: the candidate never runs
-	must(t, err)
-	t.Cleanup(func() { q.Close() })
-	return q
+	return testcluster.Open(t, "redis://127.0.0.1:1") // no request is made: the candidate never runs
 }
 
 func TestHandler(t *testing.T) {

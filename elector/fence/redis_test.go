@@ -19,6 +19,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 var must = servertest.Must
@@ -221,10 +222,7 @@ func testRedisOnElection(t *testing.T, addr string) {
 // lead wins a real election.
 func lead(t *testing.T, addr, id string) *elector.Term {
 	t.Helper()
-	q, err := elector.Open("redis://" + addr)
-	must(t, err)
-	t.Cleanup(func() { q.Close() })
-	e, err := elector.New(q, elector.Config{Election: "orders", ID: id, Logger: slog.New(slog.DiscardHandler)})
+	e, err := elector.New(testcluster.Open(t, "redis://"+addr), elector.Config{Election: "orders", ID: id, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	term, err := e.Campaign(t.Context())
 	must(t, err)

@@ -272,9 +272,7 @@ func TestRedisOfTheTicksIsAway(t *testing.T) {
 		s.r.CutOff("ticks")
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second))) // a tick is being taken
 		began := time.Now()
-		if err := a.e.Resign(context.Background()); err != nil {
-			t.Error(err)
-		}
+		must(t, a.e.Resign(context.Background()))
 		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("the end of the term took %v", took)
 		}
@@ -666,9 +664,7 @@ func TestRunNow(t *testing.T) {
 			return context.Cause(ctx)
 		}})
 		time.Sleep(30 * time.Minute)
-		if err := a.RunNow(context.Background(), "mail"); err != nil {
-			t.Error(err)
-		}
+		must(t, a.RunNow(context.Background(), "mail"))
 		if m := s.mark("mail"); len(s.ticks()) != 1 || !m.Run.Tick.IsZero() || m.Run.Outcome != fence.OK || m.Run.Began.IsZero() || m.Next.Hour() != 1 {
 			t.Errorf("%+v", m)
 		}

@@ -48,9 +48,7 @@ func TestLeaveWithANodeThatHangs(t *testing.T) {
 		time.Sleep(lease)
 		a.stop()
 		began := time.Now()
-		if err := a.ended(t, lease); err != nil {
-			t.Error(err)
-		}
+		must(t, a.ended(t, lease))
 		if took := time.Since(began); took > lease*3/10 {
 			t.Errorf("Run ended after %v", took)
 		}
@@ -77,9 +75,7 @@ func TestLeaveDuringAHiccup(t *testing.T) {
 		if g.l.gap > 5*time.Millisecond {
 			t.Errorf("a shard was without an owner for %v", g.l.gap)
 		}
-		if err := a.ended(t, lease); err != nil {
-			t.Error(err)
-		}
+		must(t, a.ended(t, lease))
 		for _, n := range c.Nodes {
 			if listed, err := n.Server().HKeys(membersKey); len(listed) != 1 {
 				t.Errorf("the members are %q, %v: a is not taken off the list", listed, err)

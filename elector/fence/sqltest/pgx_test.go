@@ -83,13 +83,9 @@ func TestOtherTransactions(t *testing.T) {
 	queryRow := func(ctx context.Context, query string, args ...any) fence.Row {
 		return tx.QueryRowContext(ctx, query, args...)
 	}
-	if err := marks.Guard(t.Context(), orm{tx}, "bills", 7); err != nil {
-		t.Error(err)
-	}
+	must(t, marks.Guard(t.Context(), orm{tx}, "bills", 7))
 	testfence.WantStale(t, marks.GuardFunc(t.Context(), queryRow, "bills", 6), 6, 7)
-	if err := marks.GuardFunc(t.Context(), queryRow, "bills", 8); err != nil {
-		t.Error(err)
-	}
+	must(t, marks.GuardFunc(t.Context(), queryRow, "bills", 8))
 	testfence.WantStale(t, marks.Guard(t.Context(), orm{tx}, "bills", 7), 7, 8)
 	for _, token := range []uint64{0, 1 << 53} {
 		if err := marks.GuardFunc(t.Context(), queryRow, "bills", token); err == nil || errors.Is(err, fence.ErrStale) {

@@ -279,9 +279,7 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 			t.Error("two of three are suspected")
 		}
 		time.Sleep(time.Second)
-		if err := a.suspected(1); err != nil {
-			t.Error(err)
-		}
+		must(t, a.suspected(1))
 		time.Sleep(testLease - time.Second - 1)
 		if a.suspected(2) == nil {
 			t.Error("forgotten early")

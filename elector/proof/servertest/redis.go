@@ -107,6 +107,14 @@ func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 // URL returns the URL for elector.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
+// URLs returns those of several servers.
+func URLs(servers ...*Server) (urls []string) {
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	return urls
+}
+
 // Restart kills the server if it is up, and starts it again, with the files in its directory.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()

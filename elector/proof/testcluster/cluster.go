@@ -50,6 +50,15 @@ func (c *Cluster) Quorum(name string, nodes ...int) *elector.Quorum {
 	return q
 }
 
+// Open is a quorum on these URLs until the end of the test.
+func Open(t testing.TB, urls ...string) *elector.Quorum {
+	t.Helper()
+	q, err := elector.Open(urls...)
+	servertest.Must(t, err)
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
 // Hang makes these nodes take every request, and answer none.
 func (c *Cluster) Hang(nodes ...int) {
 	for _, i := range nodes {

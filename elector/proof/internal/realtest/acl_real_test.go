@@ -618,9 +618,7 @@ func TestRealACLAdviceIsFollowed(t *testing.T) {
 		t.Run(user, func(t *testing.T) {
 			setting := append([]any{"ACL", "SETUSER", user, "reset", "on", ">x"}, asAny(rights)...)
 			s.Do(t, setting...)
-			q, err := elector.Open("redis://" + user + ":x@" + s.Addr())
-			must(t, err)
-			defer q.Close()
+			q := open(t, "redis://"+user+":x@"+s.Addr())
 			problems := func() (all []doctor.Finding) {
 				found, err := doctor.Examine(t.Context(), q, doctor.Config{})
 				must(t, err)

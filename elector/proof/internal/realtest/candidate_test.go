@@ -58,6 +58,7 @@ const (
 
 var (
 	must       = servertest.Must
+	open       = testcluster.Open
 	electionOf = testcluster.ElectionOf
 	observe    = testcluster.Observe
 	wantReason = testcluster.WantReason
@@ -178,32 +179,15 @@ func (el *electorate) survives(term *elector.Term, d time.Duration) {
 	}
 }
 
-// open makes connections of a candidate's own.
-func open(t testing.TB, urls ...string) *elector.Quorum {
-	t.Helper()
-	q, err := elector.Open(urls...)
-	must(t, err)
-	t.Cleanup(func() { _ = q.Close() })
-	return q
-}
-
-func urlsOf(servers []*servertest.Server) []string {
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.URL())
-	}
-	return urls
-}
-
 // contested starts n servers with AOF and two candidates, and returns when one
 // of them leads and the other has seen that.
 func contested(t testing.TB, n int, args ...string) ([]*servertest.Server, *electorate, *elector.Term) {
 	t.Helper()
 	servers := servertest.RedisN(t, n, append(servertest.AOF, args...)...)
 	el := newElectorate(t)
-	el.join("a", open(t, urlsOf(servers)...))
+	el.join("a", open(t, servertest.URLs(servers...)...))
 	_, term := el.next(0, el.lease+slack)
-	el.join("b", open(t, urlsOf(servers)...))
+	el.join("b", open(t, servertest.URLs(servers...)...))
 	el.follow(servers[0].Client(t))
 	return servers, el, term
 }
