@@ -183,7 +183,7 @@ func wantTwins(t *testing.T, c *cluster, nodes ...int) {
 	}
 	q := quorumOf(t, clients...)
 	a := makeCandidate(t, q, "a").Begin(nil)
-	err := a.EndedOrElected(3 * shortLease)
+	err := a.Ended(3 * shortLease)
 	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") {
 		t.Fatalf("got %v", err)
 	}

@@ -2,8 +2,6 @@ package testcluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -121,19 +119,6 @@ func (c *Candidate) Quiet(d time.Duration) {
 	c.T.Helper()
 	if term, _, came := Await(c.Terms, d); came {
 		c.T.Fatalf("%s was elected with token %d", c.ID(), term.Token())
-	}
-}
-
-// EndedOrElected is Run's error, or one that says that a term began.
-func (c *Candidate) EndedOrElected(within time.Duration) error {
-	c.T.Helper()
-	select {
-	case <-c.Done:
-		return c.Result
-	case term := <-c.Terms:
-		return fmt.Errorf("elected with token %d", term.Token())
-	case <-time.After(within):
-		return errors.New("neither ended nor elected")
 	}
 }
 

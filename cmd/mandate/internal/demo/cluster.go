@@ -49,14 +49,14 @@ type cluster struct {
 	ctx    context.Context // the lifetime of the candidates
 	wg     sync.WaitGroup
 
-	seen *observations // of all candidates' work
+	seen observations // of all candidates' work
 
 	leader, before observation // the last two starts of work; owned by the goroutine that plays the steps
 }
 
 // newCluster returns a cluster that is to be closed, also after an error.
 func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
-	c := &cluster{transcript: transcript{out: p, began: time.Now()}, seen: newObservations()}
+	c := &cluster{transcript: transcript{out: p, began: time.Now()}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for range 3 {
 		m := miniredis.NewMiniRedis()

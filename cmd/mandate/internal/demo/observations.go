@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,44 +27,40 @@ const (
 
 // observations are the events of all candidates. It is safe for concurrent use.
 type observations struct {
-	mu      sync.Mutex // guards all and changed
-	all     []observation
-	changed chan struct{} // closed and replaced at the next observation
+	mu  sync.Mutex // guards all
+	all []observation
 }
-
-func newObservations() *observations { return &observations{changed: make(chan struct{})} }
 
 func (s *observations) add(o observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, o)
-	close(s.changed)
-	s.changed = make(chan struct{})
+}
+
+// first returns the first observation for which is returns true.
+func (s *observations) first(is func(observation) bool) (observation, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.all, is)
+	if i < 0 {
+		return observation{}, false
+	}
+	return s.all[i], true
 }
 
 // stepTimeout bounds each wait for an observation.
 const stepTimeout = 8 * time.Second
 
-// await waits for the first observation for which is returns true.
+// await waits for that observation.
 func (s *observations) await(ctx context.Context, is func(observation) bool) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		for _, o := range s.all {
-			if is(o) {
-				s.mu.Unlock()
-				return o, nil
-			}
-		}
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return observation{}, errors.New("it did not happen in time")
+	for ; ctx.Err() == nil; pause(ctx, time.Millisecond) {
+		if o, ok := s.first(is); ok {
+			return o, nil
 		}
 	}
+	return observation{}, errors.New("it did not happen in time")
 }
 
 // errBroken marks a failure that a busy machine does not explain. The step is not repeated.
