@@ -18,11 +18,12 @@ func (m *machine) campaign(ctx context.Context, try bool) (*Term, error) {
 	defer m.standsBy.Store(nil)
 	for m.awaitHealth(ctx) {
 		healthChanged := changed(m.probes.candidate) // before the claim, so that no change is missed
+		answered := m.memory.answeredAt
 		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
 		}
-		if now := m.published.read(); try && now.trouble == nil && now.leader != nil && now.leader.Incarnation != m.incarnation {
+		if leader := m.published.read().leader; try && m.memory.answeredAt != answered && leader != nil && leader.Incarnation != m.incarnation {
 			return nil, ctx.Err()
 		}
 		w.Wait(ctx, healthChanged, m.claimWanted, m.peers.PauseEnded())

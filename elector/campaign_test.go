@@ -61,6 +61,13 @@ func TestCampaignSaysWhyNotElected(t *testing.T) {
 			c.Each(fault{}, "b")
 			wants(b.TryCampaign, shortLease/2, "a leads", elector.ErrNotLeader, elector.ErrUnreachable)
 		}
+		for _, n := range c.Nodes {
+			n.Fill(true)
+		}
+		wants(b.TryCampaign, shortLease/5, "a leads", elector.ErrNotLeader, elector.ErrUnreachable)
+		for _, n := range c.Nodes {
+			n.Fill(false)
+		}
 		ill := makeCandidate(t, c.Quorum("c"), "c", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
 		})

@@ -54,7 +54,7 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 		token, tally = m.voter.Claim(ctx, m.memory.highest+1, clock, markers, echo)
 		m.memory.learn(tally)
 	}
-	if claim(nil); tally.Majority(protocol.Free) && !(tally.Parted && m.follows()) {
+	if claim(nil); tally.Majority(protocol.Free) {
 		claim(nil)
 	}
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
@@ -73,13 +73,6 @@ func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, ta
 		m.dataLost = m.dataLost && tally.Count(protocol.Abstains) == len(tally.Answers)
 	}
 	return token, sent, tally
-}
-
-// follows reports whether the locks have last shown another leader, later than this candidate's own term. If its
-// lock is gone from nodes that have restarted with old data, it takes it again with its next renewal, unless another claims.
-func (m *machine) follows() bool {
-	leader := m.published.read().leader
-	return leader != nil && leader.Incarnation != m.incarnation && (m.serving == nil || leader.Token > m.serving.token)
 }
 
 // bootstraps reports whether this candidate may assume that there is no leader when no
@@ -141,8 +134,8 @@ func (m *machine) assess(t quorum.Tally) error {
 	if t.Count(protocol.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
 		_, err := m.refusal(t)
-		if able := count(t.Answers, func(a protocol.Answer) bool { return a.Err == nil }); err == nil && able < m.nodes.Majority() {
-			err = noMajority(len(t.Answers), t.Errors()) // whoever holds the lock now
+		if errs := t.Errors(); err == nil && len(t.Answers)-len(errs) < m.nodes.Majority() {
+			err = noMajority(len(t.Answers), errs) // whoever holds the lock now
 		}
 		m.setTrouble(campaigning, err)
 		m.notePause(t)
@@ -218,6 +211,8 @@ func (k *memory) learn(t quorum.Tally) {
 // sawNode records the counter of a node, and whether the node has shown another trace of the election. A
 // node that has lost everything shows none.
 func (k *memory) sawNode(counter uint64, trace bool) {
-	k.highest = max(k.highest, counter)
+	if counter < protocol.MaxToken { // a node grants nothing above it: it must not keep the others from granting
+		k.highest = max(k.highest, counter)
+	}
 	k.traced = k.traced || counter > 0 || trace
 }

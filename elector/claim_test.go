@@ -96,9 +96,7 @@ func TestLossBetweenTwoRuns(t *testing.T) {
 		b := makeCandidate(t, c.Quorum("b"), "b")
 		ctx, cancel := context.WithTimeout(t.Context(), shortLease/2)
 		defer cancel()
-		if err := b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }))
 		a, term := leading(c, "a")
 		time.Sleep(5 * shortLease)
 		lossUnder(t, c, a, term, b, func() { b.Begin(nil) })

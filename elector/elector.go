@@ -197,11 +197,11 @@ func (e *Elector) notElected(ended error, answered bool) error {
 	why := e.check()
 	leader, led := e.LastLeader()
 	switch {
+	case answered && led && (why == nil || errors.Is(why, ErrUnreachable)): // who leads is known, although no other could
+		why = failed(ErrNotLeader, "%s leads", leader.Candidate)
 	case why != nil:
 	case !answered:
 		why = ErrUnreachable
-	case led:
-		why = failed(ErrNotLeader, "%s leads", leader.Candidate)
 	default:
 		return ended
 	}

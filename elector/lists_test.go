@@ -186,6 +186,42 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 	}
 }
 
+// Of two candidates that claimed at once one died, with a node. That one's answers become late, and the last of them
+// shows what has lapsed meanwhile: nobody renewed it.
+func TestLateAnswersShowNoLeader(t *testing.T) {
+	for phase := range time.Duration(8) {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			time.Sleep(phase * shortLease / 32)
+			_ = c.Nodes[1].Server().Set(lockKey, "b/B/1 n=3 lease=10000 token=1")
+			c.Nodes[1].Server().SetTTL(lockKey, shortLease)
+			_, term := leading(c, "a")
+			time.Sleep(shortLease / 2)
+			c.Nodes[1].Set(fault{Late: shortLease * 18 / 100})
+			time.Sleep(shortLease)
+			continues(t, term)
+		})
+	}
+}
+
+// Two nodes are copies of one data set, and have two votes: also if one of them answered the claim late.
+func TestCopiesHaveTwoVotes(t *testing.T) {
+	for _, way := range []time.Duration{0, shortLease / 300} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			for _, n := range c.Nodes[1:] {
+				_ = n.Server().Set("mandate:{orders}:id", "COPIED")
+			}
+			c.Nodes[2].Set(fault{Delay: way})
+			_, term := leading(c, "a")
+			time.Sleep(3 * shortLease)
+			c.Nodes[0].Set(down)
+			time.Sleep(3 * shortLease)
+			continues(t, term)
+		})
+	}
+}
+
 // While a leads, the address of one node comes to lead it to the server of another, and then a is cut off from the third.
 // b reaches all. The one server must not confirm a's renewals twice, whichever address it answers first.
 func TestOneServerTwoVotesInARenewal(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -507,26 +508,71 @@ func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
 	}
 }
 
-// A Redis comes back with an old dump, in which the leader's lock has lapsed and its token is not known. All connections
-// break, and the leader, which does not know it yet, must take its lock again before a follower does.
+// Nodes come back with an old dump, in which the leader's lock has lapsed and its token is not known. All connections
+// break, and the leader, which does not know it yet, must take its lock again before a follower does, whatever wakes that.
 func TestOldDumpDoesNotElectBesideTheLeader(t *testing.T) {
-	for _, away := range []time.Duration{0, shortLease / 100, shortLease / 4, shortLease / 2} {
-		for phase := range 8 {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				c.Seed()
-				a, _ := leading(c, "a")
-				all := []*candidate{a, c.Start("b"), c.Start("d")}
-				defer never2(t, all...)()
-				time.Sleep(3*shortLease + time.Duration(phase)*shortLease/32)
-				m := c.Nodes[0].Server()
-				c.Nodes[0].Set(down)
-				m.Del(lockKey)
-				_ = m.Set(fenceKey, "1")
-				time.Sleep(away)
-				c.Nodes[0].Heal()
-				first(t, shortLease/2, all...)
-				time.Sleep(2 * shortLease)
-			})
-		}
+	for name, x := range map[string]struct {
+		nodes, stale int
+		away, apart  time.Duration // each is, and they are from each other
+		wakes        bool
+	}{
+		"back at once":              {nodes: 1, stale: 1},
+		"away for a moment":         {nodes: 1, stale: 1, away: shortLease / 100},
+		"the follower is woken":     {nodes: 1, stale: 1, away: shortLease / 100, wakes: true},
+		"two of three":              {nodes: 3, stale: 2, away: shortLease / 100},
+		"one soon after the other":  {nodes: 3, stale: 2, away: shortLease / 100, apart: shortLease / 33},
+		"one later after the other": {nodes: 3, stale: 2, away: shortLease / 100, apart: shortLease / 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for phase := range 8 {
+				bubble(t, x.nodes, func(t *testing.T, c *cluster) {
+					c.Seed()
+					a, _ := leading(c, "a")
+					all := []*candidate{a, c.Start("b"), c.Start("d")}
+					defer never2(t, all...)()
+					time.Sleep(3*shortLease + time.Duration(phase)*shortLease/32)
+					for _, n := range c.Nodes[:x.stale] {
+						n.Set(down)
+						n.Server().Del(lockKey)
+						_ = n.Server().Set(fenceKey, "1")
+						time.Sleep(x.away)
+						n.Heal()
+						time.Sleep(x.apart)
+					}
+					if time.Sleep(shortLease / 12); x.wakes {
+						all[1].ClaimNow(module.Only{})
+					}
+					if time.Sleep(2 * shortLease); len(leaders(all)) != 1 {
+						t.Error("nobody leads")
+					}
+				})
+			}
+		})
+	}
+}
+
+// A release that a follower hears of while its connections break, or which shows in a counter, costs no wait.
+func TestReleaseBesideABrokenConnection(t *testing.T) {
+	for name, breaks := range map[string]func(c *cluster, phase time.Duration){
+		"as the leader releases": func(c *cluster, _ time.Duration) { c.Nodes[0].Reset("b") },
+		"in a failover before that": func(c *cluster, phase time.Duration) {
+			c.Nodes[0].FailOver(c.NewNode("127.0.0.1:7009"))
+			time.Sleep(4 * phase)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for phase := range time.Duration(8) {
+				bubble(t, 1, func(t *testing.T, c *cluster) {
+					c.Seed()
+					a, term := leading(c, "a")
+					b := c.Start("b")
+					time.Sleep(3*shortLease + phase*shortLease/32)
+					breaks(c, phase*shortLease/32)
+					continues(t, term)
+					a.Shutdown()
+					b.Elected(shortLease / 8)
+				})
+			}
+		})
 	}
 }

@@ -64,9 +64,9 @@ const answerLua = `local function answer(a)
 end
 `
 
-// maxToken is the highest token that a claim grants. A claim raises the counters of all nodes to the highest that any of
+// MaxToken is the highest token that a claim grants. A claim raises the counters of all nodes to the highest that any of
 // them granted: beyond this one they would never grant another.
-const maxToken = 1<<53 - 2
+const MaxToken = 1<<53 - 2
 
 func parseAnswer(v any) Answer {
 	f, list := v.([]any)
@@ -83,7 +83,7 @@ func parseAnswer(v any) Answer {
 	status, rest, _ := strings.Cut(line, " ")
 	counter, id, ok := strings.Cut(rest, " ")
 	fence, err := strconv.ParseUint(counter, 10, 64)
-	if !ok || err != nil || Status(status) == Won && fence > maxToken {
+	if !ok || err != nil || Status(status) == Won && fence > MaxToken {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
 	a := Answer{Status: Status(status), Fence: fence, Subscribers: -1, ID: ParseIdentity(id)}

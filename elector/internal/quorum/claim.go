@@ -21,10 +21,8 @@ import (
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out, and
 // any node for an eighth of it once a majority abstains.
 func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string, echo string) (won uint64, t Tally) {
-	if unheard, parted := v.unheard(); unheard {
-		t = v.askFirst(ctx, echo)
-		t.Parted = parted
-		return 0, t
+	if v.unheard() {
+		return 0, v.askFirst(ctx, echo)
 	}
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
@@ -67,19 +65,16 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 	return won, t
 }
 
-// unheard reports whether too few nodes have answered the last request for a majority, and whether connections to so many
-// were lost.
-func (v *Voter) unheard() (yes, parted bool) {
-	heard, joined := 0, 0
+// unheard reports whether too few nodes for a majority have answered the last request, and kept what they held since.
+func (v *Voter) unheard() bool {
+	heard := 0
 	for i, n := range v.state {
-		if !n.parted {
-			joined++
-			if !n.unresponsive && v.suspected(i) == nil {
-				heard++
-			}
+		bereft := time.Since(n.bereft) <= v.cfg.Lease/4+v.cfg.CallTimeout/4
+		if !n.unresponsive && !n.parted && !bereft && v.suspected(i) == nil {
+			heard++
 		}
 	}
-	return heard < v.nodes.Majority(), joined < v.nodes.Majority()
+	return heard < v.nodes.Majority()
 }
 
 // askFirst claims in vain, since it requests no token. A candidate whose requests pass while its answers are lost, or come

@@ -95,6 +95,9 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 	if r := v.state[a.node].rival; r != nil {
 		r.Late = a.answer.Status == protocol.Held // only claims are answered so
 	}
+	if c := &v.claimed.Answers[a.node]; c.ID == "" && a.script.Script == protocol.ClaimScript.Script && a.answer.Status != protocol.SameServer {
+		c.ID = a.answer.ID // that came late: a server of its own, which twin must know
+	}
 	if a.round != n.round || n.ended {
 		return Tally{}, false
 	}

@@ -116,7 +116,6 @@ func (r *round) outstanding() (n int) {
 type Tally struct {
 	Answers []protocol.Answer // by node
 	RTT     time.Duration
-	Parted  bool // of a claim that only asked: connections to so many nodes were lost before that the others are no majority
 	nodes   *Nodes
 }
 

@@ -125,6 +125,9 @@ func (v *Voter) meet(node int, id string, sent, answered time.Time) {
 	if id == "" || sent.Before(s.met) { // requests that overlap have no order
 		return
 	}
+	if sent.Sub(s.met) > 3*v.cfg.Lease { // of an election that rested: a backup may have been restored since, and all be well
+		s.ids = nil
+	}
 	s.met = answered
 	i := slices.Index(s.ids, id)
 	if i >= 0 && i < len(s.ids)-1 && id != noIdentity {
@@ -219,11 +222,12 @@ type Rival struct {
 
 	attempt              string
 	first, differs, last time.Time // of the answers in a row that showed it there: the first, the first that differed, the last
+	asked                time.Time // when the request of the last one was sent: the lock may be gone when it arrives
 }
 
 // For returns how long answers in a row have shown the lock on its node, from that time on.
 func (r Rival) For(from time.Time) time.Duration {
-	return r.last.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare))
+	return r.asked.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare))
 }
 
 // Differed returns how long they have shown it with another configuration.
@@ -282,6 +286,12 @@ func (v *Voter) note(r *request) {
 	}
 	a, n := r.answer, &v.state[r.node]
 	n.unresponsive = a.Status == protocol.Unknown
+	switch {
+	case a.Status == protocol.Held:
+		n.bereft = time.Time{}
+	case n.parted && !n.unresponsive && n.rival != nil && a.Fence <= n.rival.Holder.Token: // a release would have raised it
+		n.bereft = time.Now()
+	}
 	n.parted = n.unresponsive && (n.parted || Lost(a.Err))
 	if a.ID != "" || n.unresponsive {
 		v.identify(r.node, a.ID)
@@ -292,7 +302,7 @@ func (v *Voter) note(r *request) {
 	}
 	if !n.unresponsive {
 		n.counter = max(n.counter, a.Fence)
-		n.rival, n.gone = n.rival.next(a), a.Status == protocol.NoLock
+		n.rival, n.gone = n.rival.next(a, r.sent), a.Status == protocol.NoLock
 	}
 	v.noteLate(r)
 	if err := v.suspected(r.node); err != nil {
@@ -324,10 +334,11 @@ func (v *Voter) late(r *round, ended <-chan *request) {
 
 // nodeState is what a voter knows of a node. It belongs to the voter's goroutine.
 type nodeState struct {
-	unresponsive bool   // the last request got no answer
-	parted       bool   // a connection was lost, and no answer came since: the node may have lost what it held
-	id           string // its identity; empty: not known
-	newIdentity  string // an identity that the node may take; empty: the next request needs a new one
+	unresponsive bool      // the last request got no answer
+	parted       bool      // a connection was lost, and no answer came since: the node may have lost what it held
+	bereft       time.Time // when it answered again, without the lock of another that it had held; zero: it has that
+	id           string    // its identity; empty: not known
+	newIdentity  string    // an identity that the node may take; empty: the next request needs a new one
 
 	rival *Rival // the other candidate that held the lock at the last answer; nil: none
 
@@ -337,7 +348,7 @@ type nodeState struct {
 }
 
 // next returns the other candidate that holds a node by its answer, or nil; r is the one from before.
-func (r *Rival) next(a protocol.Answer) *Rival {
+func (r *Rival) next(a protocol.Answer, asked time.Time) *Rival {
 	if a.Status != protocol.Taken && a.Status != protocol.Held {
 		return nil
 	}
@@ -346,7 +357,7 @@ func (r *Rival) next(a protocol.Answer) *Rival {
 		return nil
 	}
 	now := time.Now()
-	next := &Rival{Holder: b, first: now, differs: now, last: now}
+	next := &Rival{Holder: b, first: now, differs: now, last: now, asked: asked}
 	if next.attempt, _, _ = strings.Cut(a.Holder, " "); r != nil && r.attempt == next.attempt {
 		next.first = r.first
 		if r.What != "" {

@@ -284,6 +284,11 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 		if a.suspected(2) == nil {
 			t.Error("forgotten early")
 		}
+		for _, id := range []string{"C", "D", "C"} { // a backup was restored while this election rested
+			time.Sleep(3*testLease + 1)
+			a.meet(0, id, time.Now(), time.Now())
+		}
+		must(t, a.suspected(0))
 	})
 }
 
@@ -294,7 +299,7 @@ func TestHowLongRivalsAreRemembered(t *testing.T) {
 		a, began := p.voter("a"), time.Now()
 		shows := func(holder string) *Rival {
 			r := &a.state[0].rival
-			*r = (*r).next(protocol.Answer{Status: protocol.Held, Holder: holder})
+			*r = (*r).next(protocol.Answer{Status: protocol.Held, Holder: holder}, time.Now())
 			return a.rival(0)
 		}
 		const same, other = "b/B/1 n=3 lease=10000 token=1", "b/B/1 n=5 lease=10000 token=1"

@@ -87,11 +87,12 @@ func scriptOf(sent string) (Script, bool) {
 func RefuseClaim(p *server.Peer, holder string, left time.Duration) {
 	p.Block(func(w *server.Writer) {
 		w.WriteLen(1)
-		w.WriteLen(5) // as answerLua of package protocol
+		w.WriteLen(6) // as answerLua of package protocol
 		w.WriteBulk(string(protocol.Held) + " 0 ")
 		w.WriteBulk(holder)
 		w.WriteInt(int(left.Milliseconds()))
 		w.WriteInt(-1)
+		w.WriteBulk("")
 		w.WriteBulk("")
 		w.Flush()
 	})
