@@ -189,10 +189,10 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 // Of two candidates that claimed at once one died, with a node. That one's answers become late, and the last of them
 // shows what has lapsed meanwhile: nobody renewed it.
 func TestLateAnswersShowNoLeader(t *testing.T) {
-	for phase := range time.Duration(8) {
+	for phase := range 8 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			c.Seed()
-			time.Sleep(phase * shortLease / 32)
+			time.Sleep(time.Duration(phase) * shortLease / 32)
 			_ = c.Nodes[1].Server().Set(lockKey, "b/B/1 n=3 lease=10000 token=1")
 			c.Nodes[1].Server().SetTTL(lockKey, shortLease)
 			_, term := leading(c, "a")

@@ -553,21 +553,22 @@ func TestOldDumpDoesNotElectBesideTheLeader(t *testing.T) {
 
 // A release that a follower hears of while its connections break, or which shows in a counter, costs no wait.
 func TestReleaseBesideABrokenConnection(t *testing.T) {
-	for name, breaks := range map[string]func(c *cluster, phase time.Duration){
+	for name, breaks := range map[string]func(c *cluster, after time.Duration){
 		"as the leader releases": func(c *cluster, _ time.Duration) { c.Nodes[0].Reset("b") },
-		"in a failover before that": func(c *cluster, phase time.Duration) {
+		"in a failover before that": func(c *cluster, after time.Duration) {
 			c.Nodes[0].FailOver(c.NewNode("127.0.0.1:7009"))
-			time.Sleep(4 * phase)
+			time.Sleep(4 * after)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for phase := range time.Duration(8) {
+			for phase := range 8 {
 				bubble(t, 1, func(t *testing.T, c *cluster) {
 					c.Seed()
 					a, term := leading(c, "a")
 					b := c.Start("b")
-					time.Sleep(3*shortLease + phase*shortLease/32)
-					breaks(c, phase*shortLease/32)
+					after := time.Duration(phase) * shortLease / 32
+					time.Sleep(3*shortLease + after)
+					breaks(c, after)
 					continues(t, term)
 					a.Shutdown()
 					b.Elected(shortLease / 8)

@@ -2,7 +2,6 @@ package servertest
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // HungShell makes a shell whose execve hangs until free is called or its process is killed: the kernel holds up everyone
@@ -44,11 +41,11 @@ func init() { //nolint:gochecknoinits // each package has its own TestMain
 		return
 	}
 	runtime.LockOSThread() // one thread is the tracer
-	if err := cmp.Or(unix.PtraceSeize(pid), unix.PtraceInterrupt(pid)); err != nil {
+	if err := syscall.PtraceAttach(pid); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	_, _ = unix.Wait4(pid, nil, unix.WUNTRACED, nil)
+	_, _ = syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
 	fmt.Println("held")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
