@@ -131,19 +131,18 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 // assess records what a lost claim has shown, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {
+	errs := t.Errors()
 	if t.Count(protocol.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
 		_, err := m.refusal(t)
-		if errs := t.Errors(); err == nil && len(t.Answers)-len(errs) < m.nodes.Majority() {
+		if err == nil && len(t.Answers)-len(errs) < m.nodes.Majority() {
 			err = noMajority(len(t.Answers), errs) // whoever holds the lock now
 		}
 		m.setTrouble(campaigning, err)
 		m.notePause(t)
 		return nil
 	}
-	errs := t.Errors()
-	permanent := count(errs, rediserr.Permanent)
-	if (permanent >= m.nodes.Majority() || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
+	if (count(errs, rediserr.Permanent) >= m.nodes.Majority() || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
 		return onNodes(ErrPermanent, errs)
 	}
 	m.setTrouble(campaigning, noMajority(len(t.Answers), errs))

@@ -187,9 +187,10 @@ func lostData(t quorum.Tally) int {
 	return count(t.Answers, func(a protocol.Answer) bool { return a.Status == protocol.Planted && a.Note == protocol.Forgot })
 }
 
-// rival returns why this leader must not remain leader: its nodes can't hold a lock, or another candidate that uses another number of nodes, other
-// nodes or another lease refused its claim on a node, which answered late, or any other has held a node, during this term, for longer than a lock
-// lasts without a renewal. That candidate is a second leader. Not always do both notice; the leader that does ends its term.
+// rival returns an error if this leader must step down: no lock can hold on its nodes, or another candidate holds one of
+// them, by one of two proofs. That candidate has another configuration, and its lock refused our claim there, in an answer
+// that came late; or its lock was seen, during this term, for longer than a lock lasts without a renewal. Not always do
+// both leaders notice: the one that does ends its term.
 func (m *machine) rival() error {
 	if err := m.voter.Several(); err != nil {
 		return err
