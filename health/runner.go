@@ -59,9 +59,9 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 		r.mu.Unlock()
 		return errors.New("health: this runner is running already: make one runner for each use")
 	}
-	r.reset()
+	r.course, r.status.LastErr = course{running: true, looping: true, started: time.Now()}, nil
 	r.mu.Unlock()
-	defer r.finish()
+	defer r.stop(false)
 
 	if armed {
 		defer func() {
@@ -72,7 +72,7 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 		r.armed(time.Now())
 	}
 	r.loop(ctx)
-	r.stop() // unhealthy from here on, also while leave waits for a hung probe
+	r.stop(true) // unhealthy from here on, also while leave waits for a hung probe
 	return r.leave()
 }
 

@@ -28,11 +28,6 @@ type Status struct {
 	Took           time.Duration
 }
 
-var (
-	errNotStarted = errors.New("health: the probe runner has not started")
-	errStopped    = errors.New("health: the probe runner has stopped")
-)
-
 // Status returns the status at this moment. It takes well under a microsecond and never
 // waits for a probe. Safe for concurrent use.
 func (r *Runner) Status() Status {
@@ -68,9 +63,9 @@ func (r *Runner) reason() error {
 	case r.status.Healthy:
 		return nil
 	case r.started.IsZero():
-		return errNotStarted
+		return errors.New("health: the probe runner has not started")
 	case !r.looping:
-		return errStopped
+		return errors.New("health: the probe runner has stopped")
 	case r.status.LastErr != nil:
 		return r.status.LastErr
 	case r.fell:
@@ -89,37 +84,24 @@ type Runner struct {
 	flight   flight
 
 	mu      sync.Mutex // held for moments, never while a probe runs
-	unarmed error      // why the probe could not be armed in this run
-	running bool       // a Run has not returned yet
-	looping bool       // the loop of that Run has not ended yet
+	status  Status     // without Err; update alone writes Healthy
+	changed chan struct{}
+	course
+}
+
+// course is what a Runner knows of its last run: nothing of an earlier one counts.
+type course struct {
+	unarmed error // why the probe could not be armed
+	running bool  // Run has not returned yet
+	looping bool  // its loop has not ended yet
 	started time.Time
 
 	passing    bool // the verdict of the thresholds
-	fell       bool // the verdict fell in this run: from then on it takes Successes to pass
+	fell       bool // the verdict fell: from then on it takes Successes to pass
 	failures   int
 	successes  int
 	graceUntil time.Time
 	failure    error // the last one that was counted
-
-	status  Status // without Err; update alone writes Healthy
-	changed chan struct{}
-}
-
-// fall makes the verdict unhealthy. A candidate that never passed has nothing to fall from:
-// its first success is enough. r.mu is held.
-func (r *Runner) fall() {
-	if r.passing {
-		r.passing, r.fell, r.successes = false, true, 0
-	}
-}
-
-// reset begins a run: nothing of an earlier one counts. r.mu is held.
-func (r *Runner) reset() {
-	r.unarmed, r.running, r.looping, r.started = nil, true, true, time.Now()
-	r.passing, r.fell = false, false
-	r.failures, r.successes = 0, 0
-	r.graceUntil = time.Time{}
-	r.status.LastErr, r.failure = nil, nil
 }
 
 // armed makes the start of a term count as the first success.
@@ -153,25 +135,18 @@ func (r *Runner) record(start, now time.Time, err error) {
 		r.successes = 0
 		r.failures++
 		r.failure = err
-		if isDefinite(err) || r.failures >= r.settings.Failures {
-			r.fall()
+		if r.passing && (isDefinite(err) || r.failures >= r.settings.Failures) {
+			// A candidate that never passed has nothing to fall from: its first success is enough.
+			r.passing, r.fell, r.successes = false, true, 0
 		}
 	}
 	r.update(now)
 }
 
-// stop publishes that the probe is no longer run.
-func (r *Runner) stop() {
+// stop publishes that the probe is no longer run. Unless running, the next run may begin.
+func (r *Runner) stop(running bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looping = false
+	r.looping, r.running = false, running
 	r.update(time.Now())
-}
-
-// finish lets the next run begin.
-func (r *Runner) finish() {
-	r.stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.running = false
 }
