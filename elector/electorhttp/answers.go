@@ -33,7 +33,7 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 	}
 	if term := h.elector.Term(); term != nil {
 		l := h.leadership(term)
-		valid, ok := h.promise(term, most)
+		valid, ok := h.promised.Load().give(term, most)
 		l.ValidFor = valid.Milliseconds()
 		// Check once more, just before the answer is sent.
 		if now := h.elector.Term(); ok && now != nil && now.Token() == l.Token {

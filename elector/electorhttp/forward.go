@@ -153,23 +153,14 @@ func (f *forwarder) run(ctx context.Context, l net.Listener) error {
 		err = errors.Join(err, broken)
 	case <-time.After(time.Until(ended.Add(lingerTime))):
 	}
-	leave(server, l)
-	unfollow()
-	follow.Wait()
-	return err
-}
-
-// leave ends a server so that each request whose connection was accepted is answered: Shutdown alone drops one that
-// it finds just read.
-func leave(server *http.Server, l net.Listener) {
+	// Each request whose connection was accepted is answered: Shutdown alone drops one that it finds just read.
 	_ = l.Close()
 	server.SetKeepAlivesEnabled(false)
 	time.Sleep(lingerTime / 10)
-	ctx, cancel := context.WithTimeout(context.Background(), lastRequests)
-	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		_ = server.Close() // cut off what is still under way
-	}
+	shutdown(server, lastRequests)
+	unfollow()
+	follow.Wait()
+	return err
 }
 
 // connKey is the key of the connection (net.Conn) in the context of a request.
@@ -218,12 +209,15 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	leader := f.h.leadership(nil)
-	target, err := leaderURL(leader)
-	if err != nil {
-		unavailable(w, "%v", err)
-		return
+	target, err := baseURL(leader.Address)
+	switch {
+	case leader.Leader == "":
+		unavailable(w, "no candidate leads")
+	case err != nil:
+		unavailable(w, "the leader %s %v", leader.Leader, err)
+	default:
+		f.remote(w, r, leader.Leader, target)
 	}
-	f.remote(w, r, leader.Leader, target)
 }
 
 // unavailable answers a request that no app has received.
@@ -374,18 +368,6 @@ func continueForwarded(pr *httputil.ProxyRequest) {
 			head[name] = was[name]
 		}
 	}
-}
-
-// leaderURL returns the URL of the leader's Forward handler.
-func leaderURL(l Leadership) (*url.URL, error) {
-	if l.Leader == "" {
-		return nil, errors.New("no candidate leads")
-	}
-	u, err := baseURL(l.Address)
-	if err != nil {
-		return nil, fmt.Errorf("the leader %s %w", l.Leader, err)
-	}
-	return u, nil
 }
 
 // baseURL parses what a candidate advertises.

@@ -120,19 +120,14 @@ func (h *Handler) Run(ctx context.Context) error {
 	defer h.running.Store(nil)
 	defer h.elected.Store(nil) // the end of that term would not be noticed
 	for ev := range h.elector.Election().Observe(ctx) {
-		h.follow(ev)
+		switch ev.Kind { // the newest event is right, even if its token is lower; the others do not change who leads
+		case elector.EventElected:
+			h.elected.Store(&ev)
+		case elector.EventReleased, elector.EventVacant:
+			h.elected.Store(nil)
+		}
 	}
 	return nil
-}
-
-// follow remembers who leads. The newest event is right, even if its token is lower.
-func (h *Handler) follow(ev elector.Event) {
-	switch ev.Kind { // the others do not change who leads
-	case elector.EventElected:
-		h.elected.Store(&ev)
-	case elector.EventReleased, elector.EventVacant:
-		h.elected.Store(nil)
-	}
 }
 
 // failure is the body of an answer with an error.

@@ -47,10 +47,13 @@ func (p *promises) lapse() {
 	time.Sleep(time.Until(until))
 }
 
-// give makes a promise of at most most, and records it before it is sent to the
-// worker. The mutex is held for both give and lapse, so a promise is either waited for,
-// or not made. ok is false when the term, or its work, has ended.
+// give makes a promise of at most most, for how long the worker may work, and records it before it is
+// sent. The mutex is held for both give and lapse, so a promise is either waited for, or not made. ok is
+// false when the term, or its work, has ended.
 func (p *promises) give(term *elector.Term, most time.Duration) (valid time.Duration, ok bool) {
+	if p == nil || p.token != term.Token() {
+		return 0, true // without Work, nothing would keep the promise
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || !term.Valid() {
@@ -85,16 +88,6 @@ func (p *promises) report(until time.Time) bool {
 	}
 	p.reported = now.Add(ahead)
 	return true
-}
-
-// promise makes the promise for one answer of /leader, and returns for how long the
-// worker may work. ok is false when the term or its work has ended.
-func (h *Handler) promise(term *elector.Term, most time.Duration) (valid time.Duration, ok bool) {
-	p := h.promised.Load()
-	if p == nil || p.token != term.Token() {
-		return 0, true // without Work, nothing would keep the promise
-	}
-	return p.give(term, most)
 }
 
 // requested returns for how long a request wants a promise, at most.

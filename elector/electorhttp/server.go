@@ -54,12 +54,17 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	case broken = <-served:
 	case <-ctx.Done():
 	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer stop()
-	if server.Shutdown(last) != nil {
+	shutdown(server, shutdownTimeout)
+	return broken
+}
+
+// shutdown lets requests under way finish for at most so long.
+func shutdown(server *http.Server, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
 		_ = server.Close() // cut off what is still under way
 	}
-	return broken
 }
 
 // Serve runs the Handler and serves it until ctx ends, and then lets requests under way

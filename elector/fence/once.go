@@ -205,20 +205,17 @@ func (o *Once) log(t Tick, mark Taken, gaps string) {
 
 // await calls f, and returns when that does or ctx ends: go-redis heeds a context only with ContextTimeoutEnabled.
 func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	var value, none T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		value, err = f()
+		close(done)
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-ctx.Done():
-		var none T
 		return none, context.Cause(ctx)
 	}
 }

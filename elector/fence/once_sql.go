@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,9 +20,7 @@ type OnceSQL struct {
 
 // NewOnceSQL returns the ticks in the given table; an empty name means "mandate_tick". It does no I/O.
 func NewOnceSQL(dialect Dialect, table string) (*OnceSQL, error) {
-	if table == "" {
-		table = "mandate_tick"
-	}
+	table = cmp.Or(table, "mandate_tick")
 	if _, err := NewSQL(dialect, table); err != nil {
 		return nil, err
 	}

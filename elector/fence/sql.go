@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -50,10 +51,7 @@ type statement struct {
 // NewSQL returns a fence with its marks in the given table; an empty name means "mandate_fence".
 // It does no I/O.
 func NewSQL(dialect Dialect, table string) (*SQL, error) {
-	if table == "" {
-		table = "mandate_fence"
-	}
-	if !tableName.MatchString(table) {
+	if table = cmp.Or(table, "mandate_fence"); !tableName.MatchString(table) {
 		return nil, fmt.Errorf("fence: table %q: letters, digits and _ only, with a schema and a dot before it if need be", table)
 	}
 	s, text, engine := &SQL{table: table}, "VARCHAR(255)", ""
