@@ -115,7 +115,7 @@ func TestWhoMayLead(t *testing.T) {
 	if why, _ := r.problem(); !strings.HasSuffix(why, "(down: refused): the leader is unknown") {
 		t.Errorf("the problem is %q", why)
 	}
-	if exit := (*exitError)(nil); !errors.As(waitFlags{}.timedOut(r.Status, nil, false), &exit) || exit.code != exitUnreachable {
+	if exit := (*exitError)(nil); !errors.As(waitFlags{}.lacks(r.Status, nil, false), &exit) || exit.code != exitUnreachable {
 		t.Errorf("wait: %+v", exit)
 	}
 	e, s := &exporter{vacant: map[string]vacancy{}}, &samples{}

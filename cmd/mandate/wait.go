@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,10 @@ check of a container without a shell, in which mandate runs with --http.`,
 		},
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			if o.answers != nil {
-				return o.awaitAnswer(ctx)
+				return o.await(ctx, func(ctx context.Context) (bool, error) {
+					err := o.answers.Check(ctx)
+					return err == nil, err
+				})
 			}
 			l, err := awaitLeader(ctx, el, o)
 			if err != nil {
@@ -73,17 +77,23 @@ check of a container without a shell, in which mandate runs with --http.`,
 	return cmd
 }
 
-// awaitAnswer checks the URL until it answers, or the time is over.
-func (o waitFlags) awaitAnswer(ctx context.Context) error {
+// lookForLeader is how often wait looks.
+const lookForLeader = 200 * time.Millisecond
+
+// await looks until that is done, or the time is over: then it returns what the last look lacked.
+func (o waitFlags) await(ctx context.Context, look func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	until, _ := ctx.Deadline()
 	var last error
 	for {
-		err := o.answers.Check(ctx)
-		if err == nil {
-			return nil
+		done, err := look(ctx)
+		if done {
+			return err
 		}
-		if last == nil || ctx.Err() == nil { // that it was cut off explains nothing
+		// A query that was cut off by the time-out proves nothing about the nodes, or that no candidate is there: its
+		// connection may notice the end of the time before the context does.
+		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
 			last = err
 		}
 		if sleep(ctx, lookForLeader); ctx.Err() != nil {
@@ -92,54 +102,39 @@ func (o waitFlags) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// lookForLeader is how often wait reads the status.
-const lookForLeader = 200 * time.Millisecond
-
 // awaitLeader reads the status until it shows the leader, or the time is over.
-func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (elector.Leader, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	until, _ := ctx.Deadline()
+func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (leader elector.Leader, err error) {
 	first := map[uint64]time.Time{} // when each term was first seen
-	var last error                  // why the last answer was not sufficient
-	for {
+	err = o.await(ctx, func(ctx context.Context) (bool, error) {
 		st, err := el.Status(ctx)
 		if errors.Is(err, elector.ErrDenied) {
-			return elector.Leader{}, err
-		}
-		why := o.timedOut(st, err, err == nil && unknownElection(ctx, el, st))
-		// A query that was cut off by the time-out proves nothing about the nodes, or that no candidate is there: its
-		// connection may notice the end of the time before the context does.
-		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
-			last = why
+			return true, err
 		}
 		if l := st.Leader; err == nil && l != nil && (o.leader == "" || o.leader == l.Candidate) {
-			if first[l.Token].IsZero() {
-				first[l.Token] = time.Now()
-			}
+			first[l.Token] = cmp.Or(first[l.Token], time.Now())
 			led := time.Since(first[l.Token])
 			if !l.Since.IsZero() {
 				led = max(led, time.Since(l.Since))
 			}
 			if led >= o.led {
-				return *l, nil
+				leader = *l
+				return true, nil
 			}
 		}
-		if sleep(ctx, lookForLeader); ctx.Err() != nil {
-			return elector.Leader{}, last
-		}
-	}
+		return false, o.lacks(st, err, err == nil && unknownElection(ctx, el, st))
+	})
+	return leader, err
 }
 
-// timedOut returns the error that describes what an answer lacked. unknown: neither a node nor a
+// lacks returns the error that describes what an answer lacked. unknown: neither a node nor a
 // candidate knows the election.
-func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
+func (o waitFlags) lacks(st elector.Status, err error, unknown bool) error {
 	why := "no leader"
 	switch {
 	case err != nil:
-		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %w", o.timeout, err)}
+		return &exitError{code: exitUnreachable, err: err}
 	case st.MayLead != nil:
-		return &exitError{code: exitUnreachable, err: fmt.Errorf("waited for %v: %s may lead: mandate status shows why that is not known", o.timeout, st.MayLead.Candidate)}
+		return &exitError{code: exitUnreachable, err: errors.New(st.MayLead.Candidate + " may lead: mandate status shows why that is not known")}
 	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
 		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
 	case st.Leader != nil:
@@ -151,5 +146,5 @@ func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	case unknown:
 		why = "no leader; " + noTrace
 	}
-	return &exitError{code: exitNoLeader, err: fmt.Errorf("waited for %v: %s", o.timeout, why)}
+	return &exitError{code: exitNoLeader, err: errors.New(why)}
 }

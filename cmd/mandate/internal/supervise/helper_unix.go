@@ -126,7 +126,11 @@ func (h *helper) follow(o order) {
 	case o.Done:
 		h.done = true
 	case o.Signal > 0:
-		h.signalCommands(o.Signal)
+		for _, c := range h.commands {
+			if !c.ended {
+				_ = syscall.Kill(c.pid, o.Signal)
+			}
+		}
 	case o.Start != nil && o.ID > h.After:
 		h.launch(o)
 	case c == nil: // nothing is left of it

@@ -202,14 +202,6 @@ func (k *keeper) killAll() {
 	k.commands[everything] = &command{id: everything, ended: true}
 }
 
-func (k *keeper) signalCommands(sig syscall.Signal) {
-	for _, c := range k.commands {
-		if !c.ended {
-			_ = syscall.Kill(c.pid, sig)
-		}
-	}
-}
-
 // stop sends SIGTERM, or the signal for that, to the processes of a command, once, and continues them: a stopped process
 // would not handle the signal. SIGKILL follows at until.
 func (k *keeper) stop(c *command, until Instant) {

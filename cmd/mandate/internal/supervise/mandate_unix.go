@@ -329,20 +329,15 @@ func (p *Process) HasExited() bool { return closed(p.Exited) }
 // Extend sets the deadline until which the command may run. It is a point in time and not a
 // duration, because this process may be stopped between computing and sending it.
 func (p *Process) Extend(until Instant) {
-	p.order(until)
+	p.Until = until
+	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
 	p.h.wake() // a helper that was stopped would not notice that the command has ended
 }
 
 // Stop has all processes of the command end: with SIGTERM now, and with SIGKILL at until.
 func (p *Process) Stop(until Instant) {
 	p.stop = true
-	p.order(until)
-	p.h.wake()
-}
-
-func (p *Process) order(until Instant) {
-	p.Until = until
-	p.h.send(order{ID: p.id, Stop: p.stop, Until: until})
+	p.Extend(until)
 }
 
 // obeys is how long the helper has to obey an order.

@@ -53,23 +53,19 @@ func markOf(pid int) (mark uint64) {
 	return mark
 }
 
-var adopting sync.Once
-
 // adopt makes this process adopt what a killed helper leaves behind, and reap the processes it adopts:
 // also the orphans of a probe's command, and as process 1 of a container all orphans in it.
-func adopt() {
-	adopting.Do(func() {
-		_ = adoptOrphans() // it fails on no Linux that Go supports
-		ended := make(chan os.Signal, 1)
-		signal.Notify(ended, syscall.SIGCHLD)
-		go func() {
-			for range ended {
-				reapAdopted()
-				time.Sleep(10 * time.Second) // so rarely is /proc read
-			}
-		}()
-	})
-}
+var adopt = sync.OnceFunc(func() {
+	_ = adoptOrphans() // it fails on no Linux that Go supports
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	go func() {
+		for range ended {
+			reapAdopted()
+			time.Sleep(10 * time.Second) // so rarely is /proc read
+		}
+	}()
+})
 
 // reapAdopted reaps adopted zombies. Other children are reaped by the code that has started them
 // and waits for them, so a child that is still a zombie after a second was adopted.

@@ -27,18 +27,13 @@ func processes() ([]process, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.New("/proc is not that of this process")
 	}
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
 	}
 	var all []process
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue
 		}

@@ -228,7 +228,7 @@ func TestKilledByHelper(t *testing.T) {
 	p.Extend(Now().Add(50 * time.Millisecond))
 	h.mu.Lock()
 	await(t, "its end", func() bool { return reaped(pids[0]) })
-	p.order(Now().Add(time.Hour))
+	h.send(order{ID: p.id, Until: Now().Add(time.Hour)})
 	h.mu.Unlock()
 	<-p.Exited
 	if !p.Late {
