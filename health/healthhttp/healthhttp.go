@@ -70,29 +70,14 @@ func (h *Handler) addProbe(add func(string, healthcheck.Check), name string, p h
 	if err != nil {
 		return fmt.Errorf("healthhttp: check %q: %w", name, err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.running.Load() {
-		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not run this one", name)
-	}
-	if err := h.take(name); err != nil {
-		return err
-	}
-	h.runners = append(h.runners, runner)
-	add(name, func() error { return runner.Status().Err })
-	return nil
+	return h.add(add, name, runner, func() error { return runner.Status().Err })
 }
 
 func (h *Handler) addCheck(add func(string, healthcheck.Check), name string, check func() error) error {
 	if check == nil {
 		return fmt.Errorf("healthhttp: check %q is nil", name)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.take(name); err != nil {
-		return err
-	}
-	add(name, func() (err error) {
+	return h.add(add, name, nil, func() (err error) {
 		defer func() {
 			if v := recover(); v != nil {
 				err = fmt.Errorf("panic: %v", v)
@@ -100,19 +85,26 @@ func (h *Handler) addCheck(add func(string, healthcheck.Check), name string, che
 		}()
 		return check()
 	})
-	return nil
 }
 
-// take reserves a name: healthcheck would silently replace the earlier check, or show only
-// one of a live and a ready check of the same name. h.mu is held.
-func (h *Handler) take(name string) error {
-	if name == "" {
+// add adds a check, with the runner of its probe if it has one. healthcheck would silently replace an earlier check of
+// that name, or show only one of a live and a ready check.
+func (h *Handler) add(to func(string, healthcheck.Check), name string, of *health.Runner, check func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case of != nil && h.running.Load():
+		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not run this one", name)
+	case name == "":
 		return errors.New("healthhttp: a check needs a name")
-	}
-	if h.names[name] {
+	case h.names[name]:
 		return fmt.Errorf("healthhttp: there is already a check named %q", name)
 	}
 	h.names[name] = true
+	if of != nil {
+		h.runners = append(h.runners, of)
+	}
+	to(name, check)
 	return nil
 }
 
