@@ -51,7 +51,12 @@ func (c *candidacy) serve(ctx context.Context, won *elector.Term) error {
 	c.r.send(func() { c.term, c.r.led = term, true })
 	defer func() {
 		m.own(c.shard, nil)
-		c.r.send(c.workDone)
+		c.r.send(func() { // the candidacy then campaigns again unless it ends
+			c.term, c.since = nil, time.Now()
+			if c.stuck {
+				c.cancel() // other members should own the shard by now
+			}
+		})
 	}()
 	return c.r.work(ctx, term)
 }
@@ -64,14 +69,6 @@ func leaves(r elector.Reason) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// workDone handles the return of a term's work. The candidacy then campaigns again unless it ends.
-func (c *candidacy) workDone() {
-	c.term, c.since = nil, time.Now()
-	if c.stuck {
-		c.cancel() // other members should own the shard by now
 	}
 }
 

@@ -121,10 +121,6 @@ func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
 
-// remembered is how long the nodes keep a group without members. After that time no former
-// member holds a lock any more.
-func (c Config) remembered() time.Duration { return 2 * c.Lease }
-
 // settings are what all members of the group must agree on.
 func (c Config) settings() group.Settings { return group.NewSettings(c.Shards, c.Lease) }
 

@@ -118,9 +118,10 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	cfg.ID = e.ID()
+	remembered := 2 * cfg.Lease // of a group without members: after that time no former member holds a lock any more
 	m := &Member{
 		cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: e.Incarnation(), owned: map[int]*Term{},
-		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout()),
+		store: group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), remembered, cfg.requestTimeout()),
 	}
 	m.state.Store(&state{})
 	m.follow(&group.Plan{})

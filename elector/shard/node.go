@@ -200,18 +200,6 @@ func newest(byNode []*group.Plan, majority int) (latest *group.Plan) {
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")
 
-// whyClosed returns why this member wants no shards; nil: it wants some.
-func (r *reconciler) whyClosed() error {
-	switch {
-	case r.closing:
-		return errors.New("stopping")
-	case r.cutOff():
-		return errSilence
-	default:
-		return r.m.unhealthy()
-	}
-}
-
 // silence returns why this member is cut off; nil: it is not. A node that refuses its beats is not silent.
 func (r *reconciler) silence() error {
 	if !r.cutOff() {

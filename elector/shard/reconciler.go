@@ -337,12 +337,16 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	st := state{r.whyClosed(), r.silence()}
-	if next.Closed = ""; st.closed != nil {
-		next.Closed = st.closed.Error()
+	st := state{r.m.unhealthy(), r.silence()}
+	if r.closing {
+		st.closed = errors.New("stopping")
 	}
-	if errors.Is(st.closed, errSilence) {
-		st.closed = st.unfit // the cause: not in the record, in which a text that varies would be news without end
+	recorded := st.closed
+	if st.unfit != nil && !r.closing {
+		st.closed, recorded = st.unfit, errSilence // in the record a text that varies would be news without end
+	}
+	if next.Closed = ""; recorded != nil {
+		next.Closed = recorded.Error()
 	}
 	r.m.state.Store(&st)
 	if reflect.DeepEqual(next, r.self) {
