@@ -378,10 +378,8 @@ func (j *Jobs) report(of string, err error, shared bool) {
 	}
 	was, had := j.problems[of]
 	delete(j.problems, of)
-	known := false // a shared one, of another job
-	for _, p := range j.problems {
-		known = known || p.shared
-	}
+	// A shared one, of another job, is known.
+	known := slices.ContainsFunc(slices.Collect(maps.Values(j.problems)), func(p problem) bool { return p.shared })
 	if err != nil {
 		j.problems[of] = problem{err, shared}
 	}
