@@ -136,7 +136,11 @@ func (f *feed) follow(ctx context.Context) {
 	f.listed.Store(&console.Site{})
 	listings := make(chan listing)
 	wg.Go(func() { f.followSite(ctx) })
-	wg.Go(func() { f.followList(ctx, listings) })
+	wg.Go(func() {
+		for ; ctx.Err() == nil; sleep(ctx, listEvery) {
+			sendTo(ctx, listings, f.search(ctx))
+		}
+	})
 	var queue []report // all rows; the first ones are read next
 	tick := time.NewTicker(rowEvery)
 	defer tick.Stop()
@@ -189,14 +193,6 @@ func (f *feed) show(r *report) {
 		f.page.Show(r.row())
 	case !f.page.Shows(r.Election):
 		f.page.Show(console.Row{Election: r.Election, Rank: console.RankProblem, State: stateUnknown})
-	}
-}
-
-// followList searches for elections until ctx ends.
-func (f *feed) followList(ctx context.Context, listings chan<- listing) {
-	for ctx.Err() == nil {
-		sendTo(ctx, listings, f.search(ctx))
-		sleep(ctx, listEvery)
 	}
 }
 

@@ -314,16 +314,12 @@ func (s *samples) group(r *report, unowned float64) {
 	}
 	st := &r.group.Status
 	gauge := func(name, help string, value float64) { s.gauge("group_"+name, help, value, "group", st.Group) }
-	open := 0.0
-	for i := range st.Members {
-		open += oneIf(st.Members[i].Closed == "")
-	}
 	gauge("shards", "Shards of the group.", float64(st.Shards))
 	gauge("shards_unowned", "Shards that no member reports as its own.", float64(len(st.Unowned)))
 	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one. +Inf: the group has had no members for a day.", unowned)
 	gauge("shards_moving", "Shards that a member owns and another one is to own.", float64(len(st.Moving)))
 	gauge("members", "Living members.", float64(len(st.Members)))
-	gauge("members_open", "Living members that want shards: healthy, and not stopping.", open)
+	gauge("members_open", "Living members that want shards: healthy, and not stopping.", float64(r.group.open()))
 	gauge("assigner_known", "1 if a member makes the plans, 0 if none does or that cannot be read.", oneIf(st.Assigner != ""))
 	for i := range min(len(st.Members), maxMembers) {
 		m := &st.Members[i]

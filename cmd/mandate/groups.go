@@ -97,14 +97,11 @@ func (g *groupReport) owned() string {
 	return fmt.Sprintf("%d/%d owned", g.Shards-len(g.Unowned), g.Shards)
 }
 
-func (g *groupReport) able() string {
-	able := 0
-	for _, m := range g.Members {
-		if m.Closed == "" {
-			able++
-		}
-	}
-	return fmt.Sprintf("%d/%d", able, len(g.Members))
+func (g *groupReport) able() string { return fmt.Sprintf("%d/%d", g.open(), len(g.Members)) }
+
+// open returns how many of the members want shards.
+func (g *groupReport) open() int {
+	return howMany(g.Members, func(m shard.MemberStatus) bool { return m.Closed == "" })
 }
 
 // problem returns what is wrong with a group, and the command to type next.

@@ -51,7 +51,11 @@ what could not be read. Those with the newest events are read first; of more tha
   mandate ls 'invoices#*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
 		PreRunE: func(_ *cobra.Command, patterns []string) error {
-			a.checkPatterns(patterns)
+			for _, p := range patterns {
+				if _, err := path.Match(p, ""); err != nil {
+					a.problem("%q is not a pattern: a [ must be closed; \\[ stands for itself", p)
+				}
+			}
 			return a.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
@@ -168,14 +172,6 @@ func electionTable(all []report, wide bool) *output.Table {
 		t.Row(output.Plain, append(cells, condition)...)
 	}
 	return t
-}
-
-func (a *app) checkPatterns(patterns []string) {
-	for _, p := range patterns {
-		if _, err := path.Match(p, ""); err != nil {
-			a.problem("%q is not a pattern: a [ must be closed; \\[ stands for itself", p)
-		}
-	}
 }
 
 // matching returns the names that match one of the patterns, or all if there are none.

@@ -79,15 +79,19 @@ func (r *report) longGone() bool {
 // count returns how many candidates lead or could be elected now, how many there are, and how many
 // others only observe.
 func (r *report) count() (able, all, observers int) {
-	for _, c := range r.Candidates {
-		switch {
-		case c.Observes():
-			observers++
-		case c.Able():
-			able++
+	observers = howMany(r.Candidates, elector.CandidateStatus.Observes)
+	able = howMany(r.Candidates, func(c elector.CandidateStatus) bool { return c.Able() && !c.Observes() })
+	return able, len(r.Candidates) - observers, observers
+}
+
+// howMany returns how many of all are so.
+func howMany[T any](all []T, so func(T) bool) (n int) {
+	for _, one := range all {
+		if so(one) {
+			n++
 		}
 	}
-	return able, len(r.Candidates) - observers, observers
+	return n
 }
 
 // ableOf returns how many of the candidates lead or could be elected, for a table.
@@ -144,8 +148,7 @@ func (r report) MarshalJSON() ([]byte, error) {
 	more := reportMore{State: r.state(), LastEnd: r.lastEnd(), Roll: r.Candidates}
 	if r.CandidatesErr == nil {
 		able, _, _ := r.count()
-		all := len(r.Candidates)
-		more.Candidates, more.Able = &all, &able
+		more.Candidates, more.Able = new(len(r.Candidates)), &able
 	}
 	more.NodesWritable = r.writable()
 	more.Problem, more.Next = r.problem()
@@ -162,19 +165,11 @@ func (r report) MarshalJSON() ([]byte, error) {
 
 // writable returns how many nodes accept writes; nil: that is not known.
 func (r *report) writable() *int {
-	n := 0
-	for _, f := range r.Writes {
-		if f.Level == doctor.LevelUnknown {
-			return nil
-		}
-		if f.Level == doctor.LevelOK {
-			n++
-		}
-	}
-	if len(r.Writes) == 0 {
+	known := howMany(r.Writes, func(f doctor.Finding) bool { return f.Level != doctor.LevelUnknown })
+	if known == 0 || known < len(r.Writes) {
 		return nil
 	}
-	return &n
+	return new(howMany(r.Writes, func(f doctor.Finding) bool { return f.Level == doctor.LevelOK }))
 }
 
 // parallelReads is how many elections or groups are read concurrently: enough that candidates that do not
@@ -262,13 +257,7 @@ const noTrace = "no trace of it on these nodes: is the name right?"
 
 // majorityAnswered reports whether a majority of the nodes was read, so that the leader is known.
 func majorityAnswered(st elector.Status) bool {
-	reachable := 0
-	for _, n := range st.Nodes {
-		if n.Reachable {
-			reachable++
-		}
-	}
-	return 2*reachable > len(st.Nodes)
+	return 2*howMany(st.Nodes, func(n elector.NodeStatus) bool { return n.Reachable }) > len(st.Nodes)
 }
 
 // traceless reports whether a majority answered and no node knows of a leader, now or before, or of
