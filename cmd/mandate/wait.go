@@ -134,7 +134,8 @@ func (o waitFlags) lacks(st elector.Status, err error, unknown bool) error {
 	case err != nil:
 		return &exitError{code: exitUnreachable, err: err}
 	case st.MayLead != nil:
-		return &exitError{code: exitUnreachable, err: errors.New(st.MayLead.Candidate + " may lead: mandate status shows why that is not known")}
+		err = fmt.Errorf("%s may lead: mandate status shows why that is not known", st.MayLead.Candidate)
+		return &exitError{code: exitUnreachable, err: err}
 	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
 		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
 	case st.Leader != nil:
