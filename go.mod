@@ -12,6 +12,7 @@ require (
 	github.com/robfig/cron/v3 v3.0.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/mod v0.17.0
+	golang.org/x/sync v0.21.0
 )
 
 require (

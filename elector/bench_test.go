@@ -276,7 +276,9 @@ func BenchmarkMany(b *testing.B) {
 			for b.Loop() {
 				before, began := held().cpu, time.Now()
 				time.Sleep(4 * lease)
-				b.ReportMetric((held().cpu-before).Seconds()*60/time.Since(began).Seconds(), "cpu-s/min")
+				cores := (held().cpu - before).Seconds() / time.Since(began).Seconds()
+				b.ReportMetric(cores*60, "cpu-s/min")
+				b.ReportMetric(float64(elections*n)/lease.Seconds()/cores, "elections×nodes/lease-s/core")
 			}
 			for what, v := range each {
 				b.ReportMetric(v, what)

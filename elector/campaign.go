@@ -44,8 +44,13 @@ func (m *machine) standBy() *standby.Waiter {
 // claimOnce claims. When the claim is lost, the follower plans the next one.
 func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
 	m.voter.Meet(ctx)
+	over := m.nodes.Admit(ctx, m.timing.CallTimeout())
+	if over == nil {
+		return nil, nil //nolint:nilnil // ctx has ended
+	}
 	w.ForgetMessages()
 	term, tally, err := m.claimAndJudge(ctx)
+	over(tally.Answered())
 	if term != nil || errors.Is(err, ErrPermanent) {
 		return term, err
 	}

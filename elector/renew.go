@@ -91,9 +91,9 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
 		}
 		r.retries = false
-		r.timer.Reset(m.next(took))
+		m.renewIn(m.next(took))
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
-		m.counters.count(func(n *renewalCounts) { n.outcomes.Refused++ })
+		m.counters.count(func(n *Stats) { n.Renewals.Refused++ })
 		t.lost.Store(true)
 		lost := lostData(tally)
 		if m.dataLost = lost >= m.nodes.Majority(); m.dataLost {
@@ -103,7 +103,17 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 		}
 	default: // not decided: try again until the deadline
 		m.undecided(tally)
-		r.timer.Reset(m.retryIn(tally))
+		m.renewIn(m.retryIn(tally))
+	}
+}
+
+// renewIn sends the next renewal in that time. A timer that is reset to now would cost the Go runtime a walk over all timers
+// of the process, for each of the renewals that are late.
+func (m *machine) renewIn(d time.Duration) {
+	if d > 0 {
+		m.renewal.timer.Reset(d)
+	} else {
+		m.renew()
 	}
 }
 
@@ -111,7 +121,7 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 func (m *machine) undecided(tally quorum.Tally) {
 	if !m.renewal.reported {
 		m.renewal.reported = true
-		m.counters.count(func(n *renewalCounts) { n.outcomes.Unconfirmed++ })
+		m.counters.count(func(n *Stats) { n.Renewals.Unconfirmed++ })
 		m.serving.notConfirmed(tally)
 		m.setTrouble(renewing, noMajority(len(tally.Answers), tally.NotConfirmed()))
 	}

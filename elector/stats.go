@@ -3,6 +3,7 @@ package elector
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -44,12 +45,6 @@ var latencyBounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-type renewalCounts struct {
-	outcomes struct{ Confirmed, Unconfirmed, Refused uint64 }
-	took     time.Duration              // by all confirmed ones
-	within   [len(latencyBounds)]uint64 // of these
-}
-
 // NodeRequests counts the requests to a node.
 type NodeRequests struct {
 	Node     string
@@ -71,9 +66,9 @@ type counters struct {
 	names []string // of the nodes
 	lease time.Duration
 
-	mu       sync.Mutex // of all below
-	renewals renewalCounts
-	nodes    []nodeCount // by node
+	mu    sync.Mutex  // of all below
+	stats Stats       // of renewals
+	nodes []nodeCount // by node
 }
 
 // nodeCount is what is known of one node.
@@ -107,16 +102,18 @@ var (
 )
 
 func newCounters(log *slog.Logger, names []string, lease time.Duration) *counters {
-	return &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names))}
+	c := &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names)), stats: Stats{RenewalsWithin: map[time.Duration]uint64{}}}
+	for _, bound := range latencyBounds {
+		c.stats.RenewalsWithin[bound] = 0
+	}
+	return c
 }
 
 func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st := Stats{Renewals: c.renewals.outcomes, RenewalTime: c.renewals.took, RenewalsWithin: map[time.Duration]uint64{}}
-	for i, bound := range latencyBounds {
-		st.RenewalsWithin[bound] = c.renewals.within[i]
-	}
+	st := c.stats
+	st.RenewalsWithin = maps.Clone(st.RenewalsWithin)
 	for i := range c.nodes {
 		n := c.nodes[i].NodeRequests
 		n.Node = c.names[i]
@@ -191,21 +188,20 @@ func (c *counters) states() []nodeCondition {
 
 // renewed counts a renewal that a majority has confirmed in time.
 func (c *counters) renewed(took time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := &c.renewals
-	n.outcomes.Confirmed++
-	n.took += took
-	for i, bound := range latencyBounds {
-		if took <= bound {
-			n.within[i]++
+	c.count(func(n *Stats) {
+		n.Renewals.Confirmed++
+		n.RenewalTime += took
+		for _, bound := range latencyBounds {
+			if took <= bound {
+				n.RenewalsWithin[bound]++
+			}
 		}
-	}
+	})
 }
 
-// count counts a renewal that was refused, or that no majority has confirmed.
-func (c *counters) count(renewal func(*renewalCounts)) {
+// count counts a renewal.
+func (c *counters) count(renewal func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	renewal(&c.renewals)
+	renewal(&c.stats)
 }

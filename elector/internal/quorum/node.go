@@ -67,6 +67,8 @@ type Node struct {
 	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
 
+	answered atomic.Int64 // when it last answered a request, in ns
+
 	apart  atomic.Bool // it refused keys of several elections in one call
 	mu     sync.Mutex  // guards queues
 	queues map[queueOf]*queue[*request]
@@ -99,7 +101,8 @@ type Nodes struct {
 	life  context.Context // ends with Close
 	close context.CancelFunc
 
-	users  flights     // the Runs that may have something to release
+	users  flights // the Runs that may have something to release
+	load   *load
 	closed atomic.Bool // the connections are
 }
 
@@ -114,7 +117,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 		problems = append(problems, fmt.Errorf("%d Redis deployments given, an even number: they tolerate no more failures than %d would, "+
 			"and can split the vote: use %d or %d", n, n-1, n-1, n+1))
 	}
-	ns := &Nodes{}
+	ns := &Nodes{load: newLoad()}
 	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
@@ -353,6 +356,12 @@ func (f *flights) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
+}
+
+func (f *flights) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
 }
 
 func (f *flights) end() {

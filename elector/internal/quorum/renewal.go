@@ -62,9 +62,10 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 	v.nodes.list[node].send(r)
 }
 
-// RenewAgain sends the renewal once more to the nodes that have not answered: their connections may be
-// dead, or were lost. A node that gets both does the same twice. It reports false, and does nothing, if a
-// majority has answered.
+// RenewAgain sends the renewal once more to the nodes that have not answered it, nor anything else for half of the
+// time-out: their connections may be dead, or were lost. One that answers others, or a process whose renewals wait in
+// their queue, is only busy, and would be more so. A node that gets both does the same twice. It reports false, and
+// does nothing, if a majority has answered.
 func (v *Voter) RenewAgain() bool {
 	n := &v.renewal
 	if n.Answered() {
@@ -72,12 +73,19 @@ func (v *Voter) RenewAgain() bool {
 	}
 	number, first := n.number, n.wanted
 	wanted := func() bool { return v.over.Load() < number && first() }
+	limit := v.cfg.CallTimeout
 	for node, a := range n.Answers {
-		if a.Status == protocol.Unknown && n.sent[node] < maxCalls { // more would only wait for these
+		if a.Status == protocol.Unknown && n.sent[node] < maxCalls && // more would only wait for these
+			v.nodes.list[node].silent(limit/2) && v.nodes.Overload(limit) == 0 {
 			v.renewOn(node, wanted)
 		}
 	}
 	return true
+}
+
+// silent reports whether the node has answered no request for so long.
+func (n *Node) silent(d time.Duration) bool {
+	return time.Now().UnixNano()-n.answered.Load() >= int64(d)
 }
 
 // Answers gets the outcomes of renewals. Each must be passed to Count.
@@ -108,6 +116,7 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 	if !n.over() {
 		return Tally{}, false
 	}
+	v.nodes.Renewed(time.Since(n.started)-a.took, v.cfg.CallTimeout)
 	return v.EndRenewal(), true
 }
 

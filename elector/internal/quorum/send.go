@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -231,6 +232,7 @@ type queue[R any] struct {
 	mu      sync.Mutex   // guards all below
 	waiting []R          // in the order of their arrival
 	calls   []*time.Time // under way: when each began
+	most    int          // requests in a call, if the server is too slow for maxBatch; 0: it is not
 	late    *time.Timer  // runs start when a call is overdue; nil: it is not set
 }
 
@@ -280,7 +282,7 @@ func (q *queue[R]) startIn(d time.Duration) {
 
 // take returns the requests that a call is to carry now. The caller holds mu.
 func (q *queue[R]) take(call *time.Time) []R {
-	n := min(len(q.waiting), maxBatch)
+	n := min(len(q.waiting), cmp.Or(q.most, maxBatch))
 	all := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	*call = time.Now()
@@ -290,8 +292,15 @@ func (q *queue[R]) take(call *time.Time) []R {
 // run makes a call, and then the next one if others wait.
 func (q *queue[R]) run(all []R, call *time.Time) {
 	for len(all) > 0 {
+		n := len(all)
 		q.carry(all)
 		q.mu.Lock()
+		switch {
+		case time.Since(*call) >= 4*q.overdue: // all in vain, and again with as many
+			q.most = max(maxBatch/8, n/2)
+		case n == q.most:
+			q.most = min(2*n, maxBatch)
+		}
 		if all = q.take(call); len(all) == 0 {
 			q.calls = slices.DeleteFunc(q.calls, func(other *time.Time) bool { return other == call })
 		}

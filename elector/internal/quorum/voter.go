@@ -301,6 +301,7 @@ func (v *Voter) note(r *request) {
 		n.newIdentity = "" // taken, perhaps: once the node forgets it, it must not get it again
 	}
 	if !n.unresponsive {
+		v.nodes.list[r.node].answered.Store(time.Now().UnixNano())
 		n.counter = max(n.counter, a.Fence)
 		n.rival, n.gone = n.rival.next(a, r.sent), a.Status == protocol.NoLock
 	}
