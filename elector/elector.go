@@ -314,6 +314,7 @@ func (e *Elector) Check() error {
 func (e *Elector) Stats() Stats {
 	st := e.counters.read()
 	st.LeaderUnknown, st.Paused = e.election.unknown.Load(), e.isPaused()
+	st.Queued = e.nodes.Queued(e.timing.CallTimeout())
 	st.Probe, st.WorkProbe = probeStatus(e.probes.candidate), probeStatus(e.probes.work)
 	return st
 }

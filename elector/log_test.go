@@ -1,9 +1,13 @@
 package elector_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 )
 
 // A condition that lasts is logged again, ever less often, and its end says how long it was:
@@ -38,6 +42,41 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 			}
 			if n := len(a.Log.Lines(words[2], words[3])); n != of {
 				t.Errorf("%s: ends %d times", what, n)
+			}
+		}
+	})
+}
+
+// A process whose renewals wait in it says so once for all its elections, as long as that lasts, and each Check does.
+func TestOverloadIsSaidOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		q, logs, all := c.Quorum("process"), "", []*candidate(nil)
+		for i := range 3 {
+			a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
+			a.Elected(3 * shortLease)
+			all = append(all, a)
+		}
+		nodes, _ := q.Parts(module.Only{})
+		for range 64 {
+			nodes.Renewed(shortLease/5, shortLease/5)
+		}
+		if queued := all[0].Stats().Queued; queued < 0.5 || queued > 1 {
+			t.Errorf("renewals have waited for %v of their time-out", queued)
+		}
+		time.Sleep(shortLease)
+		for _, a := range all {
+			if err := a.Check(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("too busy for 3 elections with a lease of %v", shortLease)) {
+				t.Errorf("Check says %v", err)
+			}
+		}
+		time.Sleep(4 * shortLease)
+		for _, a := range all {
+			must(t, a.Check())
+			logs += a.Log.String()
+		}
+		for _, line := range []string{"renewals are late", "renewals are in time again"} {
+			if n := strings.Count(logs, line); n != 1 {
+				t.Errorf("%q is logged %d times", line, n)
 			}
 		}
 	})

@@ -361,6 +361,9 @@ func (m *machine) become(r string, ev *Event, attrs ...slog.Attr) {
 		if r == roleStopping && ev != nil && !ev.Reason.Wanted() {
 			level = slog.LevelWarn
 		}
+		if ev != nil && ev.Reason == ReasonExpired && m.overload() != nil { // in one line for all elections
+			level = slog.LevelDebug
+		}
 		m.log.LogAttrs(context.Background(), level, r, attrs...) //nolint:sloglint // one of the constants above
 	}
 	if ev != nil {

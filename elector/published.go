@@ -70,12 +70,27 @@ func (c *candidate) check() error {
 	if err := c.probes.failing(); err != nil {
 		return fmt.Errorf("unhealthy: %w", err)
 	}
+	if err := c.overload(); err != nil {
+		return err
+	}
 	// Resign returns a moment before the role changes: a term that is over must not
 	// be reported as one whose work is still running.
 	if t := c.term.Load(); now.role == roleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return errors.New("the work of an ended term has not returned")
 	}
 	return nil
+}
+
+// overload returns an error while renewals wait in this process for so long that terms may end. It logs that once for all
+// elections of the Quorum.
+func (c *candidate) overload() (err error) {
+	what, n := "", c.nodes.Overload(c.timing.CallTimeout())
+	if n > 0 {
+		what = "overload" // the error differs by lease
+		err = fmt.Errorf("this process is too busy for %d elections with a lease of %v: a longer lease, fewer elections, or more CPU", n, c.cfg.Lease)
+	}
+	c.election.hooks.overload.note(c.log, overloaded, what, time.Now(), "reason", err)
+	return err
 }
 
 // setTrouble publishes why this candidate cannot do something; nil: nothing is wrong. It logs that in

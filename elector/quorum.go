@@ -38,6 +38,8 @@ type termHooks struct {
 	mu     sync.Mutex
 	on     map[string][]onTerm
 	served map[string]*Term // that package schedule runs jobs in
+
+	overload lasting // what was logged of that
 }
 
 type onTerm func(candidate string, log *slog.Logger, term *Term)

@@ -88,6 +88,7 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 			m.setTrouble(renewing, nil)
 			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
+			_ = m.overload()
 			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
 		}
 		r.retries = false

@@ -36,6 +36,9 @@ type Stats struct {
 	// Paused is true while the election is paused, as far as this candidate knows: a
 	// leader learns of a pause with its renewals, a follower with a refused claim.
 	Paused bool
+	// Queued is for how long renewals have waited in this process lately, as a part of the time-out of a request (L/5). Above
+	// 0.25 the process is too busy: terms may end, and it claims in no further election.
+	Queued float64
 }
 
 // latencyBounds are the durations of RenewalsWithin: from a round trip on one host to a quarter of a

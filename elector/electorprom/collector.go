@@ -118,6 +118,8 @@ func New(e *elector.Elector) *Collector {
 		gauge("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease.", c.leaderKnown),
 		gauge("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows.",
 			func() float64 { return flag(e.Stats().Paused) }),
+		gauge("renewals_queued", "How long renewals have waited in this process lately, as a part of the time-out of a request; above 0.25 it is too busy.",
+			func() float64 { return e.Stats().Queued }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "mandate_leaderless_seconds_total", Help: "Time without a leader, as far as this candidate knows.", ConstLabels: labels,
 		}, c.leaderless),
