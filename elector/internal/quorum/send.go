@@ -295,10 +295,10 @@ func (q *queue[R]) run(all []R, call *time.Time) {
 		n := len(all)
 		q.carry(all)
 		q.mu.Lock()
-		switch {
-		case time.Since(*call) >= 4*q.overdue: // all in vain, and again with as many
+		switch took := time.Since(*call); {
+		case took >= 2*q.overdue: // half of what makes a call vain, and that of the next one with as many behind it
 			q.most = max(maxBatch/8, n/2)
-		case n == q.most:
+		case took < q.overdue && n == q.most:
 			q.most = min(2*n, maxBatch)
 		}
 		if all = q.take(call); len(all) == 0 {

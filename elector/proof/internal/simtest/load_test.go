@@ -22,7 +22,7 @@ func TestSimulationOfLoad(t *testing.T) {
 		lead int64         // at least
 		soon time.Duration // after the outage
 		ends int64         // of terms, at most
-	}{0.7: {elections, 2 * lease, 0}, 1.0: {elections * 3 / 4, 4 * lease, elections / 10}, 1.3: {elections / 2, 4 * lease, elections}} {
+	}{0.7: {elections, 3 * lease, 0}, 1.0: {elections * 3 / 4, 4 * lease, elections / 10}, 1.3: {elections / 2, 4 * lease, elections / 10}} {
 		t.Run(fmt.Sprint(load), func(t *testing.T) {
 			t.Parallel()
 			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
