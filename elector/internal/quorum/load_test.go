@@ -2,7 +2,7 @@ package quorum
 
 import (
 	"context"
-	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,64 +11,47 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
-// claims begin in a process, in their order; each lasts for took and is answered or not.
-type claims struct {
-	ns    *Nodes
-	begun []int
-	took  time.Duration
-}
-
-// claim begins n claims, and returns how many were under way at a time at most.
-func (c *claims) claim(t *testing.T, n int, answered bool) (most int) {
+// claim makes n claims, of which each takes so long, and returns how many were under way at a time at most.
+func claim(t *testing.T, ns *Nodes, n int, took time.Duration, answered bool) (most int64) {
 	t.Helper()
-	c.begun = nil
-	under := 0
-	for i := range n {
-		go func() {
-			over := c.ns.Admit(t.Context(), time.Second)
-			c.begun = append(c.begun, i) // no two goroutines of a bubble run at once here: see OneProcessor
-			under++
-			most = max(most, under)
-			time.Sleep(c.took)
-			under--
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			over := ns.Admit(t.Context(), time.Second)
+			ns.load.mu.Lock()
+			most = max(most, ns.load.claims)
+			ns.load.mu.Unlock()
+			time.Sleep(took)
 			over(answered)
-		}()
-		synctest.Wait()
+		})
 	}
-	time.Sleep(time.Hour)
+	all.Wait()
 	return most
 }
 
-// As many elections claim at a time as get their answers well within the time-out, the longest waiting first.
+// As many elections claim at a time as get their answers well within the time-out.
 func TestClaimsAreAdmitted(t *testing.T) {
 	defer testredis.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
-		c := &claims{ns: &Nodes{load: newLoad()}, took: 10 * time.Millisecond}
-		if most := c.claim(t, maxBatch, true); most != maxBatch {
+		const soon, late = 10 * time.Millisecond, 600 * time.Millisecond
+		ns, far := &Nodes{load: newLoad()}, &Nodes{load: newLoad()}
+		if most := claim(t, ns, maxBatch, soon, true); most != maxBatch {
 			t.Errorf("%d of %d at a time", most, maxBatch)
 		}
-		calm := c.claim(t, 5000, true)
+		calm := claim(t, ns, 5000, soon, true)
 		if calm < 2*maxBatch {
 			t.Errorf("%d at a time", calm)
 		}
-		for what, answered := range map[string]bool{"late": true, "unanswered": false} {
-			if answered {
-				c.took = 600 * time.Millisecond
+		for took, answered := range map[time.Duration]bool{late: true, soon: false} {
+			claim(t, ns, 5000, took, answered)
+			if most := claim(t, ns, 1000, took, answered); most != 1 {
+				t.Errorf("%v, answered %v: %d at a time", took, answered, most)
 			}
-			c.claim(t, 5000, answered)
-			if most := c.claim(t, 1000, answered); most != 1 {
-				t.Errorf("%s: %d at a time", what, most)
-			}
-			if !slices.IsSorted(c.begun) {
-				t.Errorf("%s: claims begin in the order %v", what, c.begun)
-			}
-			c.took = 10 * time.Millisecond
-			if most := c.claim(t, 5000, true); most < calm/2 {
+			if most := claim(t, ns, 5000, soon, true); most < calm/2 {
 				t.Errorf("again in time: %d at a time", most)
 			}
 		}
-		far := &claims{ns: &Nodes{load: newLoad()}, took: 400 * time.Millisecond} // the way, and no load
-		if most := far.claim(t, 5000, true); most < 2*maxBatch {
+		if most := claim(t, far, 5000, 2*late/3, true); most < 2*maxBatch { // the way, and no load
 			t.Errorf("far away: %d at a time", most)
 		}
 	})
