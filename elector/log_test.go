@@ -82,6 +82,33 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	})
 }
 
+// Elections of one process whose leases differ say that together.
+func TestOverloadIsSaidOnceForAllLeases(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q, logs, all := c.Quorum("process"), "", []*candidate(nil)
+		for i, lease := range []time.Duration{shortLease, 30 * shortLease} {
+			a := makeCandidate(t, q, "a", func(cfg *elector.Config) {
+				cfg.Election, cfg.Lease, cfg.StopMargin = fmt.Sprint("election-", i), lease, 0
+			}).Begin(nil)
+			a.Elected(3 * lease)
+			all = append(all, a)
+		}
+		nodes, _ := q.Parts(module.Only{})
+		for range 64 {
+			nodes.Renewed(6*shortLease, 6*shortLease) // of the long one
+		}
+		time.Sleep(100 * shortLease)
+		for _, a := range all {
+			logs += a.Log.String()
+		}
+		for _, line := range []string{"renewals are late", "renewals are in time again"} {
+			if n := strings.Count(logs, line); n != 1 {
+				t.Errorf("%q is logged %d times", line, n)
+			}
+		}
+	})
+}
+
 // Regression: a node that refuses the renewals of a lease and grants the claims that take it back ended
 // and began again in the log with every lease.
 func TestNodeThatRefusesRenewalsIsLoggedOnce(t *testing.T) {

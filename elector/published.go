@@ -84,7 +84,7 @@ func (c *candidate) check() error {
 // overload returns an error while renewals wait in this process for so long that terms may end. It logs that once for all
 // elections of the Quorum.
 func (c *candidate) overload() (err error) {
-	what, n := "", c.nodes.Overload(c.timing.CallTimeout())
+	what, n := "", c.nodes.Overload()
 	if n > 0 {
 		what = "overload" // the error differs by lease
 		err = fmt.Errorf("this process is too busy for %d elections with a lease of %v: a longer lease, fewer elections, or more CPU", n, c.cfg.Lease)

@@ -23,7 +23,7 @@ type load struct {
 	near   time.Duration // the least time that a claim has taken: the way to the nodes
 	queued float64       // the time that renewals have waited in this process lately, as a part of their time-out
 	at     time.Time     // when that was found
-	late   time.Time     // when it was last more than tooLong
+	until  time.Time     // two leases after it was last more than tooLong
 }
 
 const (
@@ -84,8 +84,8 @@ func (ns *Nodes) Renewed(waited, limit time.Duration) {
 	now := time.Now()
 	weight := min(1./4, max(1./64, float64(now.Sub(l.at))/float64(limit))) // one that was late is no load
 	l.queued += (min(1, float64(waited)/float64(limit)) - l.queued) * weight
-	if l.at = now; l.queued > tooLong {
-		l.late = now
+	if l.at = now; l.queued > tooLong && now.Add(10*limit).After(l.until) {
+		l.until = now.Add(10 * limit)
 	}
 }
 
@@ -102,10 +102,10 @@ func (ns *Nodes) Queued(limit time.Duration) float64 {
 
 // Overload returns how many elections are too many for this process: renewals have waited in it within two leases for so long
 // that terms may end. 0: they have not.
-func (ns *Nodes) Overload(limit time.Duration) (elections int) {
+func (ns *Nodes) Overload() (elections int) {
 	ns.load.mu.Lock()
 	defer ns.load.mu.Unlock()
-	if time.Since(ns.load.late) >= 10*limit {
+	if !time.Now().Before(ns.load.until) {
 		return 0
 	}
 	return ns.users.count()

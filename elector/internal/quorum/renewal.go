@@ -76,7 +76,7 @@ func (v *Voter) RenewAgain() bool {
 	limit := v.cfg.CallTimeout
 	for node, a := range n.Answers {
 		if a.Status == protocol.Unknown && n.sent[node] < maxCalls && // more would only wait for these
-			v.nodes.list[node].silent(limit/2) && v.nodes.Overload(limit) == 0 {
+			v.nodes.list[node].silent(limit/2) && v.nodes.Overload() == 0 {
 			v.renewOn(node, wanted)
 		}
 	}
