@@ -577,3 +577,29 @@ func TestReleaseBesideABrokenConnection(t *testing.T) {
 		})
 	}
 }
+
+// Regression: a renewal whose connection was lost in silence was not sent again when another connection carried those of
+// other elections: a term with a long stop margin ended.
+func TestRenewalOnADeadConnectionBesideALivingOne(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q, all := c.Quorum("process"), []*candidate(nil)
+		for i := range 3 {
+			a := makeCandidate(t, q, "a", func(cfg *elector.Config) {
+				cfg.Election, cfg.StopMargin = fmt.Sprint("election-", i), cfg.MaxStopMargin()
+			}).Begin(nil)
+			a.Elected(3 * shortLease)
+			all = append(all, a)
+			time.Sleep(shortLease / 13)
+		}
+		for i := range 40 {
+			time.Sleep(3*shortLease + time.Duration(i)*shortLease/80)
+			c.Nodes[0].Swallow()
+		}
+		time.Sleep(3 * shortLease)
+		for i, a := range all {
+			if n := a.Stats().Renewals.Unconfirmed; n > 0 || strings.Contains(a.Log.String(), "expired") {
+				t.Errorf("election %d: %d renewals were not confirmed", i, n)
+			}
+		}
+	})
+}

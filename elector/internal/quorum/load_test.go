@@ -97,7 +97,7 @@ func TestBusyNodeIsNotAskedAgain(t *testing.T) {
 				a.Renew(time.Now().Add(testLease), token, protocol.Heir{}, func() bool { return true })
 				time.Sleep(testLease / 10)
 				if busy {
-					a.nodes.list[0].answered.Store(time.Now().UnixNano())
+					a.nodes.list[0].answered.Store(&answered{at: time.Now()})
 				}
 				a.RenewAgain()
 				synctest.Wait()

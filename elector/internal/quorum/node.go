@@ -67,7 +67,7 @@ type Node struct {
 	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
 
-	answered atomic.Int64 // when it last answered a request, in ns
+	answered atomic.Pointer[answered] // the last one; nil: none
 
 	apart  atomic.Bool // it refused keys of several elections in one call
 	mu     sync.Mutex  // guards queues

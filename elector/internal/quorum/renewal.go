@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -15,8 +16,9 @@ const maxUnderWay = 8
 type termRenewal struct {
 	*round
 
-	answers  chan *request // the outcomes, also of earlier renewals
-	underWay []int         // by node: requests whose outcome was not taken from answers
+	answers  chan *request               // the outcomes, also of earlier renewals
+	underWay []int                       // by node: requests whose outcome was not taken from answers
+	left     []atomic.Pointer[time.Time] // by node: when the newest request of the round left; nil: it waits
 	number   uint64
 	wanted   func() bool
 	until    time.Time // the term's deadline
@@ -40,6 +42,7 @@ func (v *Voter) Renew(until time.Time, token uint64, heir protocol.Heir, wanted 
 	}
 	n.what.Token, n.what.Successor, n.what.Keep = token, heir.Incarnation, heir.Keep.Milliseconds()
 	for node := range v.state {
+		n.left[node].Store(nil)
 		v.renewOn(node, n.wanted)
 	}
 	v.Keep()
@@ -57,15 +60,22 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 	}
 	what := n.what
 	what.Shown, what.Identity = s.counter, s.newIdentity
-	r := v.ask(n.round, node, protocol.RenewScript, what, wanted, n.answers)
+	leaves := func() bool {
+		leaves := wanted()
+		if leaves {
+			n.left[node].Store(new(time.Now()))
+		}
+		return leaves
+	}
+	r := v.ask(n.round, node, protocol.RenewScript, what, leaves, n.answers)
 	r.until = n.until
 	v.nodes.list[node].send(r)
 }
 
 // RenewAgain sends the renewal once more to the nodes that have not answered it, nor anything else for half of the
-// time-out: their connections may be dead, or were lost. One that answers others, or a process whose renewals wait in
-// their queue, is only busy, and would be more so. A node that gets both does the same twice. It reports false, and
-// does nothing, if a majority has answered.
+// time-out, or answer a later request: their connections may be dead, or were lost. One that answers others, or a process
+// whose renewals wait in their queue, is only busy, and would be more so. A node that gets both does the same twice. It
+// reports false, and does nothing, if a majority has answered.
 func (v *Voter) RenewAgain() bool {
 	n := &v.renewal
 	if n.Answered() {
@@ -76,16 +86,21 @@ func (v *Voter) RenewAgain() bool {
 	limit := v.cfg.CallTimeout
 	for node, a := range n.Answers {
 		if a.Status == protocol.Unknown && n.sent[node] < maxCalls && // more would only wait for these
-			v.nodes.list[node].silent(limit/2) && v.nodes.Overload() == 0 {
+			v.nodes.list[node].lost(n.left[node].Load(), limit/2) && v.nodes.Overload() == 0 {
 			v.renewOn(node, wanted)
 		}
 	}
 	return true
 }
 
-// silent reports whether the node has answered no request for so long.
-func (n *Node) silent(d time.Duration) bool {
-	return time.Now().UnixNano()-n.answered.Load() >= int64(d)
+// answered is when a request was sent, and answered.
+type answered struct{ sent, at time.Time }
+
+// lost reports whether a request that left at that time, or waits (nil), may be lost with its connection: the node has
+// answered none for so long, or one that was sent later.
+func (n *Node) lost(left *time.Time, silent time.Duration) bool {
+	a := n.answered.Load()
+	return a == nil || time.Since(a.at) >= silent || left != nil && a.sent.After(*left)
 }
 
 // Answers gets the outcomes of renewals. Each must be passed to Count.

@@ -66,7 +66,7 @@ type Voter struct {
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), servers: make([]servers, n)}
-	v.renewal = termRenewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n)}
+	v.renewal = termRenewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n), left: make([]atomic.Pointer[time.Time], n)}
 	return v
 }
 
@@ -301,7 +301,7 @@ func (v *Voter) note(r *request) {
 		n.newIdentity = "" // taken, perhaps: once the node forgets it, it must not get it again
 	}
 	if !n.unresponsive {
-		v.nodes.list[r.node].answered.Store(time.Now().UnixNano())
+		v.nodes.list[r.node].answered.Store(&answered{r.sent, time.Now()})
 		n.counter = max(n.counter, a.Fence)
 		n.rival, n.gone = n.rival.next(a, r.sent), a.Status == protocol.NoLock
 	}
