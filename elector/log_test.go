@@ -109,6 +109,37 @@ func TestOverloadIsSaidOnceForAllLeases(t *testing.T) {
 	})
 }
 
+// Regression: what renewals waited for a server that hung, or for a connection that was lost, was said to be the load of this
+// process.
+func TestHungServerIsNoOverload(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			q, all := c.Quorum("process"), []*candidate(nil)
+			for i := range n {
+				a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
+				a.Elected(3 * shortLease)
+				all = append(all, a)
+				time.Sleep(shortLease / 13)
+			}
+			for i := range 20 {
+				time.Sleep(6 * shortLease)
+				c.Hang(0)
+				time.Sleep(shortLease * time.Duration(i+1) / 10)
+				c.Nodes[0].Heal()
+			}
+			for range 100 {
+				time.Sleep(shortLease / 17)
+				c.Nodes[0].Swallow()
+			}
+			for _, a := range all {
+				if strings.Contains(a.Log.String(), "too busy") {
+					t.Errorf("one of %d elections says that the process is too busy", n)
+				}
+			}
+		})
+	}
+}
+
 // Regression: a node that refuses the renewals of a lease and grants the claims that take it back ended
 // and began again in the log with every lease.
 func TestNodeThatRefusesRenewalsIsLoggedOnce(t *testing.T) {

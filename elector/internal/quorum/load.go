@@ -82,6 +82,9 @@ func (ns *Nodes) Renewed(waited, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
+	if now.Sub(l.at) >= limit { // as in Queued
+		l.queued = 0
+	}
 	weight := min(1./4, max(1./64, float64(now.Sub(l.at))/float64(limit))) // one that was late is no load
 	l.queued += (min(1, float64(waited)/float64(limit)) - l.queued) * weight
 	if l.at = now; l.queued > tooLong && now.Add(10*limit).After(l.until) {

@@ -131,7 +131,9 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 	if !n.over() {
 		return Tally{}, false
 	}
-	v.nodes.Renewed(time.Since(n.started)-a.took, v.cfg.CallTimeout)
+	if limit := v.cfg.CallTimeout; !v.nodes.list[a.node].lost(nil, limit/2) { // else it has waited for the node
+		v.nodes.Renewed(time.Since(a.asked)-a.took, limit)
+	}
 	return v.EndRenewal(), true
 }
 

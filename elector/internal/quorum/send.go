@@ -23,6 +23,7 @@ type request struct {
 	script protocol.ElectionScript
 	limit  time.Duration // for the answer, from when the request is sent
 	node   int
+	asked  time.Time
 	round  *round // that it was sent for
 	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
 	wanted func() bool

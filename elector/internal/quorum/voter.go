@@ -267,7 +267,7 @@ func (v *Voter) rival(node int) *Rival {
 // request makes a request of an attempt to one node. The outcome comes on ended.
 func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
 	what.Keys, what.Incarnation, what.Lease = &v.cfg.Keys, v.cfg.Incarnation, v.cfg.Lease.Milliseconds()
-	return &request{Request: what, script: s, limit: v.cfg.CallTimeout, node: node, wanted: wanted, ended: ended}
+	return &request{Request: what, script: s, limit: v.cfg.CallTimeout, node: node, asked: time.Now(), wanted: wanted, ended: ended}
 }
 
 // ask makes a request of a round of the newest attempt to one node.
