@@ -28,6 +28,7 @@ type load struct {
 
 const (
 	manyClaims = 1 << 20 // maxBatch at first
+	fewClaims  = 4       // one that hangs, of an election with a long lease, must not keep the others waiting
 	tooLong    = 0.25    // of their time-out, for renewals to wait in this process
 )
 
@@ -70,7 +71,7 @@ func (l *load) over(took, limit time.Duration, answered bool) {
 	case inTime && l.claims > l.window/2:
 		l.window = min(l.window+1, manyClaims)
 	case !inTime:
-		l.window = max(l.window-1, 1)
+		l.window = max(l.window-1, fewClaims)
 	}
 	l.claims--
 	l.admits.Release(1 + l.window - before)
