@@ -48,22 +48,28 @@ func files(t *testing.T) map[string][]byte {
 	return contents
 }
 
-// load returns the mutants of all files.
-func load(t *testing.T) (all []*mutant) {
+// promises are those of all files.
+func promises(t *testing.T) (all []*promise) {
 	t.Helper()
-	ids := map[string]bool{}
 	for name, text := range files(t) {
-		promises, err := parse(text)
+		of, err := parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, m := range entries(promises) {
-			if ids[m.id] {
-				t.Fatalf("%s: there are two %s", name, m.id)
-			}
-			ids[m.id] = true
-			all = append(all, m)
+		all = append(all, of...)
+	}
+	return all
+}
+
+// load returns the mutants of all files.
+func load(t *testing.T) []*mutant {
+	t.Helper()
+	all, ids := entries(promises(t)), map[string]bool{}
+	for _, m := range all {
+		if ids[m.id] {
+			t.Fatalf("there are two %s", m.id)
 		}
+		ids[m.id] = true
 	}
 	return all
 }
