@@ -293,26 +293,6 @@ func (g *group) eventually(within time.Duration, what string, ok func() bool) {
 	testcluster.Eventually(g.t, within, what, ok)
 }
 
-func TestJoin(t *testing.T) {
-	grouped(t, 3, 32, func(t *testing.T, c *testcluster.Cluster, g *group) {
-		g.joins("a", "b", "c")
-		if n := g.l.moved(); n > 0 {
-			t.Errorf("%d shards moved although all members started together", n)
-		}
-		d := g.join("d")
-		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(32, "a", "b", "c", "d") })
-		if n := g.l.moved(); n != 8 {
-			t.Errorf("%d shards moved, 8 are enough", n)
-		}
-		if g.l.gap > 5*time.Millisecond {
-			t.Errorf("a shard was without an owner for %v", g.l.gap)
-		}
-		if owned := d.Owned(); len(owned) != 8 {
-			t.Errorf("d owns %v", owned)
-		}
-	})
-}
-
 func TestStuckShard(t *testing.T) {
 	grouped(t, 3, 12, func(t *testing.T, c *testcluster.Cluster, g *group) {
 		broken := errors.New("tenant 5 can't be reached from here")
@@ -390,11 +370,14 @@ func TestManyShardsMoveFew(t *testing.T) {
 		g.joins(ids...)
 		time.Sleep(lease)
 
-		g.join("m8")
+		m8 := g.join("m8")
 		ids = append(ids, "m8")
 		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(shards, ids...) })
 		if n := g.l.moved(); n != shards/9 {
 			t.Errorf("%d shards moved, %d are enough", n, shards/9)
+		}
+		if owned := m8.Owned(); len(owned) != shards/9 {
+			t.Errorf("m8 owns %v", owned)
 		}
 		if g.l.gap > 5*time.Millisecond {
 			t.Errorf("a shard was without an owner for %v", g.l.gap)

@@ -1,4 +1,0 @@
-package fence
-
-// Slot is tested against a server's.
-var Slot = slot
