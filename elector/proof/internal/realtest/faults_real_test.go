@@ -83,18 +83,6 @@ func TestRealFullMemoryKeepsTheSettingsOfAGroup(t *testing.T) {
 	}
 }
 
-// A minority that hangs costs nothing: not the term, and not the handover.
-func TestRealHungMinority(t *testing.T) {
-	t.Parallel()
-	servers, el, term := contested(t, 3)
-	servers[0].Hang(t)
-	el.survives(term, 2*lease)
-	el.all[0].shutdown()
-	_, two := el.next(term.Token(), lease)
-	servers[0].Wake(t)
-	el.survives(two, lease)
-}
-
 // Every node in turn is killed and comes back with its data: the term goes on,
 // a single node included, because nothing was forgotten.
 func TestRealKilledWithData(t *testing.T) {
