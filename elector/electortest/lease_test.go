@@ -7,6 +7,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 func TestLeadMakesTheChosenOneLead(t *testing.T) {
@@ -49,7 +50,7 @@ func TestTakeLease(t *testing.T) {
 		if d := time.Since(began); d > lease/4+time.Second/10 {
 			t.Errorf("the end came after %v, the next renewal is after %v at most", d, lease/4)
 		}
-		wantReason(t, term, elector.ReasonLost)
+		testcluster.WantReason(t, term, 0, elector.ReasonLost)
 		if l, err := e.Election().Leader(t.Context()); err != nil || l.Candidate == "a" || l.Token <= term.Token() {
 			t.Errorf("the leader is %+v (%v), want a rival with a higher token than %d", l, err, term.Token())
 		}

@@ -1,23 +1,22 @@
 package electortest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/health"
 )
 
 func TestExample(t *testing.T) { testBiller(t) }
 
-const lease = 10 * time.Second
+const lease = testcluster.Lease
 
 // start runs an elector on the host of its name until the test ends.
 func start(t *testing.T, r *electortest.Redis, id string, change ...func(*elector.Config)) *elector.Elector {
@@ -27,38 +26,9 @@ func start(t *testing.T, r *electortest.Redis, id string, change ...func(*electo
 
 func startOn(t *testing.T, q *elector.Quorum, id string, change ...func(*elector.Config)) *elector.Elector {
 	t.Helper()
-	var log bytes.Buffer
-	cfg := elector.Config{Election: "orders", ID: id, Lease: lease, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	for _, f := range change {
-		f(&cfg)
-	}
-	e, err := elector.New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, new(elector.Gate).Work)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("%s: Run: %v", id, err)
-		}
-		if t.Failed() {
-			t.Logf("what %s logged:\n%s", id, log.String())
-		}
-	})
-	return e
-}
-
-func wantReason(t *testing.T, term *elector.Term, want elector.Reason) {
-	t.Helper()
-	var ended *elector.Ended
-	if !errors.As(term.Err(), &ended) || ended.Reason != want {
-		t.Fatalf("the term ended with %v, want %s", term.Err(), want)
-	}
+	c := testcluster.NewCandidate(t, q, id, change...).Begin(new(elector.Gate).Work)
+	t.Cleanup(c.Shutdown)
+	return c.Elector
 }
 
 // Elections on one quorum don't get into each other's way, nor does a prefix.
@@ -127,7 +97,7 @@ func TestCutOff(t *testing.T) {
 			t.Fatal("a gave up before its deadline")
 		}
 		electortest.Advance(time.Second)
-		wantReason(t, term, elector.ReasonExpired)
+		testcluster.WantReason(t, term, 0, elector.ReasonExpired)
 		electortest.Advance(lease / 2)
 		if a.IsLeader() || !b.IsLeader() {
 			t.Fatalf("a leads: %v, b leads: %v", a.IsLeader(), b.IsLeader())
@@ -172,7 +142,7 @@ func TestProbe(t *testing.T) {
 				}
 				harm(&p)
 				electortest.Advance(30 * time.Second)
-				wantReason(t, term, elector.ReasonUnhealthy)
+				testcluster.WantReason(t, term, 0, elector.ReasonUnhealthy)
 				if name == "fail" && !strings.Contains(term.Err().Error(), "the disk is full") {
 					t.Errorf("the reason is %v", term.Err())
 				}
@@ -210,9 +180,6 @@ func TestNewTermIsResignedAndClosed(t *testing.T) {
 		t.Error(err)
 	}
 	for _, term := range []*elector.Term{resigned, closed} {
-		var ended *elector.Ended
-		if !errors.As(term.Err(), &ended) || ended.Reason != elector.ReasonResigned {
-			t.Errorf("term %d ended with %v", term.Token(), term.Err())
-		}
+		testcluster.WantReason(t, term, 0, elector.ReasonResigned)
 	}
 }
