@@ -31,16 +31,11 @@ func TestMain(m *testing.M) {
 	testleak.VerifyTestMain(m)
 }
 
-const lease = 10 * time.Second
+const lease = testcluster.Lease
 
-func candidate(t *testing.T, id string, q *elector.Quorum, probe health.Probe) *elector.Elector {
+func candidate(t *testing.T, id string, q *elector.Quorum, change ...func(*elector.Config)) *testcluster.Candidate {
 	t.Helper()
-	e, err := elector.New(q, elector.Config{
-		Election: "orders", ID: id, Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler), Probe: probe,
-		ProbeSettings: health.Settings{Failures: 1},
-	})
-	must(t, err)
-	return e
+	return testcluster.NewCandidate(t, q, id, append(change, func(cfg *elector.Config) { cfg.Cooldown = time.Second })...)
 }
 
 // scrape returns every series by its name and, in braces, its labels beside the
@@ -72,26 +67,13 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return all
 }
 
-// until waits for something, in virtual time.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(3 * lease); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within %v: %s", 3*lease, what)
-		}
-	}
-}
-
 func TestCollector(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		var mu sync.Mutex
-		var unhealthy error
-		e := candidate(t, "a", r.Quorum("a"), health.Func(func(context.Context) error {
-			mu.Lock()
-			defer mu.Unlock()
-			return unhealthy
-		}))
-		c := electorprom.New(e)
+		var probe electortest.Probe
+		e := candidate(t, "a", r.Quorum("a"), func(cfg *elector.Config) {
+			cfg.Probe, cfg.ProbeSettings = &probe, health.Settings{Failures: 1}
+		})
+		c := electorprom.New(e.Elector)
 		want := func(when string, values map[string]float64) {
 			t.Helper()
 			got := scrape(t, c)
@@ -117,10 +99,8 @@ func TestCollector(t *testing.T) {
 		if got := scrape(t, c)["mandate_leaderless_seconds_total"]; got < 19 || got > 20 {
 			t.Errorf("after 20 s without anybody: %v s without a leader", got)
 		}
-		wg.Go(func() {
-			_ = e.Run(ctx, new(elector.Gate).Work)
-		})
-		until(t, "it leads", e.IsLeader)
+		e.BeginIn(ctx, nil)
+		testcluster.Eventually(t, 3*lease, "it leads", e.IsLeader)
 		time.Sleep(time.Millisecond)
 		token := e.Term().Token()
 		warp.Wall.Add(-int64(time.Hour)) // a step of the wall clock changes nothing
@@ -152,10 +132,8 @@ func TestCollector(t *testing.T) {
 		time.Sleep(lease)
 		want("resumed", map[string]float64{"mandate_paused": 0})
 
-		mu.Lock()
-		unhealthy = errors.New("no disk")
-		mu.Unlock()
-		until(t, "it has stepped down", func() bool { return !e.IsLeader() })
+		probe.Fail(errors.New("no disk"))
+		testcluster.Eventually(t, 3*lease, "it has stepped down", func() bool { return !e.IsLeader() })
 		time.Sleep(5 * time.Second)
 		want("unhealthy", map[string]float64{
 			"mandate_is_leader": 0, "mandate_token": 0, "mandate_lease_left_seconds": 0, "mandate_able": 0, "mandate_leader_known": 0,
@@ -166,10 +144,7 @@ func TestCollector(t *testing.T) {
 		}
 
 		// Another candidate counts as a change, not as one won.
-		b := candidate(t, "b", r.Quorum("b"), nil)
-		wg.Go(func() {
-			_ = b.Run(ctx, new(elector.Gate).Work)
-		})
+		candidate(t, "b", r.Quorum("b")).BeginIn(ctx, nil)
 		time.Sleep(lease)
 		want("b leads", map[string]float64{
 			"mandate_is_leader": 0, "mandate_leader_known": 1, "mandate_elections_won_total": 1, "mandate_leader_changes_total": 2,
@@ -192,9 +167,9 @@ func unreachable(t *testing.T) *elector.Quorum {
 }
 
 func TestHandler(t *testing.T) {
-	e := candidate(t, "a", unreachable(t), nil)
+	e := candidate(t, "a", unreachable(t))
 	w := httptest.NewRecorder()
-	electorprom.New(e).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	electorprom.New(e.Elector).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{`mandate_is_leader{election="orders",prefix="mandate"} 0`, `mandate_step_downs_total{election="orders",prefix="mandate",reason="lost"} 0`, "go_goroutines"} {
 		if !strings.Contains(w.Body.String(), line) {
 			t.Errorf("%d, without %s:\n%s", w.Code, line, w.Body)
@@ -205,12 +180,8 @@ func TestHandler(t *testing.T) {
 // A follower has no work: its probe neither passes nor fails.
 func TestWorkProbeOfALeaderOnly(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		e, err := elector.New(r.Quorum("a"), elector.Config{
-			Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler),
-			WorkProbe: health.Func(func(context.Context) error { return nil }),
-		})
-		must(t, err)
-		c, registry := electorprom.New(e), prometheus.NewPedanticRegistry()
+		e := candidate(t, "a", r.Quorum("a"), func(cfg *elector.Config) { cfg.WorkProbe = &electortest.Probe{} })
+		c, registry := electorprom.New(e.Elector), prometheus.NewPedanticRegistry()
 		registry.MustRegister(c)
 		moves := func(when string) { // to another registration, from one in the state before
 			t.Helper()
@@ -228,19 +199,14 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
 			t.Errorf("before it leads: %v", v)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() {
-			done <- e.Run(ctx, new(elector.Gate).Work)
-		}()
-		r.Lead(e)
+		e.Begin(new(elector.Gate).Work)
+		r.Lead(e.Elector)
 		electortest.Advance(lease)
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; !ok || v != 1 {
 			t.Errorf("while it leads: %v, there: %v", v, ok)
 		}
 		moves("while it leads")
-		cancel()
-		must(t, <-done)
+		e.Shutdown()
 		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
 			t.Errorf("after its term: %v", v)
 		}
@@ -252,8 +218,8 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 func TestTwoCandidatesOnOneRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, id := range []string{"a", "b"} {
-		e := candidate(t, id, unreachable(t), nil)
-		prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(electorprom.New(e))
+		e := candidate(t, id, unreachable(t))
+		prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(electorprom.New(e.Elector))
 	}
 	families, err := registry.Gather()
 	must(t, err)
