@@ -46,7 +46,7 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 // names the markers that it found, so that a node that loses its data only after that answer still abstains.
 func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, tally quorum.Tally) {
 	if m.voter.Several() != nil {
-		m.voter.Look(m.cfg.Lease/3, func(error) {}) // whether they still do
+		m.voter.CheckAddresses(m.cfg.Lease/3, func(error) {}) // whether they still do
 	}
 	clock, echo := uint64(max(0, time.Now().UnixMilli())), m.bus.Echo(m.cfg.Lease/2)
 	claim := func(markers []string) {

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -26,7 +26,7 @@ import (
 // or take that of a candidate from Elector.Election. Safe for concurrent use;
 // it needs no closing.
 type Election struct {
-	nodes *quorum.Nodes
+	nodes *nodes.Nodes
 	bus   *pubsub.Bus
 	hooks *termHooks
 	name  string
@@ -44,7 +44,7 @@ func (el *Election) channel() peers.Channel {
 }
 
 // Nodes is for other packages of this module, as [Quorum.Parts] is.
-func (el *Election) Nodes(module.Only) *quorum.Nodes { return el.nodes }
+func (el *Election) Nodes(module.Only) *nodes.Nodes { return el.nodes }
 
 // OnTerm is for package schedule: f is called when a candidate of this process begins a term in the election, before its work. It
 // must not block.
@@ -133,17 +133,17 @@ const minReadWait = 250 * time.Millisecond
 // can change the leader, the other nodes get only a short time: waiting for one that hangs would
 // make the answers old. But a history is that of all nodes: reports are best effort, and a node may have been down.
 // Remaining times are as of the return. It writes nothing, and needs no right to write.
-func readNodes(ctx context.Context, nodes *quorum.Nodes, k *protocol.Keys, limit time.Duration, entries int) []NodeStatus {
-	sent, all, atLeast := time.Now(), make([]NodeStatus, nodes.Len()), minReadWait
+func readNodes(ctx context.Context, ns *nodes.Nodes, k *protocol.Keys, limit time.Duration, entries int) []NodeStatus {
+	sent, all, atLeast := time.Now(), make([]NodeStatus, ns.Len()), minReadWait
 	if entries > 0 {
 		atLeast = limit
 	}
-	query := func(ctx context.Context, n *quorum.Node) (NodeStatus, error) { return readNode(ctx, n, k, entries) }
-	agree := func(answers []quorum.Answer[NodeStatus]) bool { return agreement(answers, nodes.Majority()) }
-	for i, a := range quorum.Ask(ctx, nodes, limit, atLeast, query, agree) {
+	query := func(ctx context.Context, n *nodes.Node) (NodeStatus, error) { return readNode(ctx, n, k, entries) }
+	agree := func(answers []nodes.Answer[NodeStatus]) bool { return agreement(answers, ns.Majority()) }
+	for i, a := range nodes.Ask(ctx, ns, limit, atLeast, query, agree) {
 		n := a.Value.after(time.Since(a.At))
-		n.Node, n.Reachable, n.Err, n.RTT = nodes.All()[i].Name, a.Err == nil, a.Err, a.At.Sub(sent)
-		n.pastErr = nodes.NodeError(i, n.pastErr)
+		n.Node, n.Reachable, n.Err, n.RTT = ns.All()[i].Name, a.Err == nil, a.Err, a.At.Sub(sent)
+		n.pastErr = ns.NodeError(i, n.pastErr)
 		if a.Err != nil {
 			n.Error, n.Denied, n.Answered = nodeErrors([]error{a.Err})[0].Problem(), rediserr.Denied(a.Err), rediserr.Answered(a.Err)
 			if n.past == nil {
@@ -156,7 +156,7 @@ func readNodes(ctx context.Context, nodes *quorum.Nodes, k *protocol.Keys, limit
 }
 
 // agreement reports whether a majority agrees on the holder of the lock and on whether there is a pause.
-func agreement(seen []quorum.Answer[NodeStatus], majority int) bool {
+func agreement(seen []nodes.Answer[NodeStatus], majority int) bool {
 	type opinion struct {
 		attempt string
 		paused  bool
@@ -189,7 +189,7 @@ func (n NodeStatus) after(age time.Duration) NodeStatus {
 // looks should need only rights to read. That is not one step, so the time comes first: if the lock changes hands before
 // its value is read, what was left of the old lease is shown, which is less than the new one has. A node where an election is
 // paused, or that is new or holds keys of another type, which MGET does not show, or that refuses MGET, is read by GET.
-func readNode(ctx context.Context, n *quorum.Node, k *protocol.Keys, entries int) (st NodeStatus, err error) {
+func readNode(ctx context.Context, n *nodes.Node, k *protocol.Keys, entries int) (st NodeStatus, err error) {
 	get := func(key string) *redis.StringCmd { return redis.NewStringCmd(ctx, "get", key) }
 	left := func(key string) *redis.DurationCmd { return redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key) }
 	lockLeft, lock, fence, id := left(k.Lock), get(k.Lock), get(k.Fence), get(k.ID)

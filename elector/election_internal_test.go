@@ -13,8 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
@@ -24,20 +24,20 @@ type bench struct {
 	*miniredis.Miniredis
 
 	keys protocol.Keys
-	open func(change ...func(*redis.Options)) *quorum.Nodes
+	open func(change ...func(*redis.Options)) *nodes.Nodes
 }
 
 func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Helper()
 	testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
 		m := s.Nodes[0].Server()
-		f(t, &bench{m, protocol.KeysOf("mandate", "orders"), func(change ...func(*redis.Options)) *quorum.Nodes {
+		f(t, &bench{m, protocol.KeysOf("mandate", "orders"), func(change ...func(*redis.Options)) *nodes.Nodes {
 			o := &redis.Options{Addr: s.Nodes[0].Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }}
 			for _, f := range change {
 				f(o)
 			}
 			c := redis.NewClient(o)
-			ns, err := quorum.Open([]redis.UniversalClient{c})
+			ns, err := nodes.Open([]redis.UniversalClient{c})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestListOfElections(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
-	ns, err := quorum.Open(clients)
+	ns, err := nodes.Open(clients)
 	if err != nil {
 		t.Fatal(err)
 	}

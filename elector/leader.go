@@ -48,7 +48,7 @@ func (m *machine) start(t *Term, work Work) {
 		m.renew()
 	}
 	m.voter.Announce(elected.message().Head(), elected.encode())
-	m.voter.Look(m.cfg.Lease, t.lostTo)
+	m.voter.CheckAddresses(m.cfg.Lease, t.lostTo)
 }
 
 // work runs the work of a term, on a goroutine of its own. A panic still ends the process, but first the

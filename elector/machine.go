@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
@@ -47,7 +48,7 @@ import (
 //  1. hold (leader.go): the timer fires
 //  2. renew (renew.go) checks the probes and sends: no other function does
 //  3. quorum/renewal.go: a request for each node
-//  4. quorum/send.go: the last check whether it may leave; one call carries it, with those of other elections
+//  4. nodes/send.go: the last check whether it may leave; one call carries it, with those of other elections
 //  5. protocol/scripts/renew.lua: the node prolongs the lock
 //  6. hold: the nodes' answers come on one channel
 //  7. quorum/round.go: what a majority answered
@@ -61,7 +62,7 @@ import (
 //
 // Other goroutines: the work of a term (never killed: only its return frees the lock); the timers of deadline
 // and MaxTerm; the probes; peers (until leave); polls and late releases (each bounded by a time-out); calls to
-// the nodes (quorum/send.go); subscriptions (pubsub: a reader and a writer per node and Quorum); log lines.
+// the nodes (nodes/send.go); subscriptions (pubsub: a reader and a writer per node and Quorum); log lines.
 // A field belongs to the machine unless its comment names a mutex or it is atomic. What others may know of a
 // candidate is in published.go, behind one mutex.
 
@@ -70,7 +71,7 @@ type candidate struct {
 	// Set by New; they never change.
 	cfg         Config
 	timing      lease.Timing
-	nodes       *quorum.Nodes
+	nodes       *nodes.Nodes
 	bus         *pubsub.Bus
 	keys        *protocol.Keys
 	incarnation string

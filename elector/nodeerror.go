@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -86,7 +86,7 @@ func noMajority(n int, errs []error) error {
 var errNoQuorum = errors.New("the quorum is nil, or a zero value: make one with NewQuorum or Open, and an Elector with New")
 
 // checkOpen returns ErrClosed once the nodes are closed.
-func checkOpen(nodes *quorum.Nodes) error {
+func checkOpen(nodes *nodes.Nodes) error {
 	if nodes == nil {
 		return errNoQuorum
 	}

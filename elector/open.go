@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/access"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
@@ -176,7 +176,7 @@ func (d login) single(address string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.MaintNotificationsConfig = quorum.NoMaintenance()
+	o.MaintNotificationsConfig = nodes.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
@@ -212,10 +212,10 @@ func (d login) cluster(address string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.MaintNotificationsConfig = quorum.NoMaintenance()
+	o.MaintNotificationsConfig = nodes.NoMaintenance()
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // commands are tried again as a whole, and must not lose the error
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
-	o.NewClient = func(o *redis.Options) *redis.Client { return quorum.OfCluster(redis.NewClient(o)) }
+	o.NewClient = func(o *redis.Options) *redis.Client { return nodes.OfCluster(redis.NewClient(o)) }
 	return redis.NewClusterClient(o), nil
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -93,7 +93,7 @@ func (el *Election) Resume(ctx context.Context) error {
 
 // partialFailure returns nil when all nodes carried out a request. When only a majority did, the error names
 // the nodes that failed, and does not match ErrUnreachable.
-func partialFailure(nodes *quorum.Nodes, errs []error) error {
+func partialFailure(nodes *nodes.Nodes, errs []error) error {
 	switch done := answersOf(errs); {
 	case done == len(errs):
 		return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
@@ -26,7 +26,7 @@ import (
 // failures). One Quorum serves any number of Electors and Elections; it keeps a
 // few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
-	nodes  *quorum.Nodes
+	nodes  *nodes.Nodes
 	bus    *pubsub.Bus
 	owned  []redis.UniversalClient // made by Open for their options alone; Close closes them
 	prefix string                  // of every key; "": the default one
@@ -60,7 +60,7 @@ const defaultPrefix = "mandate"
 // I/O. It makes connections of its own with the clients' options, but without
 // their hooks. The clients stay the caller's, and may be closed.
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
-	nodes, err := quorum.Open(clients)
+	nodes, err := nodes.Open(clients)
 	if err != nil {
 		return nil, NewConfigError("quorum: ", err)
 	}
@@ -91,7 +91,7 @@ func (q *Quorum) Close() error {
 
 // untilClosed returns a context that ends with ctx, or when nodes are closed, and then with
 // ErrClosed as its cause.
-func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, func()) {
+func untilClosed(ctx context.Context, nodes *nodes.Nodes) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	unlink := context.AfterFunc(nodes.Life(), func() { cancel(ErrClosed) })
 	return ctx, func() {
@@ -103,7 +103,7 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 // Parts is for other packages of this module, which alone can name the type of its argument. It returns
 // the nodes, and the subscriptions to them; nil for a Quorum that is nil or the zero value. Close closes
 // both.
-func (q *Quorum) Parts(module.Only) (*quorum.Nodes, *pubsub.Bus) {
+func (q *Quorum) Parts(module.Only) (*nodes.Nodes, *pubsub.Bus) {
 	if q == nil {
 		return nil, nil
 	}
@@ -178,7 +178,7 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 
 // listed returns the names that the nodes keep under a prefix, those with the newest events first, at
 // most most of them. The errors are by node.
-func listed(ctx context.Context, nodes *quorum.Nodes, prefix string, most int) (names []string, errs []error) {
+func listed(ctx context.Context, nodes *nodes.Nodes, prefix string, most int) (names []string, errs []error) {
 	key := protocol.NamesKey(prefix)
 	var mu sync.Mutex
 	last := map[string]float64{} // the time of the last event, by name

@@ -89,7 +89,7 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 			m.bus.Check(m.cfg.Lease, m.timing.CallTimeout()) // an operator's request must reach this leader
 			m.notePause(tally)
 			_ = m.overload()
-			m.voter.Look(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
+			m.voter.CheckAddresses(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
 		}
 		r.retries = false
 		m.renewIn(m.next(took))

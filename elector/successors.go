@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -97,7 +97,7 @@ func (el *Election) electable(ctx context.Context) (Leader, []CandidateStatus, e
 // takesLock tries, with a write, whether a majority of the nodes would let a candidate take the
 // lock. It returns ErrRefused when no majority takes the write and a node answers that it refuses
 // writes.
-func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, limit time.Duration) error {
+func takesLock(ctx context.Context, nodes *nodes.Nodes, keys protocol.Keys, limit time.Duration) error {
 	took := 0
 	var refusing []error
 	for _, err := range nodes.TryWrite(ctx, &keys, limit) {

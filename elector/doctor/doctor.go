@@ -20,8 +20,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -167,7 +167,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 var errNoQuorum = errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
 
 // open returns the nodes of a quorum, and an election on them.
-func open(q *elector.Quorum, election string) (*quorum.Nodes, *elector.Election, error) {
+func open(q *elector.Quorum, election string) (*nodes.Nodes, *elector.Election, error) {
 	nodes, _ := q.Parts(module.Only{})
 	if nodes == nil {
 		return nil, nil, errNoQuorum

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -54,7 +54,7 @@ const pings = 5
 // inspect queries every node for what an election depends on, for at most limit. It writes
 // two keys next to those of the election and removes them; for a user who may not run
 // scripts, it writes one that expires.
-func inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []facts {
+func inspect(ctx context.Context, ns *nodes.Nodes, k protocol.Keys, limit time.Duration) []facts {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all := make([]facts, ns.Len())
@@ -73,7 +73,7 @@ func inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.
 	return all
 }
 
-func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
+func (f *facts) inspect(ctx context.Context, n *nodes.Node, k protocol.Keys) {
 	rdb := n.Client()
 	one := rdb
 	switch c := rdb.(type) {
@@ -86,7 +86,7 @@ func (f *facts) inspect(ctx context.Context, n *quorum.Node, k protocol.Keys) {
 		}
 		one = m
 	case *redis.Client:
-		f.ViaSentinel = quorum.BySentinel(c)
+		f.ViaSentinel = nodes.BySentinel(c)
 	}
 	if f.measure(ctx, one); f.Ping != nil {
 		return
@@ -153,7 +153,7 @@ func info(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 }
 
 // servers returns the identities of the servers that new connections to a node lead to; where one has none, its run_id.
-func servers(ctx context.Context, n *quorum.Node, k *protocol.Keys) (all []string) {
+func servers(ctx context.Context, n *nodes.Node, k *protocol.Keys) (all []string) {
 	seen := map[string]bool{}
 	n.Reconnect(func(c *redis.Client) {
 		fields, _ := info(ctx, c)

@@ -16,8 +16,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -34,14 +34,14 @@ type Job struct {
 // mark. It makes one request to each node, and two more where there are jobs, and waits for them as
 // Election.Status does. What could not be read, and marks of other programs, are in the error, beside the others.
 func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
-	nodes := el.Nodes(module.Only{})
-	if nodes == nil {
+	ns := el.Nodes(module.Only{})
+	if ns == nil {
 		return nil, errNoQuorum
 	}
-	read := func(ctx context.Context, n *quorum.Node) ([]Job, error) { return ticksOn(ctx, n, el) }
+	read := func(ctx context.Context, n *nodes.Node) ([]Job, error) { return ticksOn(ctx, n, el) }
 	newest := map[string]Job{}
 	var errs []error
-	for _, a := range quorum.Ask(ctx, nodes, nodeTimeout, nodeTimeout/6, read, quorum.Majority[[]Job](nodes)) {
+	for _, a := range nodes.Ask(ctx, ns, nodeTimeout, nodeTimeout/6, read, nodes.Majority[[]Job](ns)) {
 		errs = append(errs, a.Err)
 		for _, j := range a.Value {
 			if last, ok := newest[j.Job]; !ok || j.Tick.After(last.Tick) {
@@ -52,7 +52,7 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 	return slices.SortedFunc(maps.Values(newest), func(a, b Job) int { return strings.Compare(a.Job, b.Job) }), errors.Join(errs...)
 }
 
-func ticksOn(ctx context.Context, n *quorum.Node, el *elector.Election) ([]Job, error) {
+func ticksOn(ctx context.Context, n *nodes.Node, el *elector.Election) ([]Job, error) {
 	keys := "+zrevrange +hgetall +time %R~" + el.Prefix() + ":{" + el.Name() + "}:*"
 	names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
 	err := n.Do(ctx, names)

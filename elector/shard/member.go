@@ -47,8 +47,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -56,7 +56,7 @@ import (
 type Member struct {
 	cfg         Config
 	quorum      *elector.Quorum
-	nodes       *quorum.Nodes
+	nodes       *nodes.Nodes
 	bus         *pubsub.Bus
 	store       *group.Store
 	probe       *health.Runner // of Config.Probe; nil: always healthy

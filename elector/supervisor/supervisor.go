@@ -22,6 +22,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -184,7 +185,7 @@ func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) 
 const leaveTimeout = time.Second
 
 // release releases one term; held is false when its lock was not held any more.
-func release(ctx context.Context, nodes *quorum.Nodes, t term, detail string) (held bool, err error) {
+func release(ctx context.Context, nodes *nodes.Nodes, t term, detail string) (held bool, err error) {
 	if t.Nodes != nodes.Len() {
 		return false, fmt.Errorf("its leader counted %d Redis nodes, and the supervisor knows %d: give both the same list", t.Nodes, nodes.Len())
 	}

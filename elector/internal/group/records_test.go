@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 )
 
 // A record counts for the member in whose field it is, and none may upset the plan.
@@ -38,7 +38,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add("", `{"id":"a","incarnation":"A","weight":5e-324,"owned":"0-16383","unable":""}`, `{"shards":16385}`)
 	f.Add("1.1 {", `{"id":"\u0000\n","incarnation":"A","weight":1e308,"owned":"3,1"}`, "null")
 	f.Fuzz(func(t *testing.T, plan, record, settings string) {
-		s := NewStore(&quorum.Nodes{}, "mandate", "g", 0, 0, 0)
+		s := NewStore(&nodes.Nodes{}, "mandate", "g", 0, 0, 0)
 		shards := 3
 		if got, err := s.settings(settings); err == nil {
 			if shards = got.Shards; shards < 1 || shards > MaxShards || got.String() == "" {

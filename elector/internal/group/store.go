@@ -18,8 +18,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -34,7 +34,7 @@ var (
 
 // Store reads and writes a group on the nodes. Safe for concurrent use.
 type Store struct {
-	nodes *quorum.Nodes
+	nodes *nodes.Nodes
 	ttl   time.Duration // how long a member counts as alive after a beat
 	keep  time.Duration // how long the nodes keep the group after its last beat
 	limit time.Duration // time-out of a request
@@ -46,7 +46,7 @@ type Store struct {
 // NewStore does no I/O. A member counts as dead when ttl has passed since its last beat, and the
 // nodes forget the group when keep has passed since the last beat of any member. limit bounds each
 // request.
-func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Duration) *Store {
+func NewStore(nodes *nodes.Nodes, prefix, name string, ttl, keep, limit time.Duration) *Store {
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
@@ -145,7 +145,7 @@ type Gone struct {
 
 // Read reads what each node keeps of a group, and waits at most limit for each node. It needs
 // only the rights to read.
-func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit time.Duration) []View {
+func Read(ctx context.Context, nodes *nodes.Nodes, prefix, name string, limit time.Duration) []View {
 	s := NewStore(nodes, prefix, name, 0, 0, limit)
 	views := make([]View, nodes.Len())
 	var all sync.WaitGroup

@@ -22,7 +22,7 @@ const (
 	maxAnswers = 10_000
 )
 
-// Nodes is the part of quorum.Nodes that a Channel needs.
+// Nodes is the part of nodes.Nodes that a Channel needs.
 type Nodes interface {
 	Majority() int
 	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error)

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -27,7 +27,7 @@ const (
 // link is the subscription to one node. A process with ten thousand elections has several channels for
 // each, so a change by one subscription must not cost an iteration over all of them.
 type link struct {
-	nodes *quorum.Nodes
+	nodes *nodes.Nodes
 	node  int
 
 	mu      sync.Mutex // of all below

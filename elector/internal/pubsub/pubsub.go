@@ -22,13 +22,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Bus shares the subscriptions to a set of nodes. Safe for concurrent use.
 type Bus struct {
-	nodes *quorum.Nodes
+	nodes *nodes.Nodes
 	links []*link // by node
 
 	mu     sync.Mutex // of all below
@@ -37,7 +37,7 @@ type Bus struct {
 }
 
 // New does no I/O: the Bus connects to a node only while there are subscriptions.
-func New(nodes *quorum.Nodes) *Bus {
+func New(nodes *nodes.Nodes) *Bus {
 	b := &Bus{nodes: nodes}
 	for i := range nodes.Len() {
 		b.links = append(b.links, &link{nodes: nodes, node: i, topics: map[string]*topic{}})

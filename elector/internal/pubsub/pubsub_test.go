@@ -13,8 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
@@ -40,7 +40,7 @@ func onNodes(t *testing.T, n int, f func(t *testing.T, b *Bus, nodes []*miniredi
 			t.Cleanup(func() { c.Close(); m.Close() })
 			servers, clients = append(servers, m), append(clients, c)
 		}
-		nodes, err := quorum.Open(clients)
+		nodes, err := nodes.Open(clients)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestCollect(t *testing.T) {
 func busOn(t *testing.T, s *testredis.Set) (b *Bus, end func()) {
 	t.Helper()
 	client := s.Client("a", 0)
-	nodes, err := quorum.Open([]redis.UniversalClient{client})
+	nodes, err := nodes.Open([]redis.UniversalClient{client})
 	if err != nil {
 		t.Fatal(err)
 	}

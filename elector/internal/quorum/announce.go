@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -22,13 +23,13 @@ func (v *Voter) Announce(head string, text []byte) {
 		v.events++
 		missed = event{v.events, what.Event}
 	}
-	n, until := v.nodes.Len(), time.Now().Add(connectLimits*v.cfg.CallTimeout)
+	n, until := v.nodes.Len(), time.Now().Add(nodes.ConnectLimits*v.cfg.CallTimeout)
 	wanted := func() bool { return time.Now().Before(until) }
-	events, names := make(chan *request, n), make(chan *request, n)
-	for node, to := range v.nodes.list {
+	events, names := make(chan *nodes.Request, n), make(chan *nodes.Request, n)
+	for node, to := range v.nodes.All() {
 		recording, naming := v.request(node, protocol.AnnounceScript, what, wanted, events), v.request(node, protocol.AnnounceScript, name, wanted, names)
 		naming.Keys = &protocol.Keys{History: v.cfg.Keys.Names}
-		to.send(recording, naming)
+		to.Send(recording, naming)
 	}
 	v.Go(func() {
 		if !v.recorded(events) && missed.text != "" {
@@ -57,15 +58,15 @@ func (v *Voter) keepMissed(missed event) {
 }
 
 // recorded reports whether a majority of the nodes has recorded an event, or refused to, which only an operator can change.
-func (v *Voter) recorded(ended <-chan *request) bool {
+func (v *Voter) recorded(ended <-chan *nodes.Request) bool {
 	done := 0
 	for range v.nodes.Len() {
 		r := <-ended
-		err := v.denial(r.answer.Err)
+		err := v.denial(r.Answer.Err)
 		if err != nil && v.cfg.Unrecorded != nil {
-			v.cfg.Unrecorded(v.nodes.NodeError(r.node, err))
+			v.cfg.Unrecorded(v.nodes.NodeError(r.Node, err))
 		}
-		if err != nil || r.answer.Status == protocol.Recorded {
+		if err != nil || r.Answer.Status == protocol.Recorded {
 			done++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
@@ -166,7 +167,7 @@ func TestAnnouncementsTravelTogether(t *testing.T) {
 				all.waitIdle()
 				calls, sum := all.took(), 0
 				for _, c := range calls {
-					if sum += c; c > maxBatch {
+					if sum += c; c > nodes.MaxBatch {
 						t.Errorf("a call for %d elections", c)
 					}
 				}
@@ -209,7 +210,7 @@ func TestStuckAnnouncementsDelayNothingElse(t *testing.T) {
 		}
 		all.waitIdle()
 		// It is bounded by the time that a request has to be sent, and that of its answer.
-		if took, limit := time.Since(began), 2*connectLimits*all.voters[0].cfg.CallTimeout; took > limit {
+		if took, limit := time.Since(began), 2*nodes.ConnectLimits*all.voters[0].cfg.CallTimeout; took > limit {
 			t.Errorf("they were given up after %v, want %v at most", took, limit)
 		}
 	})

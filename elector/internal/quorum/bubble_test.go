@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
@@ -75,7 +76,7 @@ func (p *cluster) voter(id string, change ...func(*redis.Options)) *testVoter {
 	for i := range p.Nodes {
 		clients = append(clients, p.Client(id, i, change...))
 	}
-	ns, err := Open(clients)
+	ns, err := nodes.Open(clients)
 	must(p.t, err)
 	b.Voter = NewVoter(ns, VoterConfig{
 		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Lease: testLease, CallTimeout: testLease / 5,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -25,14 +26,14 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 		return 0, v.askFirst(ctx, echo)
 	}
 	v.newAttempt()
-	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *request, v.nodes.Len())
+	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *nodes.Request, v.nodes.Len())
 	for i := range r.ignored {
 		r.ignored[i] = v.state[i].unresponsive
 		if rival := v.rival(i); rival != nil && rival.What != "" {
 			r.ignored[i], r.patience = false, v.cfg.CallTimeout
 		}
 	}
-	requests := make([]*request, v.nodes.Len())
+	requests := make([]*nodes.Request, v.nodes.Len())
 	for node := range requests {
 		marker := ""
 		if node < len(markers) {
@@ -70,7 +71,7 @@ func (v *Voter) unheard() bool {
 	heard := 0
 	for i, n := range v.state {
 		bereft := time.Since(n.bereft) <= v.cfg.Lease/4+v.cfg.CallTimeout/4
-		if !n.unresponsive && !n.parted && !bereft && v.suspected(i) == nil {
+		if !n.unresponsive && !n.parted && !bereft && v.nodes.All()[i].Suspected(v.cfg.Lease) == nil {
 			heard++
 		}
 	}
@@ -82,10 +83,10 @@ func (v *Voter) unheard() bool {
 // were lost with a node that has restarted with old data would take the lock of a leader that does not know it yet.
 func (v *Voter) askFirst(ctx context.Context, echo string) Tally {
 	v.newAttempt()
-	r, ended := newRound(v.nodes, protocol.Free, true), make(chan *request, v.nodes.Len())
-	for node, to := range v.nodes.list {
+	r, ended := newRound(v.nodes, protocol.Free, true), make(chan *nodes.Request, v.nodes.Len())
+	for node, to := range v.nodes.All() {
 		what := protocol.Request{Value: v.lock.String(), Identity: protocol.NewIdentity(), Echo: echo}
-		to.send(v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended))
+		to.Send(v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended))
 	}
 	r.await(ended, v.note)
 	v.late(r, ended)
@@ -103,23 +104,23 @@ func (v *Voter) keepAfter(t Tally) {
 
 // decide makes all nodes vote, and reports whether a majority granted the claim. Several nodes vote by
 // way of redsync. The vote of a single node is the decision.
-func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*request, ended <-chan *request) bool {
+func (v *Voter) decide(ctx context.Context, value string, r *round, requests []*nodes.Request, ended <-chan *nodes.Request) bool {
 	if len(requests) == 1 {
-		v.nodes.list[0].send(requests[0])
+		v.nodes.All()[0].Send(requests[0])
 		r.await(ended, v.note)
 		return r.Answers[0].Status == protocol.Won
 	}
 	cast := make([]func(), len(requests))
-	for node, n := range v.nodes.list {
-		cast[node] = func() { n.send(requests[node]) }
+	for node, n := range v.nodes.All() {
+		cast[node] = func() { n.Send(requests[node]) }
 	}
 	return newRedlock(v.cfg.Keys.Lock, value, v.cfg.Lease, cast).claim(ctx, func(vote func(node int, won bool)) {
-		r.await(ended, func(a *request) {
+		r.await(ended, func(a *nodes.Request) {
 			v.note(a)
-			if a.answer.Status == protocol.Abstains && r.Count(protocol.Abstains)+1 >= v.nodes.Majority() {
+			if a.Answer.Status == protocol.Abstains && r.Count(protocol.Abstains)+1 >= v.nodes.Majority() {
 				r.patience = v.cfg.CallTimeout / 8 // an election can begin when all nodes are known to be new, also a far one
 			}
-			vote(a.node, a.answer.Status == protocol.Won)
+			vote(a.Node, a.Answer.Status == protocol.Won)
 		})
 	})
 }
@@ -157,7 +158,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 			token = max(token, a.Fence)
 		}
 	}
-	r, ended := newRound(v.nodes, protocol.Raised, true), make(chan *request, v.nodes.Len())
+	r, ended := newRound(v.nodes, protocol.Raised, true), make(chan *nodes.Request, v.nodes.Len())
 	for node, a := range t.Answers {
 		if a.Status == protocol.Won && a.Fence == token {
 			r.Answers[node] = protocol.Answer{Status: protocol.Raised, Fence: token}
@@ -168,7 +169,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	}
 	for node, a := range r.Answers {
 		if a.Status == protocol.Unknown {
-			v.nodes.list[node].send(v.ask(r, node, protocol.RaiseScript, protocol.Request{Token: token}, v.whileAlive(ctx), ended))
+			v.nodes.All()[node].Send(v.ask(r, node, protocol.RaiseScript, protocol.Request{Token: token}, v.whileAlive(ctx), ended))
 		}
 	}
 	r.await(ended, v.note) // for all: the more nodes have the token, the more of them may fail
@@ -193,13 +194,13 @@ func (v *Voter) giveBack(t Tally, overruled bool) {
 
 // mayHold reports whether a node may hold the lock for a claim with that answer.
 func mayHold(a protocol.Answer) bool {
-	return a.Status == protocol.Won || a.Status == protocol.Unknown && !errors.Is(a.Err, errUnwanted)
+	return a.Status == protocol.Won || a.Status == protocol.Unknown && !errors.Is(a.Err, nodes.ErrUnwanted)
 }
 
 // giveBackOn gives back what a node granted to an attempt. It takes no context: a cancelled one must not
 // leave a lock behind.
 func (v *Voter) giveBackOn(node int, attempt uint64) {
-	ended := make(chan *request, 1)
+	ended := make(chan *nodes.Request, 1)
 	v.release(node, attempt, protocol.Request{}, v.cfg.Lease, ended)
 	v.Go(func() { <-ended })
 }
@@ -207,7 +208,7 @@ func (v *Voter) giveBackOn(node int, attempt uint64) {
 // lateClaims takes the answers to a claim that its round did not wait for. The term that was won gets them
 // with those to its renewals, as far as there is room: nobody takes them while no term runs. What is granted to an attempt that is over by then is given back only
 // now: a release that came before its claim would leave the lock behind, for a lease.
-func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
+func (v *Voter) lateClaims(r *round, ended <-chan *nodes.Request, won bool) {
 	n := r.outstanding()
 	if n == 0 {
 		return
@@ -221,10 +222,10 @@ func (v *Voter) lateClaims(r *round, ended <-chan *request, won bool) {
 	v.Go(func() {
 		for range n {
 			a := <-ended
-			if mayHold(a.answer) && v.alive.Load() != a.Seq {
-				v.giveBackOn(a.node, a.Seq)
+			if mayHold(a.Answer) && v.alive.Load() != a.Seq {
+				v.giveBackOn(a.Node, a.Seq)
 			}
-			if taken[a.node] {
+			if taken[a.Node] {
 				v.renewal.answers <- a
 			} else {
 				v.noteLate(a)
@@ -246,19 +247,19 @@ func (v *Voter) Meet(ctx context.Context) {
 	if v.met.IsZero() {
 		// The time to make the first connection of a process, which with Sentinel or a Cluster takes many
 		// round trips: the claim that follows finds it ready.
-		limit = max(connectLimits*limit, stepTimeout)
+		limit = max(nodes.ConnectLimits*limit, nodes.StepTimeout)
 	}
 	v.met = time.Now()
-	for node, a := range Ask(ctx, v.nodes, limit, MinExtraWait, func(ctx context.Context, n *Node) (string, error) {
+	for node, a := range nodes.Ask(ctx, v.nodes, limit, nodes.MinExtraWait, func(ctx context.Context, n *nodes.Node) (string, error) {
 		return identity(ctx, n, &v.cfg.Keys)
-	}, Majority[string](v.nodes)) {
+	}, nodes.Majority[string](v.nodes)) {
 		if a.Err == nil {
 			v.identify(node, a.Value)
 		}
 	}
 }
 
-func identity(ctx context.Context, n *Node, k *protocol.Keys) (string, error) {
+func identity(ctx context.Context, n *nodes.Node, k *protocol.Keys) (string, error) {
 	id := redis.NewStringCmd(ctx, "get", k.ID)
 	if err := n.Do(ctx, id); err != nil {
 		return "", err

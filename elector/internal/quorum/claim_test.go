@@ -432,11 +432,9 @@ func TestAbandonedClaimsLeaveNothing(t *testing.T) {
 				time.Sleep(pause)
 			}
 			time.Sleep(10 * testLease)
-			b.background.mu.Lock()
-			if n := b.background.n; n > 0 {
+			if n := b.background.Count(); n > 0 {
 				t.Errorf("claims every %v: %d goroutines are left", pause, n)
 			}
-			b.background.mu.Unlock()
 			b.drain()
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -21,7 +22,7 @@ type Release struct {
 	event    event    // what the nodes publish and record
 	counters []uint64 // the highest counters that the term's renewals can name
 
-	ended    chan *request           // the outcomes
+	ended    chan *nodes.Request     // the outcomes
 	underWay []bool                  // by node
 	done     map[int]protocol.Answer // the answers of the nodes where it is definite
 	asked    map[int]bool            // the nodes that did not answer a request
@@ -35,7 +36,7 @@ func (v *Voter) Releasing(token uint64, heir protocol.Heir, text []byte) *Releas
 	n := v.nodes.Len()
 	r := &Release{
 		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: event{v.events, string(text)},
-		ended: make(chan *request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
+		ended: make(chan *nodes.Request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
 	}
 	for _, s := range v.state {
 		r.counters = append(r.counters, s.counter)
@@ -47,7 +48,7 @@ func (v *Voter) Releasing(token uint64, heir protocol.Heir, text []byte) *Releas
 // attempt. It does not know which counters the renewals of that process were shown: a renewal that
 // is still under way may plant the lock again on a node whose counter is higher than the token, and
 // hold that node for a lease. Such nodes are never a majority.
-func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
+func NewVoterOf(ns *nodes.Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	v := NewVoter(ns, cfg)
 	v.seq, v.onlyHeld = attempt, true
 	v.lock = protocol.LockValue{
@@ -74,8 +75,8 @@ func (r *Release) Try(limit time.Duration) Tally {
 			rd.record(node, a)
 		}
 	}
-	rd.await(r.ended, func(a *request) {
-		a.round = rd // also the answer to an earlier try
+	rd.await(r.ended, func(a *nodes.Request) {
+		a.Of = rd // also the answer to an earlier try
 		r.note(a)
 	})
 	return rd.Tally
@@ -99,10 +100,10 @@ func (r *Release) send(node int, limit time.Duration) {
 }
 
 // release sends the release of an attempt to a node, if that is possible within limit.
-func (v *Voter) release(node int, attempt uint64, what protocol.Request, limit time.Duration, ended chan<- *request) {
+func (v *Voter) release(node int, attempt uint64, what protocol.Request, limit time.Duration, ended chan<- *nodes.Request) {
 	until := time.Now().Add(limit)
 	what.Seq = attempt
-	v.nodes.list[node].send(v.request(node, protocol.ReleaseScript, what, func() bool { return time.Now().Before(until) }, ended))
+	v.nodes.All()[node].Send(v.request(node, protocol.ReleaseScript, what, func() bool { return time.Now().Before(until) }, ended))
 }
 
 // Until repeats the release, at first at once and on a new connection, then less and less often, until enough returns
@@ -121,14 +122,14 @@ func (r *Release) Until(ctx context.Context, lapsesIn func() time.Duration, enou
 	return tally
 }
 
-func (r *Release) note(a *request) {
-	r.underWay[a.node] = false
+func (r *Release) note(a *nodes.Request) {
+	r.underWay[a.Node] = false
 	r.v.noteLate(a)
-	if a.answer.Status == protocol.Unknown {
-		r.asked[a.node] = r.asked[a.node] || !a.sent.IsZero()
+	if a.Answer.Status == protocol.Unknown {
+		r.asked[a.Node] = r.asked[a.Node] || !a.Sent.IsZero()
 		return
 	}
-	r.done[a.node] = a.answer
+	r.done[a.Node] = a.Answer
 }
 
 // Missed notes that the lock has lapsed before a majority answered: the event is recorded with the next announcement.

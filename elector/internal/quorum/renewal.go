@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -16,7 +17,7 @@ const maxUnderWay = 8
 type termRenewal struct {
 	*round
 
-	answers  chan *request               // the outcomes, also of earlier renewals
+	answers  chan *nodes.Request         // the outcomes, also of earlier renewals
 	underWay []int                       // by node: requests whose outcome was not taken from answers
 	left     []atomic.Pointer[time.Time] // by node: when the newest request of the round left; nil: it waits
 	number   uint64
@@ -68,8 +69,8 @@ func (v *Voter) renewOn(node int, wanted func() bool) {
 		return leaves
 	}
 	r := v.ask(n.round, node, protocol.RenewScript, what, leaves, n.answers)
-	r.until = n.until
-	v.nodes.list[node].send(r)
+	r.Until = n.until
+	v.nodes.All()[node].Send(r)
 }
 
 // RenewAgain sends the renewal once more to the nodes that have not answered it, nor anything else for half of the
@@ -85,54 +86,44 @@ func (v *Voter) RenewAgain() bool {
 	wanted := func() bool { return v.over.Load() < number && first() }
 	limit := v.cfg.CallTimeout
 	for node, a := range n.Answers {
-		if a.Status == protocol.Unknown && n.sent[node] < maxCalls && // more would only wait for these
-			v.nodes.list[node].lost(n.left[node].Load(), limit/2) && v.nodes.Overload() == 0 {
+		if a.Status == protocol.Unknown && n.sent[node] < nodes.MaxCalls && // more would only wait for these
+			v.nodes.All()[node].Lost(n.left[node].Load(), limit/2) && v.nodes.Overload() == 0 {
 			v.renewOn(node, wanted)
 		}
 	}
 	return true
 }
 
-// answered is when a request was sent, and answered.
-type answered struct{ sent, at time.Time }
-
-// lost reports whether a request that left at that time, or waits (nil), may be lost with its connection: the node has
-// answered none for so long, or one that was sent later.
-func (n *Node) lost(left *time.Time, silent time.Duration) bool {
-	a := n.answered.Load()
-	return a == nil || time.Since(a.at) >= silent || left != nil && a.sent.After(*left)
-}
-
 // Answers gets the outcomes of renewals. Each must be passed to Count.
-func (v *Voter) Answers() <-chan *request { return v.renewal.answers } //nolint:revive // opaque: only Count looks into it
+func (v *Voter) Answers() <-chan *nodes.Request { return v.renewal.answers }
 
 // Count takes an outcome. It reports whether that has ended the newest renewal, and its tally.
-func (v *Voter) Count(a *request) (t Tally, over bool) {
+func (v *Voter) Count(a *nodes.Request) (t Tally, over bool) {
 	n := &v.renewal
-	n.underWay[a.node]--
+	n.underWay[a.Node]--
 	if a.Seq != v.seq { // of an earlier term
 		v.noteLate(a)
 		return Tally{}, false
 	}
 	v.note(a)
-	if r := v.state[a.node].rival; r != nil {
-		r.Late = a.answer.Status == protocol.Held // only claims are answered so
+	if r := v.state[a.Node].rival; r != nil {
+		r.Late = a.Answer.Status == protocol.Held // only claims are answered so
 	}
-	if c := &v.claimed.Answers[a.node]; c.ID == "" && a.script.Script == protocol.ClaimScript.Script && a.answer.Status != protocol.SameServer {
-		c.ID = a.answer.ID // that came late: a server of its own, which twin must know
+	if c := &v.claimed.Answers[a.Node]; c.ID == "" && a.Script.Script == protocol.ClaimScript.Script && a.Answer.Status != protocol.SameServer {
+		c.ID = a.Answer.ID // that came late: a server of its own, which twin must know
 	}
-	if a.round != n.round || n.ended {
+	if a.Of != n.round || n.ended {
 		return Tally{}, false
 	}
 	if v.twin(a) {
-		a.answer.Status = protocol.SameServer
+		a.Answer.Status = protocol.SameServer
 	}
-	n.record(a.node, a.answer)
+	n.record(a.Node, a.Answer)
 	if !n.over() {
 		return Tally{}, false
 	}
-	if limit := v.cfg.CallTimeout; !v.nodes.list[a.node].lost(nil, limit/2) { // else it has waited for the node
-		v.nodes.Renewed(time.Since(a.asked)-a.took, limit)
+	if limit := v.cfg.CallTimeout; !v.nodes.All()[a.Node].Lost(nil, limit/2) { // else it has waited for the node
+		v.nodes.Renewed(time.Since(a.Asked)-a.Took, limit)
 	}
 	return v.EndRenewal(), true
 }
@@ -140,9 +131,9 @@ func (v *Voter) Count(a *request) (t Tally, over bool) {
 // twin reports whether another node of the round has shown the identity of this answer, and one of them had another one
 // when the term was won: an address has come to lead to the server of another, which must not vote twice. (Copies of one
 // data set, which share an identity from the start, are servers of their own: one server refuses a claim's second vote.)
-func (v *Voter) twin(a *request) bool {
+func (v *Voter) twin(a *nodes.Request) bool {
 	for i, other := range v.renewal.Answers {
-		if i != a.node && other.ID != "" && other.ID == a.answer.ID && (v.claimed.Answers[i].ID != other.ID || v.claimed.Answers[a.node].ID != other.ID) {
+		if i != a.Node && other.ID != "" && other.ID == a.Answer.ID && (v.claimed.Answers[i].ID != other.ID || v.claimed.Answers[a.Node].ID != other.ID) {
 			return true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
@@ -215,4 +217,34 @@ func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 			t.Errorf("%q for %v", reservation, ttl)
 		}
 	})
+}
+
+// A renewal that is not answered is sent again to a node from which nothing comes, not to one that answers others.
+func TestBusyNodeIsNotAskedAgain(t *testing.T) {
+	for name, busy := range map[string]bool{"silent": false, "busy": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, p *cluster) {
+				all := p.process(2)
+				a, other := all.voters[0], all.voters[1]
+				time.Sleep(testLease / 2)
+				all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
+					time.Sleep(testLease / 20)
+					if calls[0].Keys[0] == a.cfg.Keys.Lock {
+						time.Sleep(testLease / 2)
+					}
+					return false
+				})
+				if busy {
+					go other.renew(testLease, all.tokens[1], protocol.Heir{}, fit)
+					synctest.Wait()
+				}
+				a.Renew(time.Now().Add(testLease), all.tokens[0], protocol.Heir{}, fit)
+				time.Sleep(testLease / 10)
+				a.RenewAgain()
+				if sent := a.renewal.sent[0]; (sent == 1) != busy {
+					t.Errorf("sent %d times", sent)
+				}
+			})
+		})
+	}
 }

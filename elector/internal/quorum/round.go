@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -25,21 +26,13 @@ type round struct {
 	patience time.Duration
 }
 
-// WaitFactor is how long the other nodes get once a majority has answered, in multiples of the
-// majority's time. They get at least MinExtraWait, since timers are no finer. A claim that has to know the answer of
-// a rival's node waits for longer.
-const (
-	WaitFactor   = 4
-	MinExtraWait = time.Millisecond
-)
-
 var errOverruled = errors.New("no answer before the round ended")
 
-func newRound(ns *Nodes, yes protocol.Status, every bool) *round {
-	n := len(ns.list)
+func newRound(ns *nodes.Nodes, yes protocol.Status, every bool) *round {
+	n := ns.Len()
 	r := &round{
 		Tally: Tally{Answers: make([]protocol.Answer, n), nodes: ns}, yes: yes, every: every, started: time.Now(),
-		sent: make([]int, n), ignored: make([]bool, n), patience: MinExtraWait,
+		sent: make([]int, n), ignored: make([]bool, n), patience: nodes.MinExtraWait,
 	}
 	for i := range r.Answers {
 		r.Answers[i] = noAnswer
@@ -77,17 +70,17 @@ func (r *round) expects() bool {
 
 // await counts the answers until the round is over, or the other nodes have had their time. Each passes
 // note first.
-func (r *round) await(answers <-chan *request, note func(*request)) {
+func (r *round) await(answers <-chan *nodes.Request, note func(*nodes.Request)) {
 	var others <-chan time.Time
 	for !r.over() {
 		if r.Answered() && others == nil {
-			others = time.After(max(r.patience, WaitFactor*time.Since(r.started)))
+			others = time.After(max(r.patience, nodes.WaitFactor*time.Since(r.started)))
 		}
 		select {
 		case a := <-answers:
 			note(a)
-			if a.round == r {
-				r.record(a.node, a.answer)
+			if a.Of == r {
+				r.record(a.Node, a.Answer)
 			}
 		case <-others:
 			r.ended = true
@@ -116,7 +109,7 @@ func (r *round) outstanding() (n int) {
 type Tally struct {
 	Answers []protocol.Answer // by node
 	RTT     time.Duration
-	nodes   *Nodes
+	nodes   *nodes.Nodes
 }
 
 // Count returns how many nodes gave one of these answers.
@@ -163,7 +156,7 @@ func (t Tally) Locks() []protocol.Lock {
 // failed reports whether err is the error of a node: the end of a round, and of the wish for a request,
 // are none.
 func failed(err error) bool {
-	return err != nil && !errors.Is(err, errOverruled) && !errors.Is(err, errUnwanted)
+	return err != nil && !errors.Is(err, errOverruled) && !errors.Is(err, nodes.ErrUnwanted)
 }
 
 // Errors returns the errors of the nodes that gave no answer, each with the node's name.

@@ -1,20 +1,20 @@
+// Package quorum turns the nodes into one voting store: claim, renew, release and announce. A single Redis is a quorum of
+// one, not a second implementation: its vote is the decision. Claims on several nodes are decided by redsync, which no
+// other package imports.
+//
+// A request passes these, from top to bottom:
+//
+//	Voter, Release     the rounds of one election, and their arguments (claim.go, renewal.go, release.go)
+//	round              counts the answers of the nodes; ends with a majority and a short wait for the others
+//	nodes.Node.Send    all elections of the process, for one node: requests that meet share a call
 package quorum
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -38,7 +38,7 @@ type VoterConfig struct {
 // Voter claims, renews, releases and announces for one elector. It belongs to the state machine's
 // goroutine. Only Go, WaitIdle, Announce and Identities are safe for concurrent use.
 type Voter struct {
-	nodes *Nodes
+	nodes *nodes.Nodes
 	cfg   VoterConfig
 	state []nodeState // by node
 
@@ -59,14 +59,16 @@ type Voter struct {
 
 	events     uint64                // numbers the events of this voter
 	missed     atomic.Pointer[event] // the newest event that no majority of the nodes has answered; nil: there is none
-	background flights
+	background nodes.Flights
 }
 
 // NewVoter returns a Voter for these nodes. It does no I/O.
-func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
+func NewVoter(ns *nodes.Nodes, cfg VoterConfig) *Voter {
 	n := ns.Len()
 	v := &Voter{nodes: ns, cfg: cfg, state: make([]nodeState, n), servers: make([]servers, n)}
-	v.renewal = termRenewal{answers: make(chan *request, maxUnderWay*n), underWay: make([]int, n), left: make([]atomic.Pointer[time.Time], n)}
+	v.renewal = termRenewal{
+		answers: make(chan *nodes.Request, maxUnderWay*n), underWay: make([]int, n), left: make([]atomic.Pointer[time.Time], n),
+	}
 	return v
 }
 
@@ -74,7 +76,7 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 
 // WaitIdle blocks until no announcement, no release and no late claim is under way, for at most d.
-func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
+func (v *Voter) WaitIdle(d time.Duration) { v.background.Wait(d) }
 
 // Identities returns the identities of the nodes that have answered the last request.
 func (v *Voter) Identities() protocol.Identities {
@@ -98,107 +100,6 @@ func (v *Voter) identify(node int, id string) {
 	v.ids.Store(new(protocol.IdentitiesOf(all)))
 }
 
-// servers is what a node's address has shown of the servers behind it. Safe for concurrent use.
-type servers struct {
-	mu  sync.Mutex
-	ids []string  // their identities, the newest last
-	met time.Time // when it showed that
-}
-
-// several is when an address was last seen to lead to several servers, and to which.
-type several struct {
-	at  time.Time
-	ids []string
-}
-
-const (
-	maxServers = 8      // whose identities are remembered
-	noIdentity = "none" // of a server without data of the election
-)
-
-// meet compares the identity that a node shows, to a request that was sent at that time, with those that it had before. A
-// node that loses its data gets another one, and never an earlier one again: then several servers answer.
-func (v *Voter) meet(node int, id string, sent, answered time.Time) {
-	s := &v.servers[node]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id == "" || sent.Before(s.met) { // requests that overlap have no order
-		return
-	}
-	if sent.Sub(s.met) > 3*v.cfg.Lease { // of an election that rested: a backup may have been restored since, and all be well
-		s.ids = nil
-	}
-	s.met = answered
-	i := slices.Index(s.ids, id)
-	if i >= 0 && i < len(s.ids)-1 && id != noIdentity {
-		n := v.nodes.list[node]
-		if v.suspected(node) == nil { // its name may have moved: old connections must not keep this process there
-			n.open.leave()
-		}
-		n.several.Store(&several{answered, slices.Sorted(slices.Values(s.ids))})
-	}
-	if i >= 0 {
-		s.ids = slices.Delete(s.ids, i, i+1)
-	}
-	s.ids = append(s.ids, id)
-	s.ids = s.ids[max(0, len(s.ids)-maxServers):]
-}
-
-// suspected returns why a node has no vote: an election of this process has seen within a lease that its address leads to
-// several servers; nil: none has.
-func (v *Voter) suspected(node int) error {
-	s := v.nodes.list[node].several.Load()
-	if s == nil || time.Since(s.at) >= v.cfg.Lease {
-		return nil
-	}
-	return rediserr.Refusal(fmt.Sprintf("leads to several servers (identities %s): give the address of one, unless the name has moved within a lease", strings.Join(s.ids, ", ")))
-}
-
-// Several returns why no lock can hold on these nodes: too many of them have no vote. nil: it can.
-func (v *Voter) Several() error {
-	var all []error
-	for i := range v.state {
-		if err := v.suspected(i); err != nil {
-			all = append(all, v.nodes.NodeError(i, err))
-		}
-	}
-	if len(v.state)-len(all) >= v.nodes.Majority() {
-		return nil
-	}
-	return errors.Join(all...)
-}
-
-// Look reads the identities of the nodes over new connections, in the background, unless an election of this process
-// has begun to within that time. It calls found, on another goroutine, if no lock can hold (Several).
-func (v *Voter) Look(within time.Duration, found func(error)) {
-	now := time.Now()
-	for i, n := range v.nodes.list {
-		last := n.looked.Load()
-		if last != nil && now.Sub(*last) < within {
-			continue
-		}
-		if at := now; !n.looked.CompareAndSwap(last, &at) {
-			continue
-		}
-		v.Go(func() {
-			ctx, cancel := context.WithTimeout(v.nodes.life, v.cfg.CallTimeout)
-			defer cancel()
-			n.Reconnect(func(c *redis.Client) {
-				if !lease.Sleep(ctx, rand.N(10*time.Millisecond)) { // of two leaders that look in step each would only meet its own server
-					return
-				}
-				sent := time.Now()
-				if id, err := c.Get(ctx, v.cfg.Keys.ID).Result(); err == nil || rediserr.Missing(err) {
-					v.meet(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
-				}
-			})
-			if err := v.Several(); err != nil {
-				found(err)
-			}
-		})
-	}
-}
-
 // Parted tells that a connection to a node was lost, or that nothing was lost with it.
 func (v *Voter) Parted(node int, lost bool) { v.state[node].parted = lost }
 
@@ -212,79 +113,27 @@ func (v *Voter) Regainable() bool {
 	return slices.ContainsFunc(v.state, func(n nodeState) bool { return n.gone })
 }
 
-// Rival is the lock of another candidate on a node.
-type Rival struct {
-	Node   string
-	Holder protocol.LockValue
-	What   string // in what its configuration differs from this voter's, so that both could lead; empty: in nothing
-	Sure   bool   // not only in the identities of the nodes, which may be out of date in a lock
-	Late   bool   // it refused the claim that won the term, and the answer came after that
-
-	attempt              string
-	first, differs, last time.Time // of the answers in a row that showed it there: the first, the first that differed, the last
-	asked                time.Time // when the request of the last one was sent: the lock may be gone when it arrives
-}
-
-// For returns how long answers in a row have shown the lock on its node, from that time on.
-func (r Rival) For(from time.Time) time.Duration {
-	return r.asked.Sub(slices.MaxFunc([]time.Time{r.first, from}, time.Time.Compare))
-}
-
-// Differed returns how long they have shown it with another configuration.
-func (r Rival) Differed() time.Duration { return r.last.Sub(r.differs) }
-
-// Rivals returns the rivals that the nodes have shown in their last answers, also in those to earlier attempts and
-// in those that came after their round was over.
-func (v *Voter) Rivals() []Rival {
-	var all []Rival
-	for i := range v.state {
-		if r := v.rival(i); r != nil {
-			all = append(all, *r)
-		}
-	}
-	return all
-}
-
-// rival returns the rival on a node; nil: there is none. It is remembered until the node has shown that its lock is
-// gone. A node that does not answer can't show that, but a lock that is not renewed lapses.
-func (v *Voter) rival(node int) *Rival {
-	r := v.state[node].rival
-	if r == nil || time.Since(r.last) > r.Holder.Lease {
-		return nil
-	}
-	var ids []string // a node that did not answer may have another one by now
-	for _, n := range v.state {
-		if n.id != "" && !n.unresponsive {
-			ids = append(ids, n.id)
-		}
-	}
-	n, lease := v.nodes.Len(), v.cfg.Lease
-	r.What = r.Holder.Differs(n, lease, ids)
-	r.Node, r.Sure = v.nodes.list[node].Name, r.Holder.Differs(n, lease, nil) != ""
-	return r
-}
-
 // request makes a request of an attempt to one node. The outcome comes on ended.
-func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
+func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *nodes.Request) *nodes.Request {
 	what.Keys, what.Incarnation, what.Lease = &v.cfg.Keys, v.cfg.Incarnation, v.cfg.Lease.Milliseconds()
-	return &request{Request: what, script: s, limit: v.cfg.CallTimeout, node: node, asked: time.Now(), wanted: wanted, ended: ended}
+	return &nodes.Request{Request: what, Script: s, Limit: v.cfg.CallTimeout, Node: node, Asked: time.Now(), Wanted: wanted, Ended: ended}
 }
 
 // ask makes a request of a round of the newest attempt to one node.
-func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *request) *request {
+func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *nodes.Request) *nodes.Request {
 	r.sent[node]++
 	what.Seq = v.seq
 	q := v.request(node, s, what, wanted, ended)
-	q.round = r
+	q.Of = r
 	return q
 }
 
 // note records what the outcome of a request shows of its node. A node that leads to several servers has no vote.
-func (v *Voter) note(r *request) {
-	if r.sent.IsZero() {
+func (v *Voter) note(r *nodes.Request) {
+	if r.Sent.IsZero() {
 		return
 	}
-	a, n := r.answer, &v.state[r.node]
+	a, n := r.Answer, &v.state[r.Node]
 	n.unresponsive = a.Status == protocol.Unknown
 	switch {
 	case a.Status == protocol.Held:
@@ -294,36 +143,35 @@ func (v *Voter) note(r *request) {
 	}
 	n.parted = n.unresponsive && (n.parted || Lost(a.Err))
 	if a.ID != "" || n.unresponsive {
-		v.identify(r.node, a.ID)
-		v.meet(r.node, a.ID, r.sent, r.sent.Add(r.took))
+		v.identify(r.Node, a.ID)
+		v.meet(r.Node, a.ID, r.Sent, r.Sent.Add(r.Took))
 	}
 	if a.ID == "" || n.newIdentity == a.ID {
 		n.newIdentity = "" // taken, perhaps: once the node forgets it, it must not get it again
 	}
 	if !n.unresponsive {
-		v.nodes.list[r.node].answered.Store(&answered{r.sent, time.Now()})
 		n.counter = max(n.counter, a.Fence)
-		n.rival, n.gone = n.rival.next(a, r.sent), a.Status == protocol.NoLock
+		n.rival, n.gone = n.rival.next(a, r.Sent), a.Status == protocol.NoLock
 	}
 	v.noteLate(r)
-	if err := v.suspected(r.node); err != nil {
-		r.answer = protocol.Answer{Status: protocol.Unknown, Err: err, Subscribers: -1}
+	if err := v.nodes.All()[r.Node].Suspected(v.cfg.Lease); err != nil {
+		r.Answer = protocol.Answer{Status: protocol.Unknown, Err: err, Subscribers: -1}
 	}
 }
 
 // noteLate counts a request, also one whose outcome the voter's goroutine did not wait for.
-func (v *Voter) noteLate(r *request) {
-	if r.sent.IsZero() {
+func (v *Voter) noteLate(r *nodes.Request) {
+	if r.Sent.IsZero() {
 		return
 	}
-	r.answer.Err = rediserr.CandidateNeeds(r.answer.Err, v.cfg.Keys.Prefix())
+	r.Answer.Err = rediserr.CandidateNeeds(r.Answer.Err, v.cfg.Keys.Prefix())
 	if v.cfg.RequestEnded != nil {
-		v.cfg.RequestEnded(r.node, r.took, v.nodes.NodeError(r.node, r.answer.Err))
+		v.cfg.RequestEnded(r.Node, r.Took, v.nodes.NodeError(r.Node, r.Answer.Err))
 	}
 }
 
 // late takes the outcomes that a round did not wait for, in the background.
-func (v *Voter) late(r *round, ended <-chan *request) {
+func (v *Voter) late(r *round, ended <-chan *nodes.Request) {
 	if n := r.outstanding(); n > 0 {
 		v.Go(func() {
 			for range n {
@@ -346,24 +194,4 @@ type nodeState struct {
 	// Of the newest term.
 	counter uint64 // the highest counter that the node has shown
 	gone    bool   // at the last renewal the lock was free, and the counter higher than ours
-}
-
-// next returns the other candidate that holds a node by its answer, or nil; r is the one from before.
-func (r *Rival) next(a protocol.Answer, asked time.Time) *Rival {
-	if a.Status != protocol.Taken && a.Status != protocol.Held {
-		return nil
-	}
-	b, err := protocol.ParseLockValue(a.Holder)
-	if err != nil {
-		return nil
-	}
-	now := time.Now()
-	next := &Rival{Holder: b, first: now, differs: now, last: now, asked: asked}
-	if next.attempt, _, _ = strings.Cut(a.Holder, " "); r != nil && r.attempt == next.attempt {
-		next.first = r.first
-		if r.What != "" {
-			next.differs = r.differs
-		}
-	}
-	return next
 }

@@ -279,16 +279,16 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 			t.Error("two of three are suspected")
 		}
 		time.Sleep(time.Second)
-		must(t, a.suspected(1))
+		must(t, a.nodes.All()[1].Suspected(testLease))
 		time.Sleep(testLease - time.Second - 1)
-		if a.suspected(2) == nil {
+		if a.nodes.All()[2].Suspected(testLease) == nil {
 			t.Error("forgotten early")
 		}
 		for _, id := range []string{"C", "D", "C"} { // a backup was restored while this election rested
 			time.Sleep(3*testLease + 1)
 			a.meet(0, id, time.Now(), time.Now())
 		}
-		must(t, a.suspected(0))
+		must(t, a.nodes.All()[0].Suspected(testLease))
 	})
 }
 

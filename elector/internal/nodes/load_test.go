@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -35,11 +34,11 @@ func TestClaimsAreAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const soon, late = 10 * time.Millisecond, 600 * time.Millisecond
 		ns, far := &Nodes{load: newLoad()}, &Nodes{load: newLoad()}
-		if most := claim(t, ns, maxBatch, soon, true); most != maxBatch {
-			t.Errorf("%d of %d at a time", most, maxBatch)
+		if most := claim(t, ns, MaxBatch, soon, true); most != MaxBatch {
+			t.Errorf("%d of %d at a time", most, MaxBatch)
 		}
 		calm := claim(t, ns, 5000, soon, true)
-		if calm < 2*maxBatch {
+		if calm < 2*MaxBatch {
 			t.Errorf("%d at a time", calm)
 		}
 		for took, answered := range map[time.Duration]bool{late: true, soon: false} {
@@ -51,7 +50,7 @@ func TestClaimsAreAdmitted(t *testing.T) {
 				t.Errorf("again in time: %d at a time", most)
 			}
 		}
-		if most := claim(t, far, 5000, 2*late/3, true); most < 2*maxBatch { // the way, and no load
+		if most := claim(t, far, 5000, 2*late/3, true); most < 2*MaxBatch { // the way, and no load
 			t.Errorf("far away: %d at a time", most)
 		}
 	})
@@ -82,31 +81,4 @@ func TestNoClaimWhileRenewalsWait(t *testing.T) {
 			t.Errorf("%+v", ns.load)
 		}
 	})
-}
-
-// A renewal that is not answered is sent again to a node from which nothing comes, not to one that answers others.
-func TestBusyNodeIsNotAskedAgain(t *testing.T) {
-	for name, busy := range map[string]bool{"silent": false, "busy": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				a := p.voter("a")
-				token := a.wins(1)
-				time.Sleep(testLease)
-				p.Nodes[0].Took()
-				a.line(0, testredis.Frozen)
-				a.Renew(time.Now().Add(testLease), token, protocol.Heir{}, func() bool { return true })
-				time.Sleep(testLease / 10)
-				if busy {
-					a.nodes.list[0].answered.Store(&answered{at: time.Now()})
-				}
-				a.RenewAgain()
-				synctest.Wait()
-				if sent := a.renewal.sent[0]; (sent == 1) != busy {
-					t.Errorf("sent %d times", sent)
-				}
-				a.line(0, testredis.Fault{})
-			})
-		})
-	}
 }

@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -44,7 +45,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		began := time.Now()
 		ask(0, time.Minute, nil)
 		synctest.Wait()
-		for q := range maxBatch + 44 {
+		for q := range MaxBatch + 44 {
 			want := error(nil)
 			if q%2 == 1 {
 				want = odd
@@ -57,7 +58,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 		for _, c := range calls {
 			sum += c
 		}
-		if took := time.Since(began); took != 3*commandsOverdue/2 || len(calls) != 3 || slices.Max(calls) > maxBatch || sum != 1+maxBatch+44 {
+		if took := time.Since(began); took != 3*commandsOverdue/2 || len(calls) != 3 || slices.Max(calls) > MaxBatch || sum != 1+MaxBatch+44 {
 			t.Errorf("%v: calls for %v requests", took, calls)
 		}
 	})
@@ -66,18 +67,18 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 // A node that refuses the login has answered none of the commands: what they would return without an error would
 // pass for the values of keys.
 func TestCommandsFailWithTheLogin(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		p.redis[0].RequireAuth("right")
-		a := p.voter("a", func(o *redis.Options) { o.Password = "wrong" })
+	wrong := func(o *redis.Options) { o.Password = "wrong" }
+	bubble(t, func(t *testing.T, n *Node, m *miniredis.Miniredis) {
+		m.RequireAuth("right")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		lock, left := redis.NewStringCmd(ctx, "get", p.keys.Lock), redis.NewDurationCmd(ctx, time.Millisecond, "pttl", p.keys.Lock)
-		for _, err := range []error{a.nodes.list[0].Do(ctx, lock, left), lock.Err(), left.Err()} {
+		lock, left := redis.NewStringCmd(ctx, "get", "lock"), redis.NewDurationCmd(ctx, time.Millisecond, "pttl", "lock")
+		for _, err := range []error{n.Do(ctx, lock, left), lock.Err(), left.Err()} {
 			if err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 				t.Errorf("%v", err)
 			}
 		}
-	})
+	}, wrong)
 }
 
 // pipelines answers the pipelines of a client.

@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"context"
@@ -27,14 +27,14 @@ type load struct {
 }
 
 const (
-	manyClaims = 1 << 20 // maxBatch at first
+	manyClaims = 1 << 20 // MaxBatch at first
 	fewClaims  = 4       // one that hangs, of an election with a long lease, must not keep the others waiting
 	tooLong    = 0.25    // of their time-out, for renewals to wait in this process
 )
 
 func newLoad() *load {
-	l := &load{admits: semaphore.NewWeighted(manyClaims), window: maxBatch}
-	l.admits.TryAcquire(manyClaims - maxBatch)
+	l := &load{admits: semaphore.NewWeighted(manyClaims), window: MaxBatch}
+	l.admits.TryAcquire(manyClaims - MaxBatch)
 	return l
 }
 
@@ -112,5 +112,5 @@ func (ns *Nodes) Overload() (elections int) {
 	if !time.Now().Before(ns.load.until) {
 		return 0
 	}
-	return ns.users.count()
+	return ns.users.Count()
 }

@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -128,6 +129,51 @@ func (l *leaving) leave() {
 	for _, c := range all {
 		_ = c.Close()
 	}
+}
+
+// several is when an address was last seen to lead to several servers, and to which.
+type several struct {
+	at  time.Time
+	ids []string
+}
+
+// Suspect notes that the node's address has led to several servers, with these identities.
+func (n *Node) Suspect(ids []string, lasts time.Duration) {
+	if n.Suspected(lasts) == nil { // its name may have moved: old connections must not keep this process there
+		n.open.leave()
+	}
+	n.several.Store(&several{time.Now(), slices.Sorted(slices.Values(ids))})
+}
+
+// Suspected returns why a node has no vote: an election of this process has suspected it for less time than that; nil: none has.
+func (n *Node) Suspected(lasts time.Duration) error {
+	s := n.several.Load()
+	if s == nil || time.Since(s.at) >= lasts {
+		return nil
+	}
+	return rediserr.Refusal(fmt.Sprintf("leads to several servers (identities %s): give the address of one, unless the name has moved within a lease", strings.Join(s.ids, ", ")))
+}
+
+// CheckDue reports whether no election of this process has begun to check the node's address within that time; one does now.
+func (n *Node) CheckDue(within time.Duration) bool {
+	now, last := time.Now(), n.checked.Load()
+	return (last == nil || now.Sub(*last) >= within) && n.checked.CompareAndSwap(last, &now)
+}
+
+// Reconnect calls read with new connections, one after the other, and then with one of those for requests: that may lead
+// to one server where the address leads to several. Not for a Cluster, whose servers it finds by their own addresses.
+func (n *Node) Reconnect(read func(*redis.Client)) {
+	c, ok := n.rdb.(*redis.Client)
+	if !ok {
+		return
+	}
+	for range 3 {
+		o := *c.Options()
+		fresh := redis.NewClient(&o)
+		read(fresh)
+		_ = fresh.Close()
+	}
+	read(c)
 }
 
 // hook is called with the end of each command, and of each pipeline (cmd is nil: where no connection could be made, its

@@ -1,16 +1,13 @@
-// Package quorum turns n independent Redis deployments into one voting store: claim, renew, release
-// and announce. A single Redis is a quorum of one, not a second implementation: its vote is the
-// decision. Claims on several nodes are decided by redsync, which no other package imports.
+// Package nodes connects to the independent Redis deployments that vote, and sends them what the elections of the process
+// request. It knows no votes: package quorum counts the answers.
 //
-// A request passes these, from top to bottom:
+//	Node.Send   requests of elections, by script; those that meet share a call (send.go)
+//	Node.Do     plain commands, which share connections and round trips likewise (commands.go)
+//	Ask         reads all nodes, until enough have answered (ask.go)
+//	Each, On    read and change them with commands of their own (each.go)
 //
-//	Voter, Release   the rounds of one election, and their arguments (voter.go, release.go)
-//	round            counts the answers of the nodes; ends with a majority and a short wait for the others
-//	Node.send        all elections of the process, for one node: requests that meet share a call (send.go)
-//
-// What needs no vote, Ask and Each read and change (ask.go). Package protocol defines the scripts,
-// their arguments and answers.
-package quorum
+// Package protocol defines the scripts, their arguments and answers.
+package nodes
 
 import (
 	"context"
@@ -33,10 +30,10 @@ import (
 )
 
 // Bounds of our own connections. Each call has a tighter time-out, derived from the
-// lease; stepTimeout is for what happens outside of a call: dialing (TLS needs up to
+// lease; StepTimeout is for what happens outside of a call: dialing (TLS needs up to
 // three round trips), and each answer on the way.
 const (
-	stepTimeout = 2 * time.Second
+	StepTimeout = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
 	// maxIdle is how many connections are kept that no request uses. When all connections are lost in
 	// silence, as behind a firewall that forgot them, each idle one would cost the next request its
@@ -64,30 +61,14 @@ type Node struct {
 	commands *commands // that need no vote
 	open     *leaving  // the connections
 
-	looked  atomic.Pointer[time.Time] // when Look last began; nil: never
+	checked atomic.Pointer[time.Time] // when CheckDue last returned true; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers
 
 	answered atomic.Pointer[answered] // the last one; nil: none
 
 	apart  atomic.Bool // it refused keys of several elections in one call
 	mu     sync.Mutex  // guards queues
-	queues map[queueOf]*queue[*request]
-}
-
-// Reconnect calls read with new connections, one after the other, and then with one of those for requests: that may lead
-// to one server where the address leads to several. Not for a Cluster, whose servers it finds by their own addresses.
-func (n *Node) Reconnect(read func(*redis.Client)) {
-	c, ok := n.rdb.(*redis.Client)
-	if !ok {
-		return
-	}
-	for range 3 {
-		o := *c.Options()
-		fresh := redis.NewClient(&o)
-		read(fresh)
-		_ = fresh.Close()
-	}
-	read(c)
+	queues map[queueOf]*queue[*Request]
 }
 
 // Client returns the client for requests, which uses our own connections. Callers must not close it.
@@ -101,7 +82,7 @@ type Nodes struct {
 	life  context.Context // ends with Close
 	close context.CancelFunc
 
-	users  flights // the Runs that may have something to release
+	users  Flights // the Runs that may have something to release
 	load   *load
 	closed atomic.Bool // the connections are
 }
@@ -179,10 +160,7 @@ func (ns *Nodes) Database() string {
 func (ns *Nodes) Life() context.Context { return ns.life }
 
 // Use makes Close wait for a user until that calls done.
-func (ns *Nodes) Use() (done func()) {
-	ns.users.begin()
-	return ns.users.end
-}
+func (ns *Nodes) Use() (done func()) { return ns.users.Begin() }
 
 // Closed reports whether the connections are closed: no request can be sent any more.
 func (ns *Nodes) Closed() bool { return ns.closed.Load() }
@@ -196,7 +174,7 @@ const closeTimeout = 2 * time.Second
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		ns.close()
-		ns.users.wait(closeTimeout)
+		ns.users.Wait(closeTimeout)
 		ns.closed.Store(true)
 		for _, n := range ns.list {
 			_ = n.rdb.Close()
@@ -234,7 +212,7 @@ func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
-	n := &Node{queues: map[queueOf]*queue[*request]{}, open: &leaving{open: map[*connection]bool{}}}
+	n := &Node{queues: map[queueOf]*queue[*Request]{}, open: &leaving{open: map[*connection]bool{}}}
 	switch c := c.(type) {
 	case *redis.Client:
 		if c == nil {
@@ -291,7 +269,7 @@ func (n *Node) own(o *redis.Options) {
 	o.DialTimeout = within(o.DialTimeout)
 	o.ReadTimeout = within(o.ReadTimeout)
 	o.WriteTimeout = within(o.WriteTimeout)
-	o.PoolTimeout = stepTimeout
+	o.PoolTimeout = StepTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = NoMaintenance()
@@ -325,8 +303,8 @@ func (n *Node) ownCluster(o *redis.ClusterOptions) {
 }
 
 func within(d time.Duration) time.Duration {
-	if d <= 0 || d > stepTimeout {
-		return stepTimeout
+	if d <= 0 || d > StepTimeout {
+		return StepTimeout
 	}
 	return d
 }
@@ -344,27 +322,23 @@ func (ns *Nodes) NodeError(i int, err error) error {
 	return e
 }
 
-// flights counts the requests under way. Unlike a sync.WaitGroup, it can be waited
+// Flights counts what is under way. Unlike a sync.WaitGroup, it can be waited
 // for with a time-out, and continues counting meanwhile.
-type flights struct {
+type Flights struct {
 	mu   sync.Mutex
 	n    int
 	zero chan struct{} // closed when n becomes 0; nil unless a goroutine waits for that
 }
 
-func (f *flights) begin() {
+// Begin counts one more, until end is called.
+func (f *Flights) Begin() (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
+	return f.end
 }
 
-func (f *flights) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
-}
-
-func (f *flights) end() {
+func (f *Flights) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.n--; f.n == 0 && f.zero != nil {
@@ -373,17 +347,24 @@ func (f *flights) end() {
 	}
 }
 
+// Count returns how many are under way.
+func (f *Flights) Count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
 // Go runs fn on a goroutine that is counted.
-func (f *flights) Go(fn func()) {
-	f.begin()
+func (f *Flights) Go(fn func()) {
+	end := f.Begin()
 	go func() {
-		defer f.end()
+		defer end()
 		fn()
 	}()
 }
 
-// wait blocks until nothing is under way, for at most d.
-func (f *flights) wait(d time.Duration) {
+// Wait blocks until nothing is under way, for at most d.
+func (f *Flights) Wait(d time.Duration) {
 	f.mu.Lock()
 	if f.n == 0 {
 		f.mu.Unlock()

@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 
 // A request whose answer is lost is sent once: sent again, it would meet its own effect.
 func TestNothingIsSentTwice(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		c := p.voter("a").nodes.list[0].rdb
+	bubble(t, func(t *testing.T, n *Node, m *miniredis.Miniredis) {
+		c := n.Client()
 		var sent atomic.Int32
-		p.redis[0].Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+		m.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
 			if cmd != "INCR" {
 				return false
 			}
@@ -88,12 +88,12 @@ func TestWrongPortsAreNamed(t *testing.T) {
 // When all connections are lost in silence, one request is not answered: the next one makes a new
 // connection, however many there were.
 func TestOneRequestMeetsADeadConnection(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		c := p.voter("a").nodes.list[0].rdb
+	bubble(t, func(t *testing.T, n *Node, m *miniredis.Miniredis) {
+		c := n.Client()
 		var known sync.Map
 		var lost atomic.Bool
 		var answered atomic.Int64
-		p.redis[0].Server().SetPreHook(func(peer *server.Peer, _ string, _ ...string) bool {
+		m.Server().SetPreHook(func(peer *server.Peer, _ string, _ ...string) bool {
 			if _, old := known.Load(peer); old && lost.Load() {
 				time.Sleep(time.Minute)
 			} else if !lost.Load() {

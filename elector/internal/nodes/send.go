@@ -1,4 +1,4 @@
-package quorum
+package nodes
 
 import (
 	"cmp"
@@ -15,42 +15,55 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// request is one election's request to one node, and what became of it. It shares nothing but the call
+// Request is one election's request to one node, and what became of it. It shares nothing but the call
 // with the requests that travel with it.
-type request struct {
+type Request struct {
 	protocol.Request
 
-	script protocol.ElectionScript
-	limit  time.Duration // for the answer, from when the request is sent
-	node   int
-	asked  time.Time
-	round  *round // that it was sent for
-	// wanted is called once, when the call leaves, on a goroutine that serves other elections too.
-	wanted func() bool
-	// until is the term's deadline, after which no call leaves with it, and no answer counts; zero: none. A
+	Script protocol.ElectionScript
+	Limit  time.Duration // for the answer, from when the request is sent
+	Node   int
+	Asked  time.Time // when it was made
+	Of     any       // by which the sender knows it
+	// Wanted is called once, when the call leaves, on a goroutine that serves other elections too.
+	Wanted func() bool
+	// Until is the term's deadline, after which no call leaves with it, and no answer counts; zero: none. A
 	// call that has to wait for a connection is sent as long as any election in it has time left.
-	until time.Time
-	// ended gets the request when the fields below are set. It has room for it.
-	ended chan<- *request
+	Until time.Time
+	// Ended gets the request when the fields below are set. It has room for it.
+	Ended chan<- *Request
 
-	sent   time.Time // zero: it was not sent, since it was not wanted any more
-	took   time.Duration
-	answer protocol.Answer
+	Sent   time.Time // zero: it was not sent, since it was not wanted any more
+	Took   time.Duration
+	Answer protocol.Answer
 }
 
-// errUnwanted is the error of a request that was no longer wanted when its call left.
-var errUnwanted = errors.New("not sent")
+// ErrUnwanted is the error of a request that was no longer wanted when its call left.
+var ErrUnwanted = errors.New("not sent")
 
-// end answers the request. The call may have lasted longer than this request could wait: others travel in it.
-func (r *request) end(a protocol.Answer) {
-	if a.Err == nil && !r.until.IsZero() && !time.Now().Before(r.until) {
+// answered is when a request was sent, and answered.
+type answered struct{ sent, at time.Time }
+
+// Lost reports whether a request that left at that time, or waits (nil), may be lost with its connection: the node has
+// answered none for so long, or one that was sent later.
+func (n *Node) Lost(left *time.Time, silent time.Duration) bool {
+	a := n.answered.Load()
+	return a == nil || time.Since(a.at) >= silent || left != nil && a.sent.After(*left)
+}
+
+// end answers a request. The call may have lasted longer than this request could wait: others travel in it.
+func (n *Node) end(r *Request, a protocol.Answer) {
+	if a.Err == nil && !r.Until.IsZero() && !time.Now().Before(r.Until) {
 		a = protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded, Subscribers: -1}
 	}
-	r.answer = a
-	if !r.sent.IsZero() {
-		r.took = time.Since(r.sent)
+	if a.Status != protocol.Unknown {
+		n.answered.Store(&answered{r.Sent, time.Now()})
 	}
-	r.ended <- r
+	r.Answer = a
+	if !r.Sent.IsZero() {
+		r.Took = time.Since(r.Sent)
+	}
+	r.Ended <- r
 }
 
 // queueOf identifies the requests that can travel together. A release must not wait behind renewals,
@@ -61,9 +74,9 @@ type queueOf struct {
 	master *redis.Client // of the elections' slots, where the node is a Cluster
 }
 
-// send sends requests of an election, which travel together if they may. It does not block; the outcomes come on r.ended. There is no
+// Send sends requests of an election, which travel together if they may. It does not block; the outcomes come on r.Ended. There is no
 // order among the requests of an election: scripts and callers allow for that.
-func (n *Node) send(all ...*request) {
+func (n *Node) Send(all ...*Request) {
 	cluster, ok := n.rdb.(*redis.ClusterClient)
 	if !ok {
 		n.queue(all[0], nil).add(all...)
@@ -74,14 +87,14 @@ func (n *Node) send(all ...*request) {
 	}
 }
 
-func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *request) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *Request) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.Limit)
 	defer cancel()
 	master, err := cluster.MasterForKey(ctx, r.History)
 	if err != nil {
 		slotMap{cluster}.learn(ctx, err)
-		r.sent = time.Now()
-		r.end(protocol.Answer{Status: protocol.Unknown, Err: err})
+		r.Sent = time.Now()
+		n.end(r, protocol.Answer{Status: protocol.Unknown, Err: err})
 		return
 	}
 	n.queue(r, master).add(r)
@@ -91,28 +104,28 @@ func (n *Node) sendToMaster(cluster *redis.ClusterClient, r *request) {
 // have replaced its masters many times.
 const maxQueues = 100
 
-func (n *Node) queue(r *request, master *redis.Client) *queue[*request] {
-	id := queueOf{script: r.script.Script, limit: r.limit, master: master}
+func (n *Node) queue(r *Request, master *redis.Client) *queue[*Request] {
+	id := queueOf{script: r.Script.Script, limit: r.Limit, master: master}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	q := n.queues[id]
 	if q == nil {
 		if len(n.queues) >= maxQueues {
-			maps.DeleteFunc(n.queues, func(_ queueOf, q *queue[*request]) bool { return q.idle() })
+			maps.DeleteFunc(n.queues, func(_ queueOf, q *queue[*Request]) bool { return q.idle() })
 		}
 		via := master
 		if single, ok := n.rdb.(*redis.Client); ok {
 			via = single
 		}
-		s := &service{node: n, script: r.script, limit: r.limit, via: via.WithTimeout(r.limit)}
-		q = &queue[*request]{carry: s.carry, overdue: r.limit / 4}
+		s := &service{node: n, script: r.Script, limit: r.Limit, via: via.WithTimeout(r.Limit)}
+		q = &queue[*Request]{carry: s.carry, overdue: r.Limit / 4}
 		n.queues[id] = q
 	}
 	return q
 }
 
-// connectLimits is how long a call may take with making its connection, in multiples of its time-out.
-const connectLimits = 3
+// ConnectLimits is how long a call may take with making its connection, in multiples of its time-out.
+const ConnectLimits = 3
 
 // service makes the calls of one queue.
 type service struct {
@@ -123,22 +136,22 @@ type service struct {
 }
 
 // carry makes one call for several elections, and answers each.
-func (s *service) carry(all []*request) {
+func (s *service) carry(all []*Request) {
 	now := time.Now()
-	all = slices.DeleteFunc(all, func(r *request) bool {
-		if r.wanted == nil || r.wanted() {
-			r.sent = now
+	all = slices.DeleteFunc(all, func(r *Request) bool {
+		if r.Wanted == nil || r.Wanted() {
+			r.Sent = now
 			return false
 		}
-		r.end(protocol.Answer{Status: protocol.Unknown, Err: errUnwanted, Subscribers: -1})
+		s.node.end(r, protocol.Answer{Status: protocol.Unknown, Err: ErrUnwanted, Subscribers: -1})
 		return true
 	})
 	if len(all) == 0 {
 		return
 	}
 	// The latest deadline: one election that has little time left must not cut the call for the others.
-	until := slices.MaxFunc(all, func(a, b *request) int { return a.until.Compare(b.until) }).until
-	if limit := now.Add(connectLimits * s.limit); until.IsZero() || until.After(limit) {
+	until := slices.MaxFunc(all, func(a, b *Request) int { return a.Until.Compare(b.Until) }).Until
+	if limit := now.Add(ConnectLimits * s.limit); until.IsZero() || until.After(limit) {
 		until = limit
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
@@ -157,13 +170,13 @@ func (s *service) carry(all []*request) {
 		s.pipeline(ctx, all)
 	default:
 		for i, r := range all {
-			r.end(protocol.ParseReply(v, err, i, len(all)))
+			s.node.end(r, protocol.ParseReply(v, err, i, len(all)))
 		}
 	}
 }
 
 // together sends all requests in one call of the script, by its source if the server does not know it.
-func (s *service) together(ctx context.Context, via redis.UniversalClient, all []*request) (any, error) {
+func (s *service) together(ctx context.Context, via redis.UniversalClient, all []*Request) (any, error) {
 	requests := make([]*protocol.Request, len(all))
 	for i, r := range all {
 		requests[i] = &r.Request
@@ -177,14 +190,14 @@ func (s *service) together(ctx context.Context, via redis.UniversalClient, all [
 
 // pipeline makes one call per request, all in one round trip. A call that the server could not run is
 // repeated on its own: go-redis then sends the script's source, or follows a moved slot.
-func (s *service) pipeline(ctx context.Context, all []*request) {
+func (s *service) pipeline(ctx context.Context, all []*Request) {
 	p := s.via.Pipeline()
 	calls := make([]*redis.Cmd, len(all))
 	for i, r := range all {
 		calls[i] = p.Do(ctx, s.script.Command("evalsha", s.script.Hash(), &r.Request)...)
 	}
 	_, failed := p.Exec(ctx)
-	var unknown []*request // whose script the server does not know
+	var unknown []*Request // whose script the server does not know
 	for i, r := range all {
 		v, err := calls[i].Result()
 		switch {
@@ -208,19 +221,19 @@ func (s *service) pipeline(ctx context.Context, all []*request) {
 }
 
 // endApart answers a request that had a call of its own.
-func (s *service) endApart(ctx context.Context, r *request, v any, err error) {
+func (s *service) endApart(ctx context.Context, r *Request, v any, err error) {
 	if c, ok := s.node.rdb.(*redis.ClusterClient); ok {
 		slotMap{c}.learn(ctx, err)
 	}
-	r.end(protocol.ParseReply(v, err, 0, 1))
+	s.node.end(r, protocol.ParseReply(v, err, 0, 1))
 }
 
-// maxBatch is the maximum number of elections in one call. While such a call runs, a millisecond or
+// MaxBatch is the maximum number of elections in one call. While such a call runs, a millisecond or
 // two, every other client of the node waits.
-const maxBatch = 256
+const MaxBatch = 256
 
-// maxCalls is how many calls of a queue may be under way: one, and another when the first is overdue.
-const maxCalls = 2
+// MaxCalls is how many calls of a queue may be under way: one, and another when the first is overdue.
+const MaxCalls = 2
 
 // queue sends requests of many elections to a server, as the commits of a database share one write to
 // its log (group commit). A request that meets no other is sent at once. Those that arrive while a call
@@ -233,7 +246,7 @@ type queue[R any] struct {
 	mu      sync.Mutex   // guards all below
 	waiting []R          // in the order of their arrival
 	calls   []*time.Time // under way: when each began
-	most    int          // requests in a call, if the server is too slow for maxBatch; 0: it is not
+	most    int          // requests in a call, if the server is too slow for MaxBatch; 0: it is not
 	late    *time.Timer  // runs start when a call is overdue; nil: it is not set
 }
 
@@ -247,7 +260,7 @@ func (q *queue[R]) add(all ...R) {
 
 // start makes a call for what waits, unless that has to wait. The caller holds mu.
 func (q *queue[R]) start() {
-	if len(q.waiting) == 0 || len(q.calls) >= maxCalls {
+	if len(q.waiting) == 0 || len(q.calls) >= MaxCalls {
 		return
 	}
 	for _, began := range q.calls {
@@ -283,7 +296,7 @@ func (q *queue[R]) startIn(d time.Duration) {
 
 // take returns the requests that a call is to carry now. The caller holds mu.
 func (q *queue[R]) take(call *time.Time) []R {
-	n := min(len(q.waiting), cmp.Or(q.most, maxBatch))
+	n := min(len(q.waiting), cmp.Or(q.most, MaxBatch))
 	all := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	*call = time.Now()
@@ -298,9 +311,9 @@ func (q *queue[R]) run(all []R, call *time.Time) {
 		q.mu.Lock()
 		switch took := time.Since(*call); {
 		case took >= 2*q.overdue: // half of what makes a call vain, and that of the next one with as many behind it
-			q.most = max(maxBatch/8, n/2)
+			q.most = max(MaxBatch/8, n/2)
 		case took < q.overdue && n == q.most:
-			q.most = min(2*n, maxBatch)
+			q.most = min(2*n, MaxBatch)
 		}
 		if all = q.take(call); len(all) == 0 {
 			q.calls = slices.DeleteFunc(q.calls, func(other *time.Time) bool { return other == call })

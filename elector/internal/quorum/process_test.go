@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
@@ -59,7 +60,7 @@ func TestElectionsTravelTogether(t *testing.T) {
 				time.Sleep(time.Second)
 				calls, sum := all.took(), 0
 				for _, c := range calls {
-					if sum += c; c > maxBatch {
+					if sum += c; c > nodes.MaxBatch {
 						t.Errorf("a call for %d elections", c)
 					}
 				}
@@ -103,7 +104,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 		for _, c := range calls {
 			sum += c
 		}
-		if sum != 50 || calls[0] != 1 || len(calls) > 1+maxCalls {
+		if sum != 50 || calls[0] != 1 || len(calls) > 1+nodes.MaxCalls {
 			t.Errorf("%d releases came in calls for %v elections, want one and a few", sum, calls)
 		}
 		if took := time.Since(began); took > 5*trip { // one of them makes a connection
@@ -291,8 +292,8 @@ func TestReleaseMayOvertakeItsRenewal(t *testing.T) {
 		if tally := late.Releasing(all.tokens[1], protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Released) != 1 {
 			t.Fatalf("%+v", tally.Answers)
 		}
-		if a := <-late.Answers(); a.answer.Status != protocol.NoLock || p.get(0, late.cfg.Keys.Lock) != "" {
-			t.Errorf("the renewal: %+v; the lock is %q", a.answer, p.get(0, late.cfg.Keys.Lock))
+		if a := <-late.Answers(); a.Answer.Status != protocol.NoLock || p.get(0, late.cfg.Keys.Lock) != "" {
+			t.Errorf("the renewal: %+v; the lock is %q", a.Answer, p.get(0, late.cfg.Keys.Lock))
 		}
 	})
 }
