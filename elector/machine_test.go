@@ -77,7 +77,7 @@ func ofCandidates() (n int) {
 	synctest.Wait()
 	buf := make([]byte, 8<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, of := range []string{"elector.(*", "internal/peers.", "internal/standby.", "internal/quorum.", "mandate/health."} {
+		for _, of := range []string{"elector.(*", "internal/peers.", "internal/standby.", "internal/quorum.", "internal/nodes.", "mandate/health."} {
 			if strings.Contains(g, of) {
 				n++
 				break
