@@ -29,7 +29,7 @@ func TestLeaderEndpoint(t *testing.T) {
 			t.Errorf("before the election: %d, %+v", code, l)
 		}
 		heal()
-		until(t, "a leads", 2*lease, a.IsLeader)
+		until(t, 2*lease, "a leads", a.IsLeader)
 		_, hb := s.start("b", electorhttp.Config{})
 		time.Sleep(lease)
 		token := a.Term().Token()
@@ -68,8 +68,7 @@ func TestLeaderEndpoint(t *testing.T) {
 // A leader that is cut off never answers 200 beyond its deadline.
 func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		e, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, e.IsLeader)
+		e, h := s.startLeader(electorhttp.Config{})
 		time.Sleep(lease)
 		term := e.Term()
 		s.redis.CutOff("a")
@@ -106,8 +105,7 @@ func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
 // can have led, up to the time-out of the question.
 func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		a, _ := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
+		a, _ := s.startLeader(electorhttp.Config{})
 		_, h := s.start("b", electorhttp.Config{})
 		for range 50 { // a healthy leader is never forgotten
 			time.Sleep(lease / 10)
@@ -116,7 +114,7 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 			}
 		}
 		heal := s.redis.CutOff("b")
-		until(t, "b forgets a", lease+1600*time.Millisecond, func() bool {
+		until(t, lease+1600*time.Millisecond, "b forgets a", func() bool {
 			_, l := leadership(t, h)
 			return l.Leader == "" && l.Address == "" && l.Token == 0
 		})
@@ -125,7 +123,7 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 			t.Errorf("cut off for three leases: %+v", l)
 		}
 		heal()
-		until(t, "b knows a again", lease, func() bool {
+		until(t, lease, "b knows a again", func() bool {
 			_, l := leadership(t, h)
 			return l.Leader == "a" && l.Token == a.Term().Token()
 		})
@@ -135,10 +133,9 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 func TestResign(t *testing.T) {
 	const token = "a long and random secret"
 	bubble(t, func(t *testing.T, s *stage) {
-		e, h := s.start("a", electorhttp.Config{Token: token})
-		until(t, "a leads", 2*lease, e.IsLeader)
+		e, h := s.startLeader(electorhttp.Config{Token: token})
 		_, follower := s.start("b", electorhttp.Config{Token: token})
-		until(t, "b could lead", 2*lease, func() bool { // before it follows, /resign is refused: no other candidate could lead
+		until(t, 2*lease, "b could lead", func() bool { // before it follows, /resign is refused: no other candidate could lead
 			able, err := e.Election().Successors(t.Context())
 			return err == nil && len(able) == 1
 		})
@@ -161,8 +158,7 @@ func TestResign(t *testing.T) {
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) { // no candidate could lead after it
-		e, h := s.start("a", electorhttp.Config{Token: token})
-		until(t, "a leads", 2*lease, e.IsLeader)
+		e, h := s.startLeader(electorhttp.Config{Token: token})
 		for path, want := range map[string]int{"/resign": http.StatusConflict, "/resign?force=false": http.StatusConflict, "/resign?force=yes": http.StatusBadRequest} {
 			w := ask(h, http.MethodPost, path, "Authorization", "Bearer "+token)
 			if w.Code != want || !strings.Contains(w.Body.String(), "force") || !e.IsLeader() {
@@ -174,8 +170,7 @@ func TestResign(t *testing.T) {
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) {
-		e, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, e.IsLeader)
+		e, h := s.startLeader(electorhttp.Config{})
 		if w := ask(h, http.MethodPost, "/resign", "Authorization", "Bearer "); w.Code != http.StatusForbidden || !e.IsLeader() {
 			t.Errorf("not enabled: %d", w.Code)
 		}

@@ -89,8 +89,7 @@ func next(t *testing.T, all <-chan received, want string, who string) received {
 
 func TestEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		a, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
+		a, h := s.startLeader(electorhttp.Config{})
 		time.Sleep(time.Second)
 		all := listen(t, h)
 		first := next(t, all, elector.EventElected, "a") // how things stand
@@ -116,8 +115,7 @@ func TestEvents(t *testing.T) {
 func TestStoppingIsReportedAtOnce(t *testing.T) {
 	for phase := time.Duration(0); phase < lease; phase += lease / 5 {
 		bubble(t, func(t *testing.T, s *stage) {
-			a, h := s.start("a", electorhttp.Config{})
-			until(t, "a leads", 2*lease, a.IsLeader)
+			a, h := s.startLeader(electorhttp.Config{})
 			all := listen(t, h)
 			next(t, all, elector.EventElected, "a")
 			time.Sleep(phase)
@@ -134,8 +132,7 @@ func TestStoppingIsReportedAtOnce(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		a, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, a.IsLeader)
+		_, h := s.startLeader(electorhttp.Config{})
 		for range 64 {
 			next(t, listen(t, h), elector.EventElected, "a")
 		}

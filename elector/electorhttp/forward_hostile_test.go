@@ -157,7 +157,7 @@ func (f *fleet) isHeld(via string, app http.HandlerFunc, attack func(to string))
 		time.Sleep(time.Second) // it hangs
 		at := time.Now()
 		leader.Term().Resign()
-		until(f.t, "the next leads", lease, next.IsLeader)
+		until(f.t, lease, "the next leads", next.IsLeader)
 		if took := time.Since(at); took > lease/4+lease/32 {
 			f.t.Errorf("%s leads %v after %s has resigned", next.ID(), took, leader.ID())
 		}
@@ -488,7 +488,7 @@ func TestForwardCutsOneStream(t *testing.T) {
 		if err := <-stuck; err == nil {
 			t.Error("half a body is answered")
 		}
-		until(t, "the term is over", lease, func() bool { return a.Term() == nil })
+		until(t, lease, "the term is over", func() bool { return a.Term() == nil })
 		time.Sleep(lease / 10)
 		close(resume)
 		if err := <-other; err != nil || len(a.conns) != conns+1 {

@@ -13,13 +13,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/health"
+	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
 // Each replica takes requests, and the leader's app answers them, with the term's token.
@@ -114,7 +113,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 		for _, id := range ids {
 			f.start(id, func(c *elector.Config) { c.Cooldown = -1 })
 		}
-		until(t, "one leads", 2*lease, func() bool { return f.leader() != nil })
+		until(t, 2*lease, "one leads", func() bool { return f.leader() != nil })
 		time.Sleep(lease)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -158,7 +157,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 			} else if _, err := was.Election().Transfer(context.Background(), ids[(slices.Index(ids, was.id)+1)%len(ids)]); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the next leads", lease, func() bool { l := f.leader(); return l != nil && l.Term().Token() > token })
+			until(t, lease, "the next leads", func() bool { l := f.leader(); return l != nil && l.Term().Token() > token })
 			time.Sleep(lease / 20)
 		}
 		cancel()
@@ -224,7 +223,7 @@ func TestForwardWhenTheLeaderDies(t *testing.T) {
 		if resp, body, err := f.do("b", http.MethodPost, "/later", "x"); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("sent to a leader that is dead: %v %+v %s", err, resp, body)
 		}
-		until(t, "b leads", 2*lease, b.IsLeader)
+		until(t, 2*lease, "b leads", b.IsLeader)
 		if len(f.executed) > 0 {
 			t.Errorf("executed: %v", f.executed)
 		}
@@ -253,7 +252,7 @@ func TestForwardToAReplacedLeader(t *testing.T) {
 			}()
 		}
 		f.redis.CutOff("a")
-		until(t, "another leads", 2*lease, func() bool { return b.IsLeader() || c.IsLeader() })
+		until(t, 2*lease, "another leads", func() bool { return b.IsLeader() || c.IsLeader() })
 		elected := time.Now()
 		for range cap(answers) {
 			if answer := <-answers; !strings.Contains(answer, "not known whether") || !strings.Contains(answer, "leads now") || time.Since(elected) > lease/8 {
@@ -348,6 +347,9 @@ func (f *fleet) underWay(r *replica) <-chan time.Duration {
 		if cause := context.Cause(req.Context()); !errors.As(cause, new(*elector.Ended)) {
 			f.t.Errorf("%v", cause)
 		}
+		if l := f.leader(); l != nil && l != r {
+			f.t.Errorf("the context of a request still lived, and %s leads since %v", l.id, time.Since(l.Term().Since()))
+		}
 	}
 	go func() {
 		for { // r may lead a moment before the gate has its term
@@ -372,7 +374,7 @@ func TestForwardFinishes(t *testing.T) {
 	}{
 		"planned": {func(_ *fleet, a *replica) { a.Term().Resign() }, 2 * time.Second},
 		"lost":    {func(f *fleet, a *replica) { f.redis.TakeLease(a.Elector) }, 0},
-		"probe":   {func(_ *fleet, a *replica) { a.broken.Store(true) }, 0},
+		"probe":   {func(_ *fleet, a *replica) { a.probe.Fail(errors.New("broken")) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			forwards(t, func(t *testing.T, f *fleet) {
@@ -397,21 +399,12 @@ func TestForwardFinishesWithTheLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forwards(t, func(t *testing.T, f *fleet) {
 				f.cfg.Finish = finish
-				a, b := f.pair(func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond })
-				began, over := make(chan struct{}), make(chan struct{})
-				a.app = func(_ http.ResponseWriter, r *http.Request) {
-					close(began)
-					<-r.Context().Done()
-					if b.IsLeader() {
-						t.Errorf("the context of a request still lives, and b leads since %v", time.Since(b.Term().Since()))
-					}
-				}
-				go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
-				<-began
+				a, _ := f.pair(func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond })
+				took := f.underWay(a)
 				f.redis.CutOff("a")
-				until(t, "the lease is nearly over", lease, func() bool { return a.Term().Left() < 200*time.Millisecond })
+				until(t, lease, "the lease is nearly over", func() bool { return a.Term().Left() < 200*time.Millisecond })
 				a.Term().Resign()
-				<-over
+				<-took
 			})
 		})
 	}
@@ -432,13 +425,13 @@ type fleet struct {
 
 type replica struct {
 	*elector.Elector
-	id     string
-	stop   func() // ends Forward, and waits for it
-	l      *pipeNet
-	dead   chan struct{}
-	conns  []net.Conn
-	app    http.HandlerFunc // nil: the fleet's
-	broken atomic.Bool      // its probe fails
+	id    string
+	stop  func() // ends Forward, and waits for it
+	l     *pipeNet
+	dead  chan struct{}
+	conns []net.Conn
+	app   http.HandlerFunc // nil: the fleet's
+	probe electortest.Probe
 }
 
 func forwards(t *testing.T, f func(t *testing.T, f *fleet)) {
@@ -451,13 +444,7 @@ func forwards(t *testing.T, f func(t *testing.T, f *fleet)) {
 func (f *fleet) start(id string, change ...func(*elector.Config)) *replica {
 	f.t.Helper()
 	r := &replica{id: id, l: newPipeNet(), dead: make(chan struct{})}
-	probe := health.Func(func(context.Context) error {
-		if r.broken.Load() {
-			return errors.New("broken")
-		}
-		return nil
-	})
-	r.Elector = f.candidate(id, append([]func(*elector.Config){func(c *elector.Config) { c.Probe = probe }}, change...)...)
+	r.Elector = f.candidate(id, append([]func(*elector.Config){func(c *elector.Config) { c.Probe = &r.probe }}, change...)...)
 	cfg := f.cfg
 	if cfg.Transport == nil {
 		transport := f.transport()
@@ -486,7 +473,7 @@ func (f *fleet) start(id string, change ...func(*elector.Config)) *replica {
 func (f *fleet) lead(change ...func(*elector.Config)) *replica {
 	f.t.Helper()
 	a := f.start("a", change...)
-	until(f.t, "a leads", 2*lease, a.IsLeader)
+	until(f.t, 2*lease, "a leads", a.IsLeader)
 	return a
 }
 
@@ -502,7 +489,7 @@ func (f *fleet) pair(change ...func(*elector.Config)) (a, b *replica) {
 func (f *fleet) leads(advertise string) {
 	e := f.candidate("a", func(c *elector.Config) { c.Advertise = advertise })
 	f.begin(func(ctx context.Context) { _ = e.Run(ctx, new(elector.Gate).Work) })
-	until(f.t, "a leads", 2*lease, e.IsLeader)
+	until(f.t, 2*lease, "a leads", e.IsLeader)
 }
 
 func (f *fleet) transport() *http.Transport {

@@ -2,7 +2,6 @@ package electorhttp_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,16 +14,17 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
-var must = servertest.Must
+var must, until = servertest.Must, servertest.Eventually
 
 func TestMain(m *testing.M) {
 	logging.Disable()
 	testleak.VerifyTestMain(m)
 }
 
-const lease = 10 * time.Second
+const lease = testcluster.Lease
 
 // stage is one Redis in the memory of a bubble, from which candidates can be
 // cut off.
@@ -40,15 +40,8 @@ func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
 
 func (s *stage) candidate(who string, change ...func(*elector.Config)) *elector.Elector {
 	s.t.Helper()
-	cfg := elector.Config{
-		Election: "e", ID: who, Advertise: "http://" + who + ":80", Lease: lease, Logger: slog.New(slog.DiscardHandler),
-	}
-	for _, f := range change {
-		f(&cfg)
-	}
-	e, err := elector.New(s.redis.Quorum(who), cfg)
-	must(s.t, err)
-	return e
+	served := func(cfg *elector.Config) { cfg.Election, cfg.Advertise = "e", "http://"+who+":80" }
+	return testcluster.NewCandidate(s.t, s.redis.Quorum(who), who, append([]func(*elector.Config){served}, change...)...).Elector
 }
 
 // begin runs f until stop, which waits for its end, or the end of the bubble.
@@ -72,14 +65,12 @@ func (s *stage) start(who string, cfg electorhttp.Config) (*elector.Elector, *el
 	return e, h
 }
 
-// until waits for something, in virtual time.
-func until(t *testing.T, what string, within time.Duration, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(within); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-	}
+// startLeader is start for a, and has it lead.
+func (s *stage) startLeader(cfg electorhttp.Config) (*elector.Elector, *electorhttp.Handler) {
+	s.t.Helper()
+	e, h := s.start("a", cfg)
+	until(s.t, 2*lease, "a leads", e.IsLeader)
+	return e, h
 }
 
 func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
@@ -111,7 +102,7 @@ func TestStepDownIsAnsweredInTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		stop, done := make(chan struct{}), make(chan error, 1)
 		go func() { done <- e.Run(ctx, func(context.Context, *elector.Term) error { <-stop; return nil }) }()
-		until(t, "a leads", 2*lease, e.IsLeader)
+		until(t, 2*lease, "a leads", e.IsLeader)
 		r := httptest.NewRequest(http.MethodPost, "/resign?force=true", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
 		began, w := time.Now(), &lateAnswer{ResponseRecorder: httptest.NewRecorder()}
@@ -131,8 +122,7 @@ func TestStepDownIsAnsweredInTime(t *testing.T) {
 // wait, at most 4 s, and /leader does not wait for them.
 func TestQueriesToRedisAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		e, h := s.start("a", electorhttp.Config{})
-		until(t, "a leads", 2*lease, e.IsLeader)
+		_, h := s.startLeader(electorhttp.Config{})
 		heal := s.redis.CutOff("a") // so that each query takes as long as it may
 		took := make(chan time.Duration, 100)
 		began := time.Now()

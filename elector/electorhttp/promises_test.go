@@ -5,37 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/health"
+	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
 // pair is a leader whose answers a worker relies on, and the candidate that leads
 // after it.
 type pair struct {
-	t         *testing.T
-	a, b      *elector.Elector
-	ha        *electorhttp.Handler
-	stop      func()     // shuts a down
-	finish    chan error // ends a's work
-	mu        sync.Mutex
-	unhealthy error
+	t      *testing.T
+	a, b   *elector.Elector
+	ha     *electorhttp.Handler
+	stop   func()     // shuts a down
+	finish chan error // ends a's work
+	probe  electortest.Probe
 }
 
 func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 	t.Helper()
 	p := &pair{t: t, finish: make(chan error)}
 	p.a = s.candidate("a", func(c *elector.Config) {
-		c.ProbeSettings.Failures = 1
-		c.Probe = health.Func(func(context.Context) error {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.unhealthy
-		})
+		c.ProbeSettings.Failures, c.Probe = 1, &p.probe
 	})
 	var err error
 	if p.ha, err = electorhttp.New(p.a, cfg); err != nil {
@@ -51,7 +44,7 @@ func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 			}
 		}))
 	})
-	until(t, "a leads", 2*lease, p.a.IsLeader)
+	until(t, 2*lease, "a leads", p.a.IsLeader)
 	p.b, _ = s.start("b", electorhttp.Config{})
 	time.Sleep(lease)
 	return p
@@ -69,14 +62,14 @@ func (p *pair) ask(query string) (code int, l electorhttp.Leadership, until time
 // next waits until b leads.
 func (p *pair) next() time.Time {
 	p.t.Helper()
-	until(p.t, "b leads", 2*lease, p.b.IsLeader)
+	until(p.t, 2*lease, "b leads", p.b.IsLeader)
 	return p.b.Term().Since()
 }
 
 var plannedEnds = map[string]func(*pair){
 	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
 	"shut down": func(p *pair) { go p.stop() },
-	"unhealthy": func(p *pair) { p.mu.Lock(); p.unhealthy = errors.New("disk full"); p.mu.Unlock() },
+	"unhealthy": func(p *pair) { p.probe.Fail(errors.New("disk full")) },
 	"finished":  func(p *pair) { p.finish <- nil },
 	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
 	"transfer":  func(p *pair) { go func() { _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
@@ -95,7 +88,7 @@ func TestNoLeaderBeforeThePromiseHasLapsed(t *testing.T) {
 				}
 				p.ask("?valid_for_ms=100") // a shorter one later changes nothing
 				end(p)
-				until(t, "a answers 503", lease/5, func() bool {
+				until(t, lease/5, "a answers 503", func() bool {
 					code, l, to := p.ask("") // what is promised meanwhile counts, too
 					if to.After(lapses) && l.ValidFor > 0 {
 						lapses = to

@@ -35,19 +35,24 @@ func (p *pipeNet) Accept() (net.Conn, error) {
 func (p *pipeNet) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
 func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
 
+// serve runs the server until end, or the end of the bubble.
+func (s *stage) serve(h *electorhttp.Handler, l net.Listener) (end func()) {
+	return s.begin(func(ctx context.Context) {
+		if err := h.Serve(ctx, l); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
 // The real server, in virtual time: a stream outlives its time-outs, a client
 // that stands still is cut off, as is one that never ends its request; and the
 // end of Serve ends what is under way.
 func TestServerBounds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
+		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
 		must(t, err)
 		l := newPipeNet()
-		ctx, cancel := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- h.Serve(ctx, l) }()
-		t.Cleanup(cancel)
+		end := s.serve(h, l)
 		dial := func(request string) net.Conn {
 			client, server := net.Pipe() // without a buffer: who does not read holds the writer
 			l.conns <- server
@@ -84,11 +89,8 @@ func TestServerBounds(t *testing.T) {
 		}
 		last := dial(get)
 		time.Sleep(3 * time.Second)
-		cancel()
+		go end()
 		lasts(last)
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -114,9 +116,7 @@ func TestForeignNames(t *testing.T) {
 				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				must(t, err)
 				l := local{newPipeNet(), net.TCPAddr{IP: net.ParseIP(listen)}}
-				ctx, cancel := context.WithCancel(context.Background())
-				served := make(chan error, 1)
-				go func() { served <- h.Serve(ctx, l) }()
+				end := s.serve(h, l)
 				for host, want := range wants {
 					client, server := net.Pipe()
 					l.conns <- server
@@ -128,10 +128,7 @@ func TestForeignNames(t *testing.T) {
 					}
 					client.Close()
 				}
-				cancel()
-				if err := <-served; err != nil {
-					t.Error(err)
-				}
+				end()
 				if logged := strings.Contains(log.String(), "foreign host name refused"); logged != (wants["evil.example"] == 421) {
 					t.Errorf("logged: %q", log.String())
 				}
