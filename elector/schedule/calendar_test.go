@@ -66,7 +66,7 @@ func TestNights(t *testing.T) {
 			day, err := time.ParseInLocation(time.DateOnly, k.from, location)
 			must(t, err)
 			time.Sleep(time.Until(day))
-			s.startWith("a", elector.Config{Lease: time.Hour, Logger: slog.New(slog.NewTextHandler(s, nil))}, setting{}, job)
+			s.start("a", setting{config: func(cfg *elector.Config) { cfg.Lease, cfg.Cooldown = time.Hour, 0 }}, job)
 			time.Sleep(time.Until(day.AddDate(0, 0, 1)))
 			var ran []string
 			for _, run := range s.ran {
@@ -142,8 +142,9 @@ func TestStormOfTicks(t *testing.T) {
 		join := func(i int) {
 			lives++
 			clock := func() time.Time { return time.Now().Add(time.Duration(ahead[i].Load())) }
-			cfg := elector.Config{Lease: lease, Cooldown: -1, Logger: slog.New(cal)}
-			all[i] = s.startWith(strconv.Itoa(i)+"-"+strconv.Itoa(lives), cfg, setting{client: s.r.Client("ticks"), clock: clock}, jobs...)
+			config := func(cfg *elector.Config) { cfg.Lease, cfg.Logger = lease, slog.New(cal) }
+			k := setting{client: s.r.Client("ticks"), clock: clock, config: config}
+			all[i] = s.start(strconv.Itoa(i)+"-"+strconv.Itoa(lives), k, jobs...)
 		}
 		for i := range all {
 			ahead[i].Store(int64(time.Duration(i-1) * 500 * time.Millisecond))

@@ -1,7 +1,6 @@
 package schedule_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/schedule"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -34,30 +34,20 @@ const hourly, minutely = schedule.Every(time.Hour), schedule.Every(time.Minute)
 
 // stage is what the replicas of a test share.
 type stage struct {
-	t *testing.T
-	r *electortest.Redis
+	t   *testing.T
+	r   *electortest.Redis
+	log testcluster.Logbook
 
 	mu  sync.Mutex
 	ran []schedule.Run
-	log bytes.Buffer
 }
 
 func test(t *testing.T, f func(t *testing.T, s *stage)) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) { f(t, &stage{t: t, r: r}) })
 }
 
-func (s *stage) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.Write(p)
-}
-
 // lines returns how many lines of all logs hold a text.
-func (s *stage) lines(text string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Count(s.log.String(), text)
-}
+func (s *stage) lines(text string) int { return len(s.log.Lines(text)) }
 
 // note is a Do that notes its run.
 func (s *stage) note(_ context.Context, run schedule.Run) error {
@@ -87,9 +77,7 @@ func (s *stage) want(minutes ...int) {
 // mark returns the mark of a job.
 func (s *stage) mark(job string) fence.Taken {
 	s.t.Helper()
-	el, err := s.r.Quorum("reader").Election("reports")
-	must(s.t, err)
-	once, err := fence.NewOnce(s.r.Client("reader"), el)
+	once, err := fence.NewOnce(s.r.Client("reader"), testcluster.ElectionOf(s.r.Quorum("reader"), "reports"))
 	must(s.t, err)
 	taken, err := once.Last(context.Background(), job)
 	if err != nil {
@@ -101,9 +89,14 @@ func (s *stage) mark(job string) fence.Taken {
 // replica is one process.
 type replica struct {
 	*schedule.Jobs
-	s    *stage
-	e    *elector.Elector
-	stop func() // ends its elector, and waits for that
+	s *stage
+	e *testcluster.Candidate
+}
+
+// stop ends the elector, and waits for that.
+func (r *replica) stop() {
+	r.e.Stop()
+	<-r.e.Done
 }
 
 // setting is what differs between replicas.
@@ -113,49 +106,39 @@ type setting struct {
 	clock  func() time.Time      // instead of that
 	work   elector.Work          // instead of Jobs.Work
 	probe  bool
+	config func(*elector.Config)
 }
 
 // start starts a replica with jobs; one without a name is "mail", and one without Do notes its runs.
-func (s *stage) start(id string, k setting, jobs ...schedule.Job) *replica {
-	s.t.Helper()
-	return s.startWith(id, elector.Config{Lease: time.Minute, Cooldown: -1, Logger: slog.New(slog.NewTextHandler(s, nil))}, k, jobs...)
-}
-
-// startWith is start for an elector with other settings.
-func (s *stage) startWith(id string, cfg elector.Config, k setting, jobs ...schedule.Job) *replica {
+func (s *stage) start(id string, k setting, all ...schedule.Job) *replica {
 	s.t.Helper()
 	q := s.r.Quorum(id)
-	el, err := q.Election("reports")
-	must(s.t, err)
 	if k.client == nil {
 		k.client = s.r.Client(id)
 	}
-	r := &replica{s: s}
-	if r.Jobs, err = schedule.New(el, k.client); err != nil {
-		s.t.Fatal(err)
-	}
+	jobs, err := schedule.New(testcluster.ElectionOf(q, "reports"), k.client)
+	must(s.t, err)
+	r := &replica{Jobs: jobs, s: s}
 	if k.clock == nil {
 		k.clock = func() time.Time { return time.Now().Add(k.ahead) }
 	}
 	r.SetClock(k.clock)
-	for _, job := range jobs {
+	for _, job := range all {
 		r.add(job)
 	}
-	cfg.Election, cfg.ID = "reports", id
-	if k.probe {
-		cfg.WorkProbe, cfg.WorkProbeSettings = r.Probe(5*time.Second), health.Settings{Interval: time.Second}
-	}
-	if r.e, err = elector.New(q, cfg); err != nil {
-		s.t.Fatal(err)
-	}
+	r.e = testcluster.NewCandidate(s.t, q, id, func(cfg *elector.Config) {
+		cfg.Election, cfg.Lease, cfg.Cooldown, cfg.Logger = "reports", time.Minute, -1, slog.New(slog.NewTextHandler(&s.log, nil))
+		if k.probe {
+			cfg.WorkProbe, cfg.WorkProbeSettings = r.Probe(5*time.Second), health.Settings{Interval: time.Second}
+		}
+		if k.config != nil {
+			k.config(cfg)
+		}
+	})
 	if k.work == nil {
 		k.work = r.Work
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = r.e.Run(ctx, k.work) })
-	r.stop = func() { cancel(); running.Wait() }
-	s.t.Cleanup(r.stop)
+	r.e.Begin(k.work)
 	return r
 }
 
