@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -24,13 +23,11 @@ const root = "../.."
 func TestDocumentsNameExistingCommands(t *testing.T) {
 	files := documents(t)
 	if len(files) < 6 {
-		t.Fatalf("only %d documents found: %q", len(files), files)
+		t.Fatalf("only %d documents found", len(files))
 	}
 	seen := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		for _, line := range invocations(string(text)) {
+	for file, text := range files {
+		for _, line := range invocations(text) {
 			seen++
 			if problem := unknownIn(line); problem != "" {
 				t.Errorf("%s: %q: %s", file, line, problem)
@@ -44,25 +41,19 @@ func TestDocumentsNameExistingCommands(t *testing.T) {
 
 // So do the targets of make; and the two that need nothing but Go are on the README's first screen.
 func TestDocumentsNameExistingTargets(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	must(t, err)
+	makefile := textOf(t, "Makefile")
 	named := regexp.MustCompile("(?m)(?:`|^ *\\$ |^)make ([a-z]+)")
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		for _, m := range named.FindAllSubmatch(text, -1) {
-			if !bytes.Contains(makefile, []byte("\n"+string(m[1])+":")) {
+	for file, text := range documents(t) {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
 				t.Errorf("%s: there is no target of %q", file, m[0])
 			}
 		}
-		if filepath.Base(file) != "README.md" || filepath.Dir(file) != root {
-			continue
-		}
-		screen := strings.Join(strings.SplitAfter(string(text), "\n")[:40], "")
-		for _, target := range []string{"demo", "test"} {
-			if !strings.Contains(screen, "\n$ make "+target+" ") {
-				t.Errorf("the first 40 lines of %s do not show make %s", file, target)
-			}
+	}
+	screen := strings.Join(strings.SplitAfter(textOf(t, "README.md"), "\n")[:40], "")
+	for _, target := range []string{"demo", "test"} {
+		if !strings.Contains(screen, "\n$ make "+target+" ") {
+			t.Errorf("the first 40 lines of README.md do not show make %s", target)
 		}
 	}
 }
@@ -70,10 +61,8 @@ func TestDocumentsNameExistingTargets(t *testing.T) {
 // Links between the documents, and within one, lead somewhere.
 func TestDocumentLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`)
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+	for file, text := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			target := file
 			if m[1] != "" {
 				target = filepath.Join(filepath.Dir(file), m[1])
@@ -108,9 +97,8 @@ func hasHeading(text, anchor string) bool {
 // itself, it checks.
 func TestSystemdUnit(t *testing.T) {
 	file := filepath.Join(root, "docs/systemd/reports.service")
-	text, err := os.ReadFile(file)
-	must(t, err)
-	unit, _, _ := strings.Cut(string(text), "[Service]")
+	text := textOf(t, "docs/systemd/reports.service")
+	unit, _, _ := strings.Cut(text, "[Service]")
 	if !strings.Contains(unit, "\nStartLimitIntervalSec=0\n") { // another section's would be ignored
 		t.Error("[Unit] does not turn the start limit off")
 	}
@@ -121,8 +109,8 @@ func TestSystemdUnit(t *testing.T) {
 	// It reports a program that is not there, and so this test stands in for mandate.
 	self, err := os.Executable()
 	must(t, err)
-	here := strings.ReplaceAll(string(text), "/usr/local/bin/mandate ", self+" ")
-	if here == string(text) {
+	here := strings.ReplaceAll(text, "/usr/local/bin/mandate ", self+" ")
+	if here == text {
 		t.Error("it does not start /usr/local/bin/mandate")
 	}
 	verified := filepath.Join(t.TempDir(), "reports.service")
@@ -133,15 +121,26 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-func documents(t *testing.T) []string {
+// textOf is the text of a file of this repository.
+func textOf(t *testing.T, file string) string {
 	t.Helper()
-	var files []string
+	text, err := os.ReadFile(filepath.Join(root, file))
+	must(t, err)
+	return string(text)
+}
+
+// documents are the texts of what users read, or copy, by path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*.yml", "docs/kubernetes/*.yaml", "docs/systemd/*.service"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		must(t, err)
-		files = append(files, found...)
+		for _, file := range found {
+			all[file] = textOf(t, strings.TrimPrefix(file, root))
+		}
 	}
-	return files
+	return all
 }
 
 var (
@@ -198,22 +197,18 @@ func unknownIn(line string) string {
 
 func flagOf(cmd *cobra.Command, word, name string) *pflag.Flag {
 	cmd.InitDefaultHelpFlag()
-	if !strings.HasPrefix(word, "--") {
-		return cmd.Flags().ShorthandLookup(name)
+	cmd.InheritedFlags() // they count as its own from here on
+	if strings.HasPrefix(word, "--") {
+		return cmd.Flags().Lookup(name)
 	}
-	if f := cmd.Flag(name); f != nil {
-		return f
-	}
-	return cmd.InheritedFlags().Lookup(name)
+	return cmd.Flags().ShorthandLookup(name)
 }
 
 // Each kustomization lists what is there, and the base leaves out what only the Prometheus operator knows.
 func TestKustomizationsListWhatIsThere(t *testing.T) {
 	for dir, want := range map[string]string{"docs/kubernetes": "[reports.yaml]", "docs/kubernetes/podmonitor": "[.. podmonitor.yaml]"} {
-		text, err := os.ReadFile(filepath.Join(root, dir, "kustomization.yaml"))
-		must(t, err)
 		var k struct{ Resources []string }
-		if err := yaml.Unmarshal(text, &k); err != nil || fmt.Sprint(k.Resources) != want {
+		if err := yaml.Unmarshal([]byte(textOf(t, dir+"/kustomization.yaml")), &k); err != nil || fmt.Sprint(k.Resources) != want {
 			t.Errorf("%s: %v, %v", dir, k.Resources, err)
 		}
 		for _, r := range k.Resources {

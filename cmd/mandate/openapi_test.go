@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -56,10 +55,8 @@ type contract struct {
 
 // The document has every path, method, status and key that the handler serves, and nothing else.
 func TestOpenAPI(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/http/openapi.yaml"))
-	must(t, err)
 	c := &contract{t: t, seen: map[string]bool{}}
-	must(t, yaml.Unmarshal(text, &c.doc))
+	must(t, yaml.Unmarshal([]byte(textOf(t, "docs/http/openapi.yaml")), &c.doc))
 	for name, v := range map[string]any{
 		"Leadership": electorhttp.Leadership{}, "Status": elector.Status{}, "Leader": elector.Leader{}, "NodeStatus": elector.NodeStatus{}, "Event": elector.Event{},
 	} {
@@ -123,11 +120,8 @@ func (c *contract) play(t *testing.T, r *electortest.Redis) {
 		h, err := electorhttp.New(e, electorhttp.Config{Token: secretToken, Metrics: electorprom.New(e).Handler(), Logger: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		return e, h, func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			var running sync.WaitGroup
-			running.Go(func() { _ = e.Run(ctx, h.Work(work)) })
-			running.Go(func() { _ = h.Run(ctx) })
-			t.Cleanup(func() { cancel(); running.Wait() })
+			runUntilEnd(t, func(ctx context.Context) error { return e.Run(ctx, h.Work(work)) })
+			runUntilEnd(t, h.Run)
 		}
 	}
 	e, h, run := start("e", nil, new(elector.Gate).Work)

@@ -2,17 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,32 +19,21 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// metric is what a scrape shows of one name.
-type metric struct {
-	labels map[string]bool // those of Prometheus for its targets too
-}
-
-// scraped are the metrics of a leader with both probes, of a follower and of the exporter, as
+// scraped are the metrics of a leader with both probes, of a follower and of the exporter, with their labels, as
 // Prometheus keeps them.
-func scraped(t *testing.T) map[string]*metric {
+func scraped(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	var texts []string
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		get := func(h http.Handler) {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-			texts = append(texts, w.Body.String())
+			texts = append(texts, serve(h, http.MethodGet, "/metrics", "", "").Body.String())
 		}
 		e := runCandidate(t, r.Quorum("a"), elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
 		r.Lead(e)
 		c := electorprom.New(e)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = c.Run(ctx) })
+		runUntilEnd(t, c.Run)
 		electortest.Advance(10 * time.Second)
 		get(c.Handler())
-		cancel()
-		wg.Wait()
 		get(electorprom.New(runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})).Handler())
 		runMember(t, r.Quorum("m"), shard.Config{Group: "invoices", Shards: 4, ID: "m"}, nil)
 		electortest.Advance(10 * time.Second)
@@ -60,7 +43,7 @@ func scraped(t *testing.T) map[string]*metric {
 		}
 		get(newExporter(r.Quorum("exporter")))
 	})
-	all := map[string]*metric{}
+	all := map[string]map[string]bool{}
 	const target = `namespace="",job="",instance=""`
 	for _, text := range texts {
 		for line := range strings.Lines(text) {
@@ -68,13 +51,11 @@ func scraped(t *testing.T) map[string]*metric {
 			if m == nil {
 				continue
 			}
-			of := all[m[1]]
-			if of == nil {
-				of = &metric{labels: map[string]bool{}}
-				all[m[1]] = of
+			if all[m[1]] == nil {
+				all[m[1]] = map[string]bool{}
 			}
 			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(target+","+m[2], -1) {
-				of.labels[l[1]] = true
+				all[m[1]][l[1]] = true
 			}
 		}
 	}
@@ -87,12 +68,13 @@ func scraped(t *testing.T) map[string]*metric {
 // queries are those of a document: of the dashboard with its variables replaced.
 func queries(t *testing.T, file string) []query {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, file))
-	must(t, err)
 	var doc struct {
 		Panels []struct {
 			Title   string
-			Targets []struct{ Expr, LegendFormat string }
+			Targets []struct {
+				Expr   string
+				Legend string `yaml:"legendFormat"`
+			}
 		}
 		Groups []struct {
 			Rules []struct {
@@ -101,19 +83,12 @@ func queries(t *testing.T, file string) []query {
 			}
 		}
 	}
-	if strings.HasSuffix(file, ".json") {
-		err = json.Unmarshal(b, &doc)
-	} else {
-		err = yaml.Unmarshal(b, &doc)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	must(t, yaml.Unmarshal([]byte(textOf(t, file)), &doc)) // which reads JSON, too
 	var all []query
 	variables := strings.NewReplacer("$election", ".+", "$__rate_interval", "1m", "$__range_s", "600", "$__range", "10m")
 	for _, p := range doc.Panels {
 		for _, target := range p.Targets {
-			all = append(all, query{p.Title, variables.Replace(target.Expr), target.LegendFormat})
+			all = append(all, query{p.Title, variables.Replace(target.Expr), target.Legend})
 		}
 	}
 	for _, g := range doc.Groups {
@@ -143,10 +118,8 @@ func (q query) row() string {
 
 // The runbook begins with a row for each alert, and with no other.
 func TestRunbookNamesEachAlert(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/runbook.md"))
-	must(t, err)
 	rows := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| (Mandate[\\w, ]+) \\| (`mandate [^`]+`) \\| \\[[^\\]]+\\]\\((#[a-z0-9-]+)\\) \\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| (Mandate[\\w, ]+) \\| (`mandate [^`]+`) \\| \\[[^\\]]+\\]\\((#[a-z0-9-]+)\\) \\|$").FindAllStringSubmatch(textOf(t, "docs/runbook.md"), -1) {
 		for alert := range strings.SplitSeq(m[1], ", ") {
 			rows[alert] = m[2] + " " + m[3]
 		}
@@ -165,8 +138,6 @@ func TestRunbookNamesEachAlert(t *testing.T) {
 
 // The runbook has a row for each state of a node or a candidate that status prints.
 func TestRunbookNamesEachState(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/runbook.md"))
-	must(t, err)
 	states := slices.AppendSeq([]string{"full"}, maps.Values(nodeStates))
 	for _, n := range []elector.NodeStatus{{}, {Answered: true}, {Answered: true, Denied: true}, {Answered: true, Reachable: true}} {
 		states = append(states, nodeState(n))
@@ -175,8 +146,9 @@ func TestRunbookNamesEachState(t *testing.T) {
 		_, health := candidateHealth(c)
 		states = append(states, health)
 	}
+	text := textOf(t, "docs/runbook.md")
 	for _, state := range states {
-		if state != "ok" && !regexp.MustCompile("(?m)^\\| [^|]*`"+state+"`").Match(text) {
+		if state != "ok" && !regexp.MustCompile("(?m)^\\| [^|]*`"+state+"`").MatchString(text) {
 			t.Errorf("status prints %s, of which the runbook has no row", state)
 		}
 	}
@@ -210,7 +182,7 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 				if m := exported[name]; m == nil {
 					t.Errorf("%s: %s: %s is not exported", file, q.title, name)
 				} else {
-					maps.Copy(there, m.labels)
+					maps.Copy(there, m)
 				}
 			}
 			named := q.shows()
