@@ -157,29 +157,8 @@ var faults = map[string]fault{
 	"MandateExporterBlind": {shows: fleet{"e exporter_list_complete": from(1, is(0))}},
 }
 
-// incidents are several fleets under one Prometheus, as promtool reads them.
-type incidents struct {
-	Name     string  `json:"name"`
-	Interval string  `json:"interval"`
-	Series   []input `json:"input_series"`
-	Queries  []query `json:"promql_expr_test"`
-}
-
-type (
-	input struct {
-		Series string `json:"series"`
-		Values string `json:"values"`
-	}
-	query struct {
-		Expr    string   `json:"expr"`
-		At      string   `json:"eval_time"`
-		Samples []sample `json:"exp_samples"`
-	}
-	sample struct {
-		Labels string `json:"labels"`
-		Value  int    `json:"value"`
-	}
-)
+// incidents are several fleets under one Prometheus: what it scrapes, and which alerts fire, as promtool reads them.
+type incidents struct{ series, fire []map[string]any }
 
 var aLabel = regexp.MustCompile(`(\w+)=([^,{}]+)`)
 
@@ -214,7 +193,8 @@ func (in *incidents) add(f *fault, external string, lost func(host string, i int
 				values = append(values, strconv.FormatFloat(value(i), 'f', -1, 64))
 			}
 		}
-		in.Series = append(in.Series, input{fmt.Sprintf(`mandate_%s{prefix="p",instance=%q,%s%s}`, name, host, external, more), strings.Join(values, " ")})
+		key := fmt.Sprintf(`mandate_%s{prefix="p",instance=%q,%s%s}`, name, host, external, more)
+		in.series = append(in.series, map[string]any{"series": key, "values": strings.Join(values, " ")})
 	}
 }
 
@@ -236,12 +216,10 @@ func TestAlertsAreTrueInEachTopology(t *testing.T) {
 
 func playFaults(t *testing.T, every time.Duration) {
 	t.Helper()
-	var tests []*incidents
+	var tests []map[string]any
 	// play shows each fault to Prometheus; show returns which alerts fire, in a namespace of their own.
 	play := func(name string, show func(in *incidents, alert string, f *fault, namespace string) (fire []string)) {
-		end := (steps * every).String()
-		in := &incidents{Name: name, Interval: every.String()}
-		q := query{Expr: `group by (alertname, namespace, site) (count_over_time(ALERTS{alertstate="firing"}[` + end + `]))`, At: end}
+		in := &incidents{}
 		for _, alert := range slices.Sorted(maps.Keys(faults)) {
 			f := faults[alert]
 			if cmp.Or(f.every, 15*time.Second) != every {
@@ -249,11 +227,15 @@ func playFaults(t *testing.T, every time.Duration) {
 			}
 			for _, a := range show(in, alert, &f, `namespace="`+alert+`"`) {
 				name, site, _ := strings.Cut(a, ",")
-				q.Samples = append(q.Samples, sample{fmt.Sprintf(`{alertname=%q,namespace=%q,%s}`, name, alert, site), 1})
+				in.fire = append(in.fire, map[string]any{"labels": fmt.Sprintf(`{alertname=%q,namespace=%q,%s}`, name, alert, site), "value": 1})
 			}
 		}
-		in.Queries = []query{q}
-		tests = append(tests, in)
+		end := (steps * every).String()
+		expr := `group by (alertname, namespace, site) (count_over_time(ALERTS{alertstate="firing"}[` + end + `]))`
+		tests = append(tests, map[string]any{
+			"name": name, "interval": every.String(), "input_series": in.series,
+			"promql_expr_test": []any{map[string]any{"expr": expr, "eval_time": end, "exp_samples": in.fire}},
+		})
 	}
 	never := func(string, int) bool { return false }
 	play("one Prometheus", func(in *incidents, alert string, f *fault, namespace string) []string {

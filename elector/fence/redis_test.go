@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -222,9 +221,7 @@ func testRedisOnElection(t *testing.T, addr string) {
 // lead wins a real election.
 func lead(t *testing.T, addr, id string) *elector.Term {
 	t.Helper()
-	e, err := elector.New(testcluster.Open(t, "redis://"+addr), elector.Config{Election: "orders", ID: id, Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	term, err := e.Campaign(t.Context())
+	term, err := testcluster.NewCandidate(t, testcluster.Open(t, "redis://"+addr), id).Campaign(t.Context())
 	must(t, err)
 	t.Cleanup(func() { _ = term.Close(context.Background()) })
 	return term

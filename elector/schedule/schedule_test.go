@@ -741,13 +741,9 @@ func TestRequestExecutedLate(t *testing.T) {
 		client.AddHook(redisOfTicks)
 		a := s.start("a", setting{client: client}, schedule.Job{Schedule: at(1)})
 		time.Sleep(59 * time.Second)
-		redisOfTicks.mu.Lock()
-		redisOfTicks.hung = true
-		redisOfTicks.mu.Unlock()
+		redisOfTicks.hangs(true)
 		time.Sleep(3 * time.Second)
-		redisOfTicks.mu.Lock()
-		redisOfTicks.hung = false
-		redisOfTicks.mu.Unlock()
+		redisOfTicks.hangs(false)
 		time.Sleep(30 * time.Second)
 		redisOfTicks.goesOn(func(int) []int { return []int{0} })
 		if s.want(1); s.mark("mail").Running() || a.Check() != nil {
@@ -781,6 +777,13 @@ func (h *hanging) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+}
+
+// hangs has it hang from here on, or no longer.
+func (h *hanging) hangs(now bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hung = now
 }
 
 // goesOn executes what has been sent, by order.
@@ -818,9 +821,7 @@ func TestTicksTakenTooLateAreNamed(t *testing.T) {
 				begin := time.Now().Truncate(time.Minute)
 				s.start("a", setting{client: client}, schedule.Job{Schedule: minutely})
 				time.Sleep(2*time.Minute + 58*time.Second)
-				redisOfTicks.mu.Lock()
-				redisOfTicks.hung = true
-				redisOfTicks.mu.Unlock()
+				redisOfTicks.hangs(true)
 				time.Sleep(3*time.Minute + 14*time.Second)
 				redisOfTicks.goesOn(order)
 				time.Sleep(2 * time.Minute)
