@@ -17,6 +17,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // orm is a transaction as ORMs hand it out: theirs, around one of database/sql.
@@ -163,17 +164,13 @@ func recipe(t *testing.T) (schema, raise string) {
 
 // writer is a leader that writes rows as fast as it can.
 type writer struct {
+	*testcluster.Candidate
 	db             *sql.DB
 	guard          func(context.Context, *sql.Tx, uint64) error
-	leads          atomic.Bool
-	token          atomic.Uint64
 	wrote, refused atomic.Int64
 }
 
 func (w *writer) work(ctx context.Context, term *elector.Term) error {
-	w.token.Store(term.Token())
-	w.leads.Store(true)
-	defer w.leads.Store(false)
 	for ctx.Err() == nil {
 		switch err := w.write(ctx, term.Token()); {
 		case err == nil:
@@ -214,36 +211,26 @@ func failOver(t *testing.T, db *sql.DB, guard func(context.Context, *sql.Tx, uin
 	replica.Do(t, "REPLICAOF", "NO", "ONE") // the failover: the master lives on, and the old leader talks to it
 	young := start(t, replica.URL(), &writer{db: db, guard: guard})
 	servertest.Eventually(t, patience, "two leaders at once, of whom the older is refused", func() bool {
-		return old.leads.Load() && young.leads.Load() && young.wrote.Load() > 10 && old.refused.Load() > 10
+		return old.IsLeader() && young.IsLeader() && young.wrote.Load() > 10 && old.refused.Load() > 10
 	})
 	master.Do(t, "REPLICAOF", "127.0.0.1", replica.Port) // the failover is over: the old master is a replica
-	servertest.Eventually(t, patience, "the old leader stands down", func() bool { return !old.leads.Load() })
+	servertest.Eventually(t, patience, "the old leader stands down", func() bool { return !old.IsLeader() })
 
 	var stale int
 	query := "SELECT count(*) FROM (SELECT token, max(token) OVER (ORDER BY n) AS newest FROM orders) AS o WHERE token < newest"
 	if err := db.QueryRowContext(t.Context(), query).Scan(&stale); err != nil || stale != 0 {
 		t.Errorf("%d rows of the old leader after one of the new (%v)", stale, err)
 	}
-	if old.token.Load() >= young.token.Load() {
-		t.Errorf("tokens %d, then %d", old.token.Load(), young.token.Load())
+	if one, two := old.Elected(0).Token(), young.Elected(0).Token(); one >= two {
+		t.Errorf("tokens %d, then %d", one, two)
 	}
 	t.Logf("old leader: %d rows, then %d refused; new leader: %d rows; stale rows: %d", old.wrote.Load(), old.refused.Load(), young.wrote.Load(), stale)
 }
 
-// start runs a candidate until the test ends.
+// start runs a candidate until the test ends: the former leader can't release its lock on a replica.
 func start(t *testing.T, url string, w *writer) *writer {
 	t.Helper()
-	q, err := elector.Open(url)
-	must(t, err)
-	e, err := elector.New(q, elector.Config{Election: "orders", Lease: 3 * time.Second})
-	must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx, w.work) }()
-	t.Cleanup(func() {
-		stop()
-		t.Log("Run returned:", <-done) // the former leader can't release its lock on a replica
-		q.Close()
-	})
+	w.Candidate = testcluster.NewCandidate(t, testcluster.Open(t, url), "", func(cfg *elector.Config) { cfg.Lease = 3 * time.Second })
+	w.Begin(w.work)
 	return w
 }

@@ -326,23 +326,32 @@ func TestRealACLOnce(t *testing.T) {
 	}
 }
 
-// ownsAll runs a member with these rights, and reports whether it came to own all shards.
-func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, log *testcluster.Logbook) {
+// runMember runs a member of the group orders until ctx ends; the channel has Run's error.
+func runMember(t *testing.T, ctx context.Context, q *elector.Quorum, cfg shard.Config) (*shard.Member, <-chan error) {
 	t.Helper()
-	s := guarded(t, candidates, rights)
-	log = &testcluster.Logbook{}
-	m, err := shard.New(as(t, candidates, s), shard.Config{
-		Group: "orders", Shards: 3, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
+	cfg.Group = "orders"
+	m, err := shard.New(q, cfg)
 	must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
+	done, ended := make(chan error, 1), make(chan struct{})
+	t.Cleanup(func() { <-ended })
 	go func() {
+		defer close(ended)
 		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
 			<-ctx.Done()
 			return nil
 		})
 	}()
+	return m, done
+}
+
+// ownsAll runs a member with these rights, and reports whether it came to own all shards.
+func ownsAll(t *testing.T, rights []string, within time.Duration) (owned bool, log *testcluster.Logbook) {
+	t.Helper()
+	s := guarded(t, candidates, rights)
+	log = &testcluster.Logbook{}
+	ctx, stop := context.WithCancel(t.Context())
+	cfg := shard.Config{Shards: 3, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	m, done := runMember(t, ctx, as(t, candidates, s), cfg)
 	for began := time.Now(); time.Since(began) < within && !owned; time.Sleep(20 * time.Millisecond) {
 		owned = len(m.Owned()) == 3
 	}

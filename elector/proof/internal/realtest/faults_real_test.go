@@ -3,7 +3,6 @@
 package realtest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,19 +46,8 @@ func TestRealFullMemoryKeepsTheSettingsOfAGroup(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	server := servertest.Redis(t, servertest.AOF...)
-	join := func(shards int) (*shard.Member, chan error) {
-		m, err := shard.New(open(t, server.URL()), shard.Config{Group: "orders", Shards: shards, Lease: lease})
-		must(t, err)
-		done, ended := make(chan error, 1), make(chan struct{})
-		t.Cleanup(func() { <-ended })
-		go func() {
-			defer close(ended)
-			done <- m.Run(t.Context(), func(ctx context.Context, _ *shard.Term) error {
-				<-ctx.Done()
-				return nil
-			})
-		}()
-		return m, done
+	join := func(shards int) (*shard.Member, <-chan error) {
+		return runMember(t, t.Context(), open(t, server.URL()), shard.Config{Shards: shards, Lease: lease})
 	}
 	m, first := join(2)
 	servertest.Eventually(t, slack, "all shards are owned", func() bool { return len(m.Owned()) == 2 })
