@@ -341,34 +341,22 @@ func TestForwardRefusesUpgrades(t *testing.T) {
 // before the answer.
 func TestForwardRepeatsNothing(t *testing.T) {
 	forwards(t, func(t *testing.T, f *fleet) {
-		f.leads("http://a") // at its address is no Forward, but the code below
-		l := newPipeNet()
-		f.replicas["a"] = &replica{l: l, dead: make(chan struct{})}
-		defer l.Close()
 		var got []*http.Request
-		go func() {
-			for {
-				c, err := l.Accept()
+		f.leadsAt(func(c net.Conn) {
+			defer c.Close()
+			for in := bufio.NewReader(c); ; {
+				r, err := http.ReadRequest(in)
 				if err != nil {
 					return
 				}
-				go func() {
-					defer c.Close()
-					for in := bufio.NewReader(c); ; {
-						r, err := http.ReadRequest(in)
-						if err != nil {
-							return
-						}
-						_, _ = io.Copy(io.Discard, r.Body)
-						if r.URL.Path != "/first" { // it takes the request, and dies
-							got = append(got, r)
-							return
-						}
-						_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-					}
-				}()
+				_, _ = io.Copy(io.Discard, r.Body)
+				if r.URL.Path != "/first" { // it takes the request, and dies
+					got = append(got, r)
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			}
-		}()
+		})
 		f.start("b")
 		time.Sleep(lease)
 		for _, c := range []struct{ method, key, body string }{

@@ -220,13 +220,8 @@ func TestForwardWhenTheLeaderDies(t *testing.T) {
 				t.Error(body)
 			}
 		}
-		if resp, body, err := f.do("b", http.MethodPost, "/later", "x"); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("sent to a leader that is dead: %v %+v %s", err, resp, body)
-		}
+		f.wantsNothingDone("b", http.StatusServiceUnavailable, "") // not sent to a leader that is dead
 		until(t, 2*lease, "b leads", b.IsLeader)
-		if len(f.executed) > 0 {
-			t.Errorf("executed: %v", f.executed)
-		}
 	})
 }
 
@@ -234,14 +229,7 @@ func TestForwardWhenTheLeaderDies(t *testing.T) {
 // by the next leader.
 func TestForwardToAReplacedLeader(t *testing.T) {
 	forwards(t, func(t *testing.T, f *fleet) {
-		f.leads("http://a")
-		suspended := &replica{l: newPipeNet(), dead: make(chan struct{})}
-		f.replicas["a"] = suspended
-		go func() {
-			for c, err := suspended.l.Accept(); err == nil; c, err = suspended.l.Accept() {
-				go func() { _, _ = io.Copy(io.Discard, c) }()
-			}
-		}()
+		suspended := f.leadsAt(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 		b, c := f.start("b"), f.start("c")
 		time.Sleep(lease)
 		answers := make(chan string, 2)
@@ -260,7 +248,6 @@ func TestForwardToAReplacedLeader(t *testing.T) {
 			}
 		}
 		f.kill(suspended)
-		_ = suspended.l.Close()
 	})
 }
 
@@ -284,9 +271,7 @@ func TestForwardByAnUntracedTransport(t *testing.T) {
 		f.start("b")
 		time.Sleep(lease)
 		a.app = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } // ends the connection
-		if resp, body, err := f.do("b", http.MethodPost, "/", "body"); err != nil || resp.StatusCode != http.StatusBadGateway {
-			t.Errorf("%v %+v %q", err, resp, body)
-		}
+		f.wantsNothingDone("b", http.StatusBadGateway, "")
 	})
 }
 
@@ -299,17 +284,9 @@ func TestForwardOnce(t *testing.T) {
 		f.start("c")
 		time.Sleep(lease)
 		for _, to := range []string{"b", "c"} {
-			resp, body, err := f.do(to, http.MethodPost, "/", "x")
-			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-				t.Errorf("%s: %v %+v %s", to, err, resp, body)
-			}
+			f.wantsNothingDone(to, http.StatusServiceUnavailable, "")
 		}
-		if resp, body, err := f.do("b", http.MethodPost, "/", "x", "Mandate-Forwarded", "me"); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%v %+v %s", err, resp, body)
-		}
-		if len(f.executed) > 0 {
-			t.Errorf("%v", f.executed)
-		}
+		f.wantsNothingDone("b", http.StatusServiceUnavailable, "", "Mandate-Forwarded", "me")
 	})
 }
 
@@ -325,10 +302,7 @@ func TestForwardToNoAddress(t *testing.T) {
 			f.leads(address)
 			f.start("b")
 			time.Sleep(lease)
-			resp, body, err := f.do("b", http.MethodPost, "/", "x")
-			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) || len(f.executed) > 0 {
-				t.Errorf("%v %+v %s; executed %v", err, resp, body, f.executed)
-			}
+			f.wantsNothingDone("b", http.StatusServiceUnavailable, want)
 		})
 	}
 }
@@ -492,6 +466,20 @@ func (f *fleet) leads(advertise string) {
 	until(f.t, 2*lease, "a leads", e.IsLeader)
 }
 
+// leadsAt makes a candidate lead at whose address is no Forward, but serve.
+func (f *fleet) leadsAt(serve func(net.Conn)) *replica {
+	f.leads("http://a")
+	r := &replica{l: newPipeNet(), dead: make(chan struct{})}
+	f.replicas["a"] = r
+	f.t.Cleanup(func() { _ = r.l.Close() })
+	go func() {
+		for c, err := r.l.Accept(); err == nil; c, err = r.l.Accept() {
+			go serve(c)
+		}
+	}()
+	return r
+}
+
 func (f *fleet) transport() *http.Transport {
 	return &http.Transport{
 		DialContext: f.dial, MaxIdleConnsPerHost: 300, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
@@ -584,6 +572,17 @@ func (f *fleet) do(to, method, path, body string, header ...string) (*http.Respo
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return resp, string(b), err
+}
+
+// wantsNothingDone wants a POST to be answered so, and no request to have been executed.
+func (f *fleet) wantsNothingDone(to string, status int, says string, header ...string) {
+	f.t.Helper()
+	resp, body, err := f.do(to, http.MethodPost, "/", "x", header...)
+	if err != nil || resp.StatusCode != status || !strings.Contains(body, says) || len(f.executed) > 0 {
+		f.t.Errorf("%v %+v %s; executed %v", err, resp, body, f.executed)
+	} else if status == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") == "" {
+		f.t.Errorf("no Retry-After: %v", resp.Header)
+	}
 }
 
 func (f *fleet) leader() *replica {

@@ -262,14 +262,10 @@ func (g *group) joins(ids ...string) (all []*member) {
 func (g *group) run(m *shard.Member, work shard.Work) *member {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &member{Member: m, stop: stop, done: make(chan error, 1)}
-	go func() {
-		r.done <- m.Run(ctx, work)
-	}()
+	go func() { r.done <- m.Run(ctx, work) }()
 	g.t.Cleanup(func() {
 		stop()
-		select {
-		case <-r.done:
-		case <-time.After(5 * lease):
+		if _, _, came := testcluster.Await(r.done, 5*lease); !came {
 			g.t.Errorf("%s: Run did not end", m.ID())
 		}
 	})
@@ -278,14 +274,12 @@ func (g *group) run(m *shard.Member, work shard.Work) *member {
 
 func (m *member) ended(t *testing.T, within time.Duration) error {
 	t.Helper()
-	select {
-	case err := <-m.done:
-		m.done <- err
-		return err
-	case <-time.After(within):
+	err, _, came := testcluster.Await(m.done, within)
+	if !came {
 		t.Fatalf("%s: Run did not end within %v", m.ID(), within)
-		return nil
 	}
+	m.done <- err
+	return err
 }
 
 func (g *group) eventually(within time.Duration, what string, ok func() bool) {
