@@ -177,21 +177,6 @@ func (m *machine) retryIn(tally quorum.Tally) time.Duration {
 	return m.timing.RetryEvery()
 }
 
-// heir returns the candidate for which the nodes reserve leadership when this term ends.
-func (m *machine) heir(t *Term) protocol.Heir {
-	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
-		to = h.to
-	}
-	if to == "" {
-		return protocol.Heir{}
-	}
-	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
-}
-
-// reservedFor returns how long the other candidates wait for the heir.
-func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
-
 // lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
 // lost only the lock may have granted it to another candidate since.
 func lostData(t quorum.Tally) int {
