@@ -47,10 +47,7 @@ func failing(r *health.Runner) error {
 	if r == nil {
 		return nil
 	}
-	if st := r.Status(); !st.Healthy {
-		return st.Err
-	}
-	return nil
+	return r.Status().Err
 }
 
 // changed returns a channel that is closed by the next change of health; nil where there is no probe.

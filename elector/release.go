@@ -3,7 +3,6 @@ package elector
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -12,24 +11,24 @@ import (
 )
 
 // release gives the lock back, after the work has returned. The nodes publish and record the end of the term in
-// the same step.
+// the same step. Followers wait for that, so it leaves before this end is logged, unless the work took time to stop.
 func (m *machine) release(ctx context.Context, ended *Ended) {
 	t := m.serving
 	t.lost.Store(true)
-	t.keep.Store(false) // a renewal that is still under way finds the lock released, if it comes after the release
+	t.renews.Store(false) // a renewal that is still under way finds the lock released, if it comes after the release
 	m.renewal.timer.Stop()
 	m.probes.disarm()
-	heir := m.heir(t)
+	heir := m.heir()
 	ev := m.event(EventReleased, t, ended)
 	ev.Next, ev.Held = heir.Incarnation, t.held()
-	lost := slices.Contains([]Reason{ReasonExpired, ReasonLost, ReasonDataLost}, ended.Reason)
 	r := m.voter.Releasing(t.token, heir, ev.encode())
 	r.Send(m.cfg.Lease)
-	runtime.Gosched() // it leaves now: what follows can wait
-	m.stop(ended)
-	if m.outcome == nil { // the work had returned before stop: what that logs comes after
+	yield() // it leaves now
+	m.becomeStopping(ended)
+	if m.outcome == nil { // lead has seen that it had returned
 		m.returned(<-t.returned)
 	}
+	lost := slices.Contains([]Reason{ReasonExpired, ReasonLost, ReasonDataLost}, ended.Reason)
 	t.unreleased = m.giveBack(r, lost && t.stopped == nil && ctx.Err() == nil)
 	if t.unreleased == nil {
 		m.supervisor.Released(m.supervised(t))
@@ -92,10 +91,11 @@ func (m *machine) released(r *quorum.Release, token uint64, lapsesIn func() time
 	return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
 }
 
-// heir returns the candidate for which the nodes reserve leadership when this term ends.
-func (m *machine) heir(t *Term) protocol.Heir {
+// heir returns the candidate for which the nodes reserve leadership when this term ends: that of a
+// request to hand over, or of the Succession.
+func (m *machine) heir() protocol.Heir {
 	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
+	if h := m.serving.handTo.Load(); h != nil && h.to != "" {
 		to = h.to
 	}
 	if to == "" {

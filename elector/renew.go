@@ -49,7 +49,7 @@ func (m *machine) renewalTimer() {
 func (m *machine) renew() {
 	r, t := &m.renewal, m.serving
 	left, _ := t.grant.Left()
-	if left <= 0 || !t.keep.Load() {
+	if left <= 0 || !t.renews.Load() {
 		return // nothing is sent after the deadline: fit would prevent it too, for each node
 	}
 	r.sent = m.clock.Now()
@@ -59,19 +59,9 @@ func (m *machine) renew() {
 	}
 	r.underWay, r.reported = true, false
 	// fit is called again just before the call to a node leaves, on another goroutine.
-	fit := func() bool { return t.keep.Load() && t.grant.Valid() && m.probes.failing() == nil }
-	m.voter.Renew(time.Now().Add(left), t.token, m.heir(t), fit)
+	fit := func() bool { return t.renews.Load() && t.grant.Valid() && m.probes.failing() == nil }
+	m.voter.Renew(time.Now().Add(left), t.token, m.heir(), fit)
 	r.timer.Reset(m.timing.CallTimeout() / 2)
-}
-
-// answered evaluates an answer of a node, and the renewal if that is over.
-func (m *machine) answered(tally quorum.Tally, over bool) {
-	if over {
-		m.renewalDone(tally)
-	}
-	if err := m.rival(); err != nil {
-		m.serving.lostTo(err)
-	}
 }
 
 // renewalDone evaluates the outcome of a renewal, and schedules the next one.
@@ -79,6 +69,7 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 	r, t := &m.renewal, m.serving
 	r.underWay = false
 	took, _ := m.clock.Since(r.sent)
+	var next time.Duration
 	switch {
 	case tally.Majority(protocol.Renewed):
 		if t.grant.Renew(r.sent) {
@@ -92,7 +83,12 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 			m.voter.CheckAddresses(min(time.Since(t.since)/2, 4*m.cfg.Lease), t.lostTo)
 		}
 		r.retries = false
-		m.renewIn(m.next(took))
+		// A node that was free may have refused because its counter is beyond this term's. A follower whose claim wins
+		// only that node gives it back, and the counter rises: with many followers the node would refuse every renewal
+		// for the same reason, and the term would end when the next node fails. So this renewal is repeated at once.
+		if r.repeats = !r.repeats && m.voter.Regainable(); !r.repeats {
+			next = m.nextRenewalIn(took)
+		}
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.count(func(n *Stats) { n.Renewals.Refused++ })
 		t.lost.Store(true)
@@ -102,19 +98,19 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 		} else {
 			t.end(ReasonLost, errGone)
 		}
-	default: // not decided: try again until the deadline
+		return
+	default: // not decided: it is tried again until the deadline
 		m.undecided(tally)
-		m.renewIn(m.retryIn(tally))
+		// After connections were lost the next renewal has to make new ones, which takes some round trips: it does not wait.
+		next = m.timing.RetryEvery()
+		if !r.retries && tally.Lost() {
+			r.retries, next = true, 0
+		}
 	}
-}
-
-// renewIn sends the next renewal in that time. A timer that is reset to now would cost the Go runtime a walk over all timers
-// of the process, for each of the renewals that are late.
-func (m *machine) renewIn(d time.Duration) {
-	if d > 0 {
-		m.renewal.timer.Reset(d)
+	if next > 0 {
+		r.timer.Reset(next)
 	} else {
-		m.renew()
+		m.renew() // a timer that is reset to now would cost the Go runtime a walk over all timers of the process
 	}
 }
 
@@ -126,19 +122,6 @@ func (m *machine) undecided(tally quorum.Tally) {
 		m.serving.notConfirmed(tally)
 		m.setTrouble(renewing, noMajority(len(tally.Answers), tally.NotConfirmed()))
 	}
-}
-
-// next returns the time to the next renewal after one that a majority has confirmed.
-//
-// The renewal is repeated at once if a node was free, but refused it because its counter is beyond
-// this term's. A follower whose claim wins only that node gives it back, and the counter rises: with
-// many followers the node would refuse every renewal for the same reason, and the term would end when
-// the next node fails.
-func (m *machine) next(elapsed time.Duration) time.Duration {
-	if m.renewal.repeats = !m.renewal.repeats && m.voter.Regainable(); m.renewal.repeats {
-		return 0
-	}
-	return m.nextRenewalIn(elapsed)
 }
 
 // nextRenewalIn returns the time to the next renewal, counted from when the last one was sent. Renewals of elections
@@ -167,26 +150,16 @@ func shared(in, step time.Duration) time.Duration {
 	return max(0, now.Add(in).Truncate(step).Sub(now))
 }
 
-// retryIn returns the time to the next renewal after one that was not decided. When connections were
-// lost, the next one makes new ones, which takes some round trips: it is sent at once.
-func (m *machine) retryIn(tally quorum.Tally) time.Duration {
-	if !m.renewal.retries && tally.Lost() {
-		m.renewal.retries = true
-		return 0
-	}
-	return m.timing.RetryEvery()
-}
-
 // lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
 // lost only the lock may have granted it to another candidate since.
 func lostData(t quorum.Tally) int {
 	return count(t.Answers, func(a protocol.Answer) bool { return a.Status == protocol.Planted && a.Note == protocol.Forgot })
 }
 
-// rival returns an error if this leader must step down: no lock can hold on its nodes, or another candidate holds one of
-// them, by one of two proofs. That candidate has another configuration, and its lock refused our claim there, in an answer
-// that came late; or its lock was seen, during this term, for longer than a lock lasts without a renewal. Not always do
-// both leaders notice: the one that does ends its term.
+// rival returns an error if this leader must step down: too many addresses lead to several servers, or another candidate
+// holds one of the nodes. Two proofs count for the latter. A lock refused our claim there, in an answer that came late, and
+// its holder has another configuration. Or the lock was seen, during this term, for longer than one lasts without a renewal.
+// Of two leaders perhaps only one notices: it ends its term.
 func (m *machine) rival() error {
 	if err := m.voter.Several(); err != nil {
 		return err

@@ -191,18 +191,18 @@ func (c *counters) states() []nodeCondition {
 
 // renewed counts a renewal that a majority has confirmed in time.
 func (c *counters) renewed(took time.Duration) {
-	c.count(func(n *Stats) {
-		n.Renewals.Confirmed++
-		n.RenewalTime += took
-		for _, bound := range latencyBounds {
-			if took <= bound {
-				n.RenewalsWithin[bound]++
-			}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Renewals.Confirmed++
+	c.stats.RenewalTime += took
+	for _, bound := range latencyBounds {
+		if took <= bound {
+			c.stats.RenewalsWithin[bound]++
 		}
-	})
+	}
 }
 
-// count counts a renewal.
+// count counts a renewal that was not.
 func (c *counters) count(renewal func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

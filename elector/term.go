@@ -43,7 +43,7 @@ type Term struct {
 	unconfirmed atomic.Pointer[unconfirmedRenewal] // nil while renewals succeed
 
 	handTo     atomic.Pointer[handover] // the first request to end it; nil: none, or Close
-	keep       atomic.Bool              // the lease is to be kept: otherwise no renewal is sent
+	renews     atomic.Bool              // otherwise no renewal is sent
 	lost       atomic.Bool              // a majority of the nodes does not hold the lock, or is about to be requested to release it
 	returned   chan outcome             // gets the outcome of the work
 	worked     atomic.Bool              // the work has returned
@@ -67,7 +67,7 @@ func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *le
 		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
 		returned: make(chan outcome, 1), over: make(chan struct{}),
 	}
-	t.keep.Store(true)
+	t.renews.Store(true)
 	// When parent ends, the state machine ends the term with its own reason
 	// (shutdown), so the context inherits only the values.
 	ctx := context.WithValue(context.WithoutCancel(parent), termKey{}, t)
