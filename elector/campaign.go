@@ -12,7 +12,13 @@ import (
 // error occurs that waiting does not cure; with try also until another candidate leads: it then returns neither.
 func (m *machine) campaign(ctx context.Context, try bool) (*Term, error) {
 	m.become(roleFollowing, nil)
-	w := m.standBy()
+	w := standby.New(standby.Config{
+		Settings: standby.Settings{
+			Incarnation: m.incarnation, Majority: m.nodes.Majority(), Lease: m.cfg.Lease,
+			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
+		},
+		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, Parted: m.voter.Parted, OtherVersion: m.logOtherVersion,
+	})
 	defer w.Close()
 	m.standsBy.Store(w)
 	defer m.standsBy.Store(nil)
@@ -31,16 +37,6 @@ func (m *machine) campaign(ctx context.Context, try bool) (*Term, error) {
 	return nil, ctx.Err()
 }
 
-func (m *machine) standBy() *standby.Waiter {
-	return standby.New(standby.Config{
-		Settings: standby.Settings{
-			Incarnation: m.incarnation, Majority: m.nodes.Majority(), Lease: m.cfg.Lease,
-			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(), CallTimeout: m.timing.CallTimeout(),
-		},
-		Bus: m.bus, Keys: m.keys, NotSubscribed: m.logNotSubscribed, Parted: m.voter.Parted, OtherVersion: m.logOtherVersion,
-	})
-}
-
 // claimOnce claims. When the claim is lost, the follower plans the next one.
 func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
 	m.voter.Meet(ctx)
@@ -54,10 +50,7 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 	if term != nil || errors.Is(err, ErrPermanent) {
 		return term, err
 	}
-	w.Lost(tally)
-	if err != nil {
-		w.Refused(tally)
-	}
+	w.Lost(tally, err != nil)
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 

@@ -20,7 +20,7 @@ var (
 	}
 	unhealthy   = phrases{slog.LevelWarn, "unhealthy, not campaigning", "still unhealthy, cannot campaign", "healthy again"}
 	campaigning = phrases{slog.LevelWarn, "cannot campaign", "still unable to campaign", "can campaign again"}
-	keeping     = phrases{slog.LevelWarn, "not handing over to another candidate", "still not handing over to another candidate", "can hand over again"}
+	handingOver = phrases{slog.LevelWarn, "not handing over to another candidate", "still not handing over to another candidate", "can hand over again"}
 	renewing    = phrases{slog.LevelWarn, "cannot renew the lease", "still unable to renew the lease", "can renew the lease again"}
 	overloaded  = phrases{slog.LevelWarn, "renewals are late", "renewals are still late", "renewals are in time again"}
 	observing   = phrases{slog.LevelWarn, "cannot observe the election", "still unable to observe the election", "can observe the election again"}

@@ -143,7 +143,7 @@ func (c Config) validate() error {
 			problems = append(problems, protocol.CheckWord(f.name, f.value, f.most, ""))
 		}
 	}
-	if !c.Succession.known() {
+	if !slices.Contains([]Succession{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, c.Succession) {
 		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
 	}
 	if c.Priority != 0 && c.Succession != SuccessionPriority {
@@ -194,7 +194,3 @@ const (
 	// the candidates take turns.
 	SuccessionRotation = Succession(peers.ByRotation)
 )
-
-func (s Succession) known() bool {
-	return slices.Contains([]Succession{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
-}

@@ -12,7 +12,7 @@ import (
 )
 
 // guard ends the term at its deadline, even when the goroutine that renews it is stuck. Its timer fires at
-// the deadline, and looks at the clock at least at that interval, because timers stand still while the
+// the deadline, and reads the clock at least at that interval, because timers stand still while the
 // host is suspended: the work of a host that slept is stopped within that interval.
 func (t *Term) guard(every time.Duration) {
 	t.every = every
@@ -33,7 +33,7 @@ func (t *Term) checkDeadline() {
 		return
 	}
 	if elapsed, ok := t.clock.Since(t.begun); ok {
-		t.looked.Store(int64(elapsed))
+		t.checkedAt.Store(int64(elapsed))
 	}
 	t.timer.Reset(min(left, shared(t.every, t.every/moments)))
 }
@@ -83,10 +83,10 @@ func (t *Term) held() time.Duration {
 // renewal was sent. errors.Is finds ErrDenied or ErrUnreachable in it when no majority was left, and
 // errors.As the NodeErrors.
 func (t *Term) whyExpired(elapsed, age time.Duration) error {
-	looked, last := time.Duration(t.looked.Load()), t.unconfirmed.Load()
-	away := elapsed - looked - t.every
+	checkedAt, last := time.Duration(t.checkedAt.Load()), t.unconfirmed.Load()
+	away := elapsed - checkedAt - t.every
 	switch {
-	case away > t.every && (last == nil || last.first >= looked): // otherwise the nodes failed before the process stopped running
+	case away > t.every && (last == nil || last.first >= checkedAt): // otherwise the nodes failed before the process stopped running
 		return fmt.Errorf("this process was suspended for %v", unit(away))
 	case last == nil:
 		return fmt.Errorf("no renewal was answered for %v", unit(age))

@@ -127,6 +127,6 @@ func (c *candidate) handoverBlocked(ctx context.Context) error {
 	if err != nil {
 		what = "refused"
 	}
-	c.keeps.note(c.log, keeping, what, time.Now(), "error", err)
+	c.handovers.note(c.log, handingOver, what, time.Now(), "error", err)
 	return err
 }

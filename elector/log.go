@@ -52,22 +52,19 @@ func (l *lines) put(write func()) {
 }
 
 func (l *lines) write() {
-	for write := l.next(); write != nil; write = l.next() {
+	for {
+		l.mu.Lock()
+		if len(l.waiting) == 0 {
+			close(l.idle)
+			l.waiting, l.idle = nil, nil
+			l.mu.Unlock()
+			return
+		}
+		write := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock() // put must not wait for a handler that blocks
 		write()
 	}
-}
-
-func (l *lines) next() (write func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		close(l.idle)
-		l.waiting, l.idle = nil, nil
-		return nil
-	}
-	write = l.waiting[0]
-	l.waiting = l.waiting[1:]
-	return write
 }
 
 // flush blocks until all lines are written, for at most limit.

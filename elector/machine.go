@@ -33,10 +33,21 @@ import (
 //
 //	following   claims when package standby says so, until a majority grants one token (campaign.go, claim.go)
 //	leading     the work runs; the lease is renewed while the probes pass (leader.go, renew.go)
-//	stopping    the term is over, and the work's context with it; when the work has returned, the lock is released
+//	stopping    the term is over, and the work's context with it; when the work has returned, the lock is released (release.go)
 //	resting     this candidate was to blame, or has handed over: others go first
 //	idle        Run and Campaign have returned, or never began
 //	observing   Config.Observer: it follows, and never claims
+//
+// To a term belong its token, lease (grant), context, work, renewals, the work's probe and the timers of deadline and
+// MaxTerm: start begins them, and the next term has others. A Run owns the candidate's probe and its peers; the memory
+// of the election outlives it. What fails, and what follows:
+//
+//	a probe                the term ends at once; the lock is released when the work has returned, and others go first
+//	a minority of nodes    nothing: a majority confirms the renewal; a node that is back gets the lock with the next one
+//	a majority of nodes    renewals are tried again until the deadline; the term ends by the clock, before the lock lapses
+//	the data of nodes      they abstain for a lease; if a majority has lost it, the term ends
+//	this process           suspended: no renewal leaves after the deadline, and IsLeader reads the clock; killed: the lock lapses
+//	the work               an error ends Run; while it does not return the lock is not released: it lapses (an overrun)
 //
 // Requests go down: machine, then package quorum (one round over n nodes: has a majority answered?), then
 // protocol's scripts on each node. Answers come up as values, and package lease says until when they make
@@ -45,12 +56,12 @@ import (
 //
 // The way of a renewal:
 //
-//  1. hold (leader.go): the timer fires
+//  1. await (leader.go): the timer fires
 //  2. renew (renew.go) checks the probes and sends: no other function does
 //  3. quorum/renewal.go: a request for each node
 //  4. nodes/send.go: the last check whether it may leave; one call carries it, with those of other elections
 //  5. protocol/scripts/renew.lua: the node prolongs the lock
-//  6. hold: the nodes' answers come on one channel
+//  6. await: the nodes' answers come on one channel
 //  7. quorum/round.go: what a majority answered
 //  8. renew.go, then lease/grant.go: the lease is extended
 //
@@ -92,7 +103,7 @@ type candidate struct {
 	term         atomic.Pointer[Term]           // the newest term, also an ended one
 	standsBy     atomic.Pointer[standby.Waiter] // while it campaigns
 	paused       lasting                        // what was logged of a pause
-	keeps        lasting                        // what was logged of why this leader does not hand over
+	handovers    lasting                        // what was logged of why this leader does not hand over
 	unsubscribed atomic.Bool                    // logged that releases are not received
 	unrecorded   atomic.Bool                    // logged that a node does not record events in its history
 	otherVersion atomic.Bool                    // logged that messages have another protocol
@@ -131,9 +142,11 @@ func (m *machine) enter(ctx context.Context) {
 		m.begun = m.clock.Now()
 	}
 	m.badEnds = 0
-	if !m.memory.configLogged {
+	if !m.memory.configLogged { // it explains much of what is logged later; the names of nodes have no passwords
 		m.memory.configLogged = true
-		m.introduce()
+		m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
+			"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(m.probes.names(), " "),
+			"succession", string(cmp.Or(m.cfg.Succession, "race")))
 	}
 	m.peers = newPeers(&m.candidate)
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -155,14 +168,6 @@ func (m *machine) leave() {
 	m.logged.flush(m.timing.CallTimeout())
 	m.done()
 	m.running.Store(false)
-}
-
-// introduce logs the configuration, which explains much of what is logged later. The names of
-// the nodes contain no passwords.
-func (m *machine) introduce() {
-	m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
-		"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(m.probes.names(), " "),
-		"succession", string(cmp.Or(m.cfg.Succession, "race")))
 }
 
 // run campaigns, leads and rests in a loop, until ctx ends or an error ends the candidacy.

@@ -38,8 +38,8 @@ type Term struct {
 
 	// Of the guard of its deadline, and to explain why it expires, if it does.
 	timer       *time.Timer
-	every       time.Duration                      // how often the guard looks at the clock
-	looked      atomic.Int64                       // when it last did, counted from the begin of the term
+	every       time.Duration                      // how often the guard reads the clock
+	checkedAt   atomic.Int64                       // when it last did, counted from the begin of the term
 	unconfirmed atomic.Pointer[unconfirmedRenewal] // nil while renewals succeed
 
 	handTo     atomic.Pointer[handover] // the first request to end it; nil: none, or Close

@@ -43,9 +43,6 @@ type Stamp struct {
 	mono, wall int64     // ns that the Warp added at the time of the reading
 }
 
-// Time returns the stamp's wall time, for people to read.
-func (s Stamp) Time() time.Time { return s.t.Round(0) }
-
 // IsZero reports whether the stamp was never set.
 func (s Stamp) IsZero() bool { return s.t.IsZero() }
 

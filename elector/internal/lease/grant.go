@@ -173,4 +173,4 @@ func (g *Grant) Past() (past time.Duration, ok bool) {
 
 // TrueDeadline returns the deadline by the machine's own clock, without the Warp: the checker of a
 // simulation uses it to notice that a candidate's clocks stand still.
-func (g *Grant) TrueDeadline() time.Time { return g.anchor.Load().Time().Add(g.deadline) }
+func (g *Grant) TrueDeadline() time.Time { return g.anchor.Load().t.Round(0).Add(g.deadline) }

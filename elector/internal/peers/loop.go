@@ -40,35 +40,35 @@ func (p *Peers) Stop() {
 // run answers what was received until ctx ends. Where the order of succession needs it, run also publishes what this
 // candidate is, and looks for an heir.
 func (p *Peers) run(ctx context.Context) {
-	var look <-chan time.Time
+	var due <-chan time.Time
 	if p.c.Order != Race {
 		every := time.NewTicker(p.c.RenewEvery)
 		defer every.Stop()
-		look = every.C
+		due = every.C
 	}
 	for ctx.Err() == nil {
 		if p.c.Order != Race {
 			p.updateSuccession(ctx) // the first time it publishes what this candidate is
 		}
-		p.next(ctx, look)
+		p.next(ctx, due)
 	}
 }
 
 // next waits for something to do, and does it; or until ctx ends.
-func (p *Peers) next(ctx context.Context, look <-chan time.Time) {
+func (p *Peers) next(ctx context.Context, due <-chan time.Time) {
 	select {
 	case <-ctx.Done():
 	case r := <-p.rollCalls.received:
 		p.answer(ctx, r)
 	case r := <-p.requests.received:
 		p.answer(ctx, r)
-		for range len(p.requests.received) { // a look for an heir after each of them would take longer than they do
+		for range len(p.requests.received) { // to update the succession after each of them would take longer than they do
 			p.answer(ctx, <-p.requests.received)
 		}
 	case <-p.pauseDue:
 		p.confirmPause(ctx)
 	case <-p.roleChanged:
-	case <-look:
+	case <-due:
 	}
 }
 

@@ -35,12 +35,12 @@ func (p *Peers) updateSuccession(ctx context.Context) {
 		}
 		return
 	}
-	p.lookAsLeader(ctx, self, token, now)
+	p.updateHeir(ctx, self, token, now)
 }
 
-// lookAsLeader calls the roll if that is due, updates the heir, and hands over to a candidate
-// that outranks this one.
-func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
+// updateHeir is what a leader does: it calls the roll if that is due, names the heir, and hands over to a candidate that
+// outranks this one.
+func (p *Peers) updateHeir(ctx context.Context, self Candidate, token uint64, now time.Time) {
 	var higher *entry // this leader has to yield to it, once it has answered the roll call of this term
 	if p.c.Order == ByPriority && !p.c.Self.IsPaused() {
 		higher = p.others.outranks(self, p.c.Lease, now)

@@ -3,7 +3,7 @@
 //
 // What decides passes these, from top to bottom:
 //
-//	Lost, Refused   the answers to the last claim: when the lease ends, who goes first (on the goroutine that claims)
+//	Lost            the answers to the last claim: when the lease ends, who goes first (on the goroutine that claims)
 //	wakes           a message, on the subscription's goroutines: does it matter to this follower?
 //	take            the messages that do, again on the goroutine that claims
 //	decision        when to claim: pure, apart from random delays (decision.go)
@@ -115,11 +115,14 @@ func (w *Waiter) ForgetMessages() {
 	w.d.ended, w.d.claimAt = nil, time.Time{}
 }
 
-// Lost plans the next claim from the answers to a lost one.
-func (w *Waiter) Lost(t quorum.Tally) {
-	all := w.count(t)
+// Lost plans the next claim from the answers to a lost one. With refused this candidate could have won, but must not
+// lead: it claims later.
+func (w *Waiter) Lost(t quorum.Tally, refused bool) {
+	all, now := w.count(t), time.Now()
 	w.followers.Store(int64(all))
-	w.d.lost(t, all, time.Now())
+	if w.d.lost(t, all, now); refused {
+		w.d.refused(t, now)
+	}
 	w.c.Bus.Check(3*w.c.Lease/2, w.c.CallTimeout, t.Answers...)
 }
 
@@ -133,10 +136,6 @@ func (w *Waiter) count(t quorum.Tally) int {
 	}
 	return processes * max(1, w.c.Bus.Subscribers(w.c.Keys.Ask))
 }
-
-// Refused postpones the next claim of a candidate that could win but must not lead. Call it
-// after Lost.
-func (w *Waiter) Refused(t quorum.Tally) { w.d.refused(t, time.Now()) }
 
 // Wait blocks until it is time to claim, healthChanged is closed, claimWanted is signaled, or ctx
 // ends. A signal on pauseEnded brings the time to claim forward.

@@ -51,7 +51,7 @@ func waiting(t *testing.T, candidates int) (*Waiter, bus) {
 		Settings: follower(3).Settings, Bus: b, Keys: &keys, NotSubscribed: func(error) {}, Parted: func(int, bool) {}, OtherVersion: func(int) {},
 	})
 	w.ForgetMessages()
-	w.Lost(leads(8*time.Second, candidates))
+	w.Lost(leads(8*time.Second, candidates), false)
 	return w, b
 }
 
@@ -120,7 +120,7 @@ func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
 				pause := make(chan struct{}, 1)
 				w.ForgetMessages() // the claim begins
 				news(b, pause)
-				w.Lost(leads(10*time.Second, 1))
+				w.Lost(leads(10*time.Second, 1), false)
 				if d := wait(t.Context(), w, nil, pause); d > time.Second {
 					t.Errorf("claims again after %v", d)
 				}
