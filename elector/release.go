@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -90,19 +89,3 @@ func (m *machine) released(r *quorum.Release, token uint64, lapsesIn func() time
 	m.log.Warn("lock not released, it has lapsed", "token", token, "error", nodes)
 	return explain(fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", token, nodes), ErrNotReleased, nodes)
 }
-
-// heir returns the candidate for which the nodes reserve leadership when this term ends: that of a
-// request to hand over, or of the Succession.
-func (m *machine) heir() protocol.Heir {
-	to := m.peers.Heir()
-	if h := m.serving.handTo.Load(); h != nil && h.to != "" {
-		to = h.to
-	}
-	if to == "" {
-		return protocol.Heir{}
-	}
-	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
-}
-
-// reservedFor returns how long the other candidates wait for the heir.
-func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }

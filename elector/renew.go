@@ -150,6 +150,22 @@ func shared(in, step time.Duration) time.Duration {
 	return max(0, now.Add(in).Truncate(step).Sub(now))
 }
 
+// heir returns the candidate for which the nodes reserve leadership when this term ends: that of a
+// request to hand over, or of the Succession.
+func (m *machine) heir() protocol.Heir {
+	to := m.peers.Heir()
+	if h := m.serving.handTo.Load(); h != nil && h.to != "" {
+		to = h.to
+	}
+	if to == "" {
+		return protocol.Heir{}
+	}
+	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
+}
+
+// reservedFor returns how long the other candidates wait for the heir.
+func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
+
 // lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
 // lost only the lock may have granted it to another candidate since.
 func lostData(t quorum.Tally) int {
