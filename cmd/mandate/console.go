@@ -35,7 +35,7 @@ token; the default is the loopback interface. GET /healthz is for probes.`
 
 const defaultConsole = "127.0.0.1:7481"
 
-func (a *app) consoleCommand() *cobra.Command {
+func consoleCommand(c *connection) *cobra.Command {
 	var addr, tokenFile string
 	var hosts []string
 	cmd := &cobra.Command{
@@ -53,41 +53,41 @@ func (a *app) consoleCommand() *cobra.Command {
 	f.StringVar(&tokenFile, "token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
 	token := ""
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		a.checkAddress(cmd.Context(), "--http", addr)
+		c.checkAddress(cmd.Context(), "--http", addr)
 		if tokenFile != "" {
-			token = a.secret("--token-file", tokenFile)
+			token = c.secret("--token-file", tokenFile)
 		}
-		if err := a.open(anyElection); err != nil {
+		if err := c.open(anyElection); err != nil {
 			return err
 		}
 		for _, name := range args {
-			if _, err := a.quorum.Election(name); err != nil {
-				a.addProblems(err, func(string) string { return "the name of an election" })
+			if _, err := c.quorum.Election(name); err != nil {
+				c.addProblems(err, func(string) string { return "the name of an election" })
 			}
 		}
-		return a.usage()
+		return c.usage()
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		l, err := a.listenOn(cmd.Context(), addr)
+		l, err := c.listenOn(cmd.Context(), addr)
 		if err != nil {
 			return err
 		}
 		if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && token == "" {
-			a.log.Warn("page is readable by anyone who can reach this address", "address", l.Addr().String())
+			c.log.Warn("page is readable by anyone who can reach this address", "address", l.Addr().String())
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		return a.serveConsole(ctx, l, console.Config{Hosts: hosts, Token: token, Logger: a.log}, names)
+		return serveConsole(c, ctx, l, console.Config{Hosts: hosts, Token: token, Logger: c.log}, names)
 	}
 	return cmd
 }
 
 // serveConsole serves the page with these elections of the quorum, or all of them, until ctx ends.
-func (a *app) serveConsole(ctx context.Context, l net.Listener, cfg console.Config, names []string) error {
-	fmt.Fprintf(a.stdout, "console: http://%s\n", l.Addr())
+func serveConsole(c *connection, ctx context.Context, l net.Listener, cfg console.Config, names []string) error {
+	fmt.Fprintf(c.stdout, "console: http://%s\n", l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	page := console.New(cfg)
-	feed := &feed{quorum: a.quorum, names: names, flags: a.given, page: page}
+	feed := &feed{quorum: c.quorum, names: names, flags: c.given, page: page}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func demoCommand(t *terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Watch elections and failures on embedded Redis",
@@ -22,15 +22,15 @@ runs. It takes about ten seconds; --log-level debug also shows the candidates'
 log.`,
 		Example: "  mandate demo",
 		Args:    noNames(": it has its own election"),
-		PreRunE: func(*cobra.Command, []string) error { return a.usage() },
+		PreRunE: func(*cobra.Command, []string) error { return t.usage() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.DiscardHandler)
-			if a.logLevel == "debug" {
-				log = a.log
+			if t.logLevel == "debug" {
+				log = t.log
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err := demo.Play(ctx, output.New(a.stdout), log)
+			err := demo.Play(ctx, output.New(t.stdout), log)
 			if ctx.Err() != nil {
 				return &exitError{code: exitInterrupted, err: cmp.Or(err, errors.New("interrupted")), quiet: true}
 			}

@@ -179,7 +179,7 @@ func unknownIn(line string) string {
 			break
 		}
 	}
-	top := (&app{stdout: io.Discard, stderr: io.Discard}).command()
+	top := rootCommand(&connection{terminal: &terminal{stdout: io.Discard, stderr: io.Discard}})
 	cmd, _, err := top.Find(words)
 	switch {
 	case err != nil:

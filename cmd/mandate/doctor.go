@@ -13,7 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(c *connection) *cobra.Command {
 	var verbose, asJSON bool
 	var lease time.Duration
 	cmd := &cobra.Command{
@@ -37,23 +37,23 @@ removes them.`,
 		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.open(anyElection)
+				return c.open(anyElection)
 			}
-			return a.openElection(cmd, args)
+			return c.openElection(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := append(args, "")[0]
-			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: name, Lease: lease, Command: a.given.command})
+			findings, err := doctor.Examine(cmd.Context(), c.quorum, doctor.Config{Election: name, Lease: lease, Command: c.given.command})
 			if err != nil {
 				return err
 			}
-			if err := a.printFindings(findings, verbose, asJSON); err != nil {
+			if err := printFindings(c.terminal, findings, verbose, asJSON); err != nil {
 				return err
 			}
 			return verdict(findings)
 		},
 	}
-	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
+	c.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every check, also those that found nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, of every check")
 	return cmd
@@ -79,11 +79,11 @@ func verdict(findings []doctor.Finding) error {
 	return &exitError{code: code, err: errors.New("there are problems"), quiet: true}
 }
 
-func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) error {
+func printFindings(t *terminal, findings []doctor.Finding, verbose, asJSON bool) error {
 	if asJSON {
-		return output.JSON(a.stdout, findings)
+		return output.JSON(t.stdout, findings)
 	}
-	p := output.New(a.stdout)
+	p := output.New(t.stdout)
 	p.Width = cmp.Or(p.Width, helpWidth) // these are sentences, for people also in a file
 	fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
 	if problems := doctor.Problems(findings); len(problems) > 0 {

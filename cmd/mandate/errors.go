@@ -2,14 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -41,11 +34,6 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError lists every problem with the flags, each with what to do about it.
-type usageError struct{ problems []string }
-
-func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
-
 // withCode adds the exit code to err. Only this file maps errors of the library to exit codes.
 func withCode(err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || errors.As(err, new(*usageError)) {
@@ -69,77 +57,4 @@ func codeOf(err error) int {
 	default:
 		return exitFailed
 	}
-}
-
-// maxLine bounds what is printed of one problem, so that a text pasted by mistake does not bury it.
-const maxLine = 1000
-
-// formatError formats an error for a person, with its problems as a list. An error may quote what was
-// typed, and some libraries quote it unchanged: formatError makes it safe to print on a terminal.
-func (a *app) formatError(err error) string {
-	what, lines := "", problemsOf(err)
-	if node, ok := errors.AsType[*elector.NodeError](err); ok { // one problem, with what each node answered
-		text := err.Error()
-		i := max(0, strings.Index(text, node.Node))
-		what, lines = strings.TrimSuffix(text[:i], ": "), strings.Split(text[i:], "\n")
-	}
-	for i, line := range lines {
-		lines[i] = output.CutMiddle(a.withoutPasswords(strings.TrimSpace(line)), maxLine)
-	}
-	switch {
-	case len(lines) == 1:
-		return strings.TrimPrefix(what+": "+lines[0], ": ")
-	case what == "":
-		what = fmt.Sprintf("%d problems", len(lines))
-	}
-	return what + ":\n  - " + strings.Join(lines, "\n  - ")
-}
-
-// problemsOf splits an error into its independent problems.
-func problemsOf(err error) []string {
-	var usage *usageError
-	switch {
-	case errors.As(err, &usage):
-		return slices.Clone(usage.problems)
-	case errors.As(err, new(*exitError)):
-		return strings.Split(strings.TrimSpace(err.Error()), "\n")
-	default: // from parsing flags: a newline in such an error was typed by the user
-		text, _, number := strings.Cut(err.Error(), "strconv.")
-		if number {
-			text += "give a whole number"
-		}
-		return []string{text}
-	}
-}
-
-// userinfo matches the part of a URL that may hold a password. A password may contain anything,
-// even spaces and @; after the last @ stands the host.
-var userinfo = regexp.MustCompile(`(?s)://(.*@)`)
-
-// withoutPasswords masks the passwords that were typed, wherever a text quotes one: a URL given where none
-// belongs is quoted like any other invalid argument. Masking what looks like a password would
-// garble our own advice.
-func (a *app) withoutPasswords(text string) string {
-	for _, arg := range a.args {
-		if m := userinfo.FindStringSubmatch(arg); m != nil {
-			quoted := strconv.Quote(m[1])
-			text = strings.NewReplacer("://"+m[1], "://***@", "://"+quoted[1:len(quoted)-1], "://***@").Replace(text)
-		}
-	}
-	return text
-}
-
-func statusOf(ws syscall.WaitStatus) string {
-	if ws.Signaled() {
-		return "signal: " + ws.Signal().String()
-	}
-	return "exit status " + strconv.Itoa(ws.ExitStatus())
-}
-
-// exitCode returns the exit code that a shell would report.
-func exitCode(ws syscall.WaitStatus) int {
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return ws.ExitStatus()
 }

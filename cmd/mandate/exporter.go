@@ -39,7 +39,7 @@ GET /healthz does not query Redis. docs/alerts.yml has the alerts.`
 
 const defaultExporter = "127.0.0.1:7483"
 
-func (a *app) exporterCommand() *cobra.Command {
+func exporterCommand(c *connection) *cobra.Command {
 	var addr string
 	var hosts []string
 	cmd := &cobra.Command{
@@ -50,18 +50,18 @@ func (a *app) exporterCommand() *cobra.Command {
   mandate exporter --http 0.0.0.0:7483`,
 		Args: noNames(": it covers all elections of the prefix"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			a.checkAddress(cmd.Context(), "--http", addr)
-			return a.open(anyElection)
+			c.checkAddress(cmd.Context(), "--http", addr)
+			return c.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := a.listenOn(cmd.Context(), addr)
+			l, err := c.listenOn(cmd.Context(), addr)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
+			fmt.Fprintf(c.stdout, "exporter: http://%s/metrics\n", l.Addr())
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return electorhttp.Serve(ctx, electorhttp.NewServer(a.exporterHandler(newExporter(a.quorum), l, hosts)), l)
+			return electorhttp.Serve(ctx, electorhttp.NewServer(exporterHandler(c.terminal, newExporter(c.quorum), l, hosts)), l)
 		},
 	}
 	f := cmd.Flags()
@@ -74,7 +74,7 @@ func (a *app) exporterCommand() *cobra.Command {
 // exporterHandler refuses requests under other host names, on the loopback interface and where
 // names are listed. Otherwise a web site that points its own name to this address could read the
 // metrics in the browsers of its visitors (DNS rebinding).
-func (a *app) exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handler {
+func exporterHandler(t *terminal, e http.Handler, l net.Listener, hosts []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -82,7 +82,7 @@ func (a *app) exporterHandler(e http.Handler, l net.Listener, hosts []string) ht
 		_, _ = w.Write([]byte("mandate exporter\nGET /metrics  for Prometheus\nGET /healthz  200 while it serves\n"))
 	})
 	at, ok := l.Addr().(*net.TCPAddr)
-	names, refusals := len(hosts) > 0 || ok && at.IP.IsLoopback(), &webguard.Refusals{Log: a.log}
+	names, refusals := len(hosts) > 0 || ok && at.IP.IsLoopback(), &webguard.Refusals{Log: t.log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if names && refusals.Foreign(r, hosts) {

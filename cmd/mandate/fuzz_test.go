@@ -34,8 +34,8 @@ func FuzzStopTimes(f *testing.F) {
 	q := electortest.Start(f).Quorum("a")
 	advice := regexp.MustCompile(`use at most --grace (\S+?), or a longer lease$`)
 	fits := func(lease, grace time.Duration, given bool) bool {
-		a := &app{}
-		g, kill := a.stopTimes(&campaignFlags{lease: lease, grace: grace}, given)
+		a := &terminal{}
+		g, kill := (&campaignFlags{lease: lease, grace: grace}).stopTimes(a, given)
 		if len(a.problems) > 0 {
 			return false
 		}
@@ -47,8 +47,8 @@ func FuzzStopTimes(f *testing.F) {
 		if lease < 50*time.Millisecond || lease > 24*time.Hour || grace < 0 {
 			return // refused by their own flags
 		}
-		a := &app{}
-		a.stopTimes(&campaignFlags{lease: lease, grace: grace}, given)
+		a := &terminal{}
+		(&campaignFlags{lease: lease, grace: grace}).stopTimes(a, given)
 		if len(a.problems) == 0 {
 			if !fits(lease, grace, given) {
 				t.Errorf("a lease of %v has no room for a grace of %v", lease, grace)
@@ -73,7 +73,7 @@ func FuzzTerminal(f *testing.F) {
 	f.Add(strings.Repeat("\xff\x00", 300), strings.Repeat("w ", 300), int64(1<<63-1))
 	f.Fuzz(func(t *testing.T, word, words string, n int64) {
 		var out strings.Builder
-		a := &app{stdout: &out, prefix: "mandate"}
+		c := &connection{terminal: &terminal{stdout: &out}, prefix: "mandate"}
 		d, token := time.Duration(n), uint64(n)
 		leader := elector.Leader{Candidate: word, Advertise: words, Token: token, LeaseLeft: d, Since: time.Unix(n%1e10, 0)}
 		st := elector.Status{
@@ -94,10 +94,10 @@ func FuzzTerminal(f *testing.F) {
 		for _, f := range []format{{}, {wide: true}} {
 			r := reportOf(st, all...)
 			r.Terms = records
-			errs = append(errs, a.printStatus(&r, f), a.printElections([]report{r, reportOf(elector.Status{Election: words})}, f), a.printHistory(past, f, word, nil))
+			errs = append(errs, printStatus(c.terminal, &r, f), printElections(c, []report{r, reportOf(elector.Status{Election: words})}, f), printHistory(c.terminal, past, f, word, nil))
 		}
-		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader}, nil, false),
-			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
+		for _, err := range append(errs, printHandover(c, elector.Handover{From: leader, To: leader}, nil, false),
+			printFindings(c.terminal, []doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)
 			}

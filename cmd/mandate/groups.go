@@ -1,55 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
-
-// foldedRows returns a row for each election, before it is read. The shards of a group are one row; those of
-// the groups come first.
-func foldedRows(names []string) (rows []report) {
-	others, groups := shard.Split(names)
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		rows = append(rows, groupRow(name, groups[name]))
-	}
-	return append(rows, electionRows(others)...)
-}
-
-// allShards follows the name of a group in that of its row: a pattern for ls that matches its elections.
-const allShards = "#*"
-
-// groupRow returns the row of a group, of which these shards have an election, before it is read.
-func groupRow(name string, listed shard.Set) (r report) {
-	r.Election = name + allShards
-	r.group = &groupReport{Status: shard.Status{Group: name}, listed: listed}
-	return r
-}
-
-func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
-	g, name := r.group, r.group.Group
-	st, err := shard.Read(ctx, q, name)
-	if g.gone, g.missed = errors.Is(err, shard.ErrNoGroup), false; g.gone {
-		st.Shards = len(g.listed)
-		for _, n := range g.listed {
-			st.Unowned = append(st.Unowned, shard.Vacancy{Shard: n})
-		}
-		var el *elector.Election
-		if el, err = q.Election(shard.ElectionOfAssigner(name)); err == nil {
-			r.Terms, r.TermsErr = el.History(ctx, 1)
-			g.missed = !r.longGone()
-		}
-	}
-	st.Group = name
-	g.Status, r.StatusErr = st, err
-}
 
 // groupCells returns the cells of a group's row, from the name to the condition.
 func (r *report) groupCells() ([]string, output.Color) {
@@ -121,6 +78,14 @@ func (g *groupReport) problem(flags nextFlags) (why, next string) {
 	default:
 		return failing(g.Status, flags)
 	}
+}
+
+func unowned(st shard.Status) string {
+	var all shard.Set
+	for _, v := range st.Unowned {
+		all = append(all, v.Shard)
+	}
+	return all.String()
 }
 
 // failing returns the shard that most members have failed at lately, if there are several, and the command that

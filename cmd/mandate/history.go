@@ -24,7 +24,7 @@ type history struct {
 	Pauses []elector.PauseRecord `json:"pauses"` // the newest first
 }
 
-func (a *app) historyCommand() *cobra.Command {
+func historyCommand(c *connection) *cobra.Command {
 	var f format
 	var count int
 	cmd := &cobra.Command{
@@ -43,29 +43,29 @@ It writes nothing, and answers within 4 s.`,
   mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if count < 1 || count > maxTerms {
-				a.problem("--count is %d: give 1 to %d, Redis keeps no more", count, maxTerms)
+				c.problem("--count is %d: give 1 to %d, Redis keeps no more", count, maxTerms)
 			}
-			return a.openElection(cmd, args)
+			return c.openElection(cmd, args)
 		},
-		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error { return a.historyOf(ctx, el, count, f) }),
+		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error { return historyOf(c, ctx, el, count, f) }),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func (a *app) historyOf(ctx context.Context, el *elector.Election, count int, f format) error {
+func historyOf(c *connection, ctx context.Context, el *elector.Election, count int, f format) error {
 	r := doctor.Read(ctx, el, maxTerms) // also for all pauses
 	shown := history{Terms: r.Terms[:min(count, len(r.Terms))], Pauses: r.Pauses}
 	name := output.Printable(el.Name())
-	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, a.given.command("ls"))
+	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", name, c.given.command("ls"))
 	if len(r.Candidates) > 0 {
-		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, a.given.command("status", el.Name()))
+		none = fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", name, c.given.command("status", el.Name()))
 	}
 	if len(shown.Terms) == count {
 		shown.since(cmp.Or(shown.Terms[count-1].From, shown.Terms[count-1].Until)) // the begin may be trimmed
 	}
-	return a.printHistory(shown, f, none, r.TermsErr)
+	return printHistory(c.terminal, shown, f, none, r.TermsErr)
 }
 
 // since leaves out pauses that had ended before.
@@ -74,15 +74,15 @@ func (all *history) since(from time.Time) {
 }
 
 // printHistory prints what is known, and returns err, or the error none if nothing is.
-func (a *app) printHistory(shown history, f format, none string, err error) error {
-	p := output.New(a.stdout)
+func printHistory(t *terminal, shown history, f format, none string, err error) error {
+	p := output.New(t.stdout)
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
 	var perr error
 	switch {
 	case f.json:
 		shown.Terms = append([]elector.TermRecord{}, shown.Terms...) // never null
 		shown.Pauses = append([]elector.PauseRecord{}, shown.Pauses...)
-		perr = output.JSON(a.stdout, shown)
+		perr = output.JSON(t.stdout, shown)
 	case !empty:
 		perr = p.Lines(p.Table(historyTable(shown, f.wide)))
 	}

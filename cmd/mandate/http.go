@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
@@ -15,23 +18,23 @@ import (
 )
 
 // token checks the HTTP flags, and reads the token from its file.
-func (a *app) token(ctx context.Context, o httpFlags) string {
+func (o httpFlags) token(ctx context.Context, t *terminal) string {
 	if o.addr != "" {
-		a.checkAddress(ctx, "--http", o.addr)
+		t.checkAddress(ctx, "--http", o.addr)
 	}
 	if o.tokenFile == "" {
 		return ""
 	}
 	if o.addr == "" {
-		a.problem("--http-token-file is given without --http: give the address to listen on")
+		t.problem("--http-token-file is given without --http: give the address to listen on")
 		return ""
 	}
-	return a.secret("--http-token-file", o.tokenFile)
+	return t.secret("--http-token-file", o.tokenFile)
 }
 
 // web is the HTTP server of a candidate.
 type web struct {
-	app      *app
+	log      *slog.Logger
 	handler  *electorhttp.Handler
 	metrics  *electorprom.Collector
 	listener net.Listener
@@ -40,33 +43,33 @@ type web struct {
 // listen opens the port before anything campaigns, so that a port in use is reported first. It
 // returns nil without --http. promise bounds how long an answer of /leader holds; with 0 /leader
 // promises nothing.
-func (a *app) listen(ctx context.Context, o httpFlags, token string, promise time.Duration) (*web, error) {
+func (k *candidate) listen(ctx context.Context, o httpFlags, token string, promise time.Duration) (*web, error) {
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
-	w := &web{app: a, metrics: electorprom.New(a.elector)}
+	w := &web{log: k.log, metrics: electorprom.New(k.elector)}
 	var err error
-	w.handler, err = electorhttp.New(a.elector, electorhttp.Config{
-		Token: token, Promise: cmp.Or(promise, -1), Logger: a.log, Metrics: w.metrics.Handler(),
+	w.handler, err = electorhttp.New(k.elector, electorhttp.Config{
+		Token: token, Promise: cmp.Or(promise, -1), Logger: k.log, Metrics: w.metrics.Handler(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if w.listener, err = a.listenOn(ctx, o.addr); err != nil {
+	if w.listener, err = k.listenOn(ctx, o.addr); err != nil {
 		return nil, err
 	}
-	a.log.Info("serving http", "address", w.url())
+	k.log.Info("serving http", "address", w.url())
 	return w, nil
 }
 
 // listenOn opens the port that --http names.
-func (a *app) listenOn(ctx context.Context, addr string) (net.Listener, error) {
+func (t *terminal) listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := electorhttp.Listen(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("--http: %w", err)
 	}
 	if strings.HasPrefix(addr, ":") {
-		a.log.Info("listening on the loopback interface only", "address", l.Addr().String(), "for_all_interfaces", "--http 0.0.0.0"+addr)
+		t.log.Info("listening on the loopback interface only", "address", l.Addr().String(), "for_all_interfaces", "--http 0.0.0.0"+addr)
 	}
 	return l, nil
 }
@@ -99,10 +102,20 @@ func (w *web) serveDuring(main func() error) error {
 	wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it is running already
 	wg.Go(func() {
 		if err := w.handler.Serve(ctx, w.listener); err != nil {
-			w.app.log.Error("http server stopped", "error", err)
+			w.log.Error("http server stopped", "error", err)
 		}
 	})
 	defer wg.Wait()
 	defer cancel()
 	return main()
+}
+
+// httpFlags are the flags of the commands that report the leader over HTTP.
+type httpFlags struct {
+	addr, tokenFile string
+}
+
+func (o *httpFlags) add(f *pflag.FlagSet, addr, usage string) {
+	f.StringVar(&o.addr, "http", addr, usage)
+	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign, with the token that this `FILE` holds")
 }

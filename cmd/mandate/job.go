@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -27,13 +25,15 @@ import (
 
 // job is the command that a leader runs.
 type job struct {
-	path         string
-	argv         []string
-	once         bool
-	election, id string
-	group        groupFlags // instead of election
-	httpToken    string
-	http         string // URL where the command can query the leader; empty: none
+	candidate
+
+	path      string
+	argv      []string
+	once      bool
+	election  string
+	group     groupFlags // instead of election
+	httpToken string
+	http      string // URL where the command can query the leader; empty: none
 
 	// Before the lease ends, in this order: the work's context ends, the grace passes, every
 	// process that is left is killed, which may take the time kill.
@@ -87,7 +87,7 @@ func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger,
 	if !j.decided.CompareAndSwap(undecided, runs) && j.decided.Load() != runs {
 		return nil
 	}
-	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
+	env := append(slices.Clone(mark), "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id(), "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
@@ -169,31 +169,6 @@ func (j *job) again(err error) error {
 	return &elector.RestartError{Err: err}
 }
 
-// notStarted returns what a shell would report about a command that can't be run, with its exit
-// code.
-func notStarted(name string, err error) error {
-	code, why := exitNotRunnable, err.Error()
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		why = of.Path + ": " + of.Err.Error()
-	}
-	switch {
-	case errors.Is(err, supervise.ErrStart):
-		return err
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		code, why = exitNotFound, "not found"
-		if strings.Contains(name, "/") {
-			why = "no such file (or the program that its first line names is missing)"
-		}
-	case errors.Is(err, exec.ErrDot):
-		code, why = exitNotFound, "found in the current directory only: write ./"+name
-	case errors.Is(err, syscall.ENOEXEC):
-		why = "neither a program of this machine nor a script with a #! line"
-	case errors.Is(err, fs.ErrPermission):
-		why = "not executable (chmod +x?)"
-	}
-	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
-}
-
 // notStarted returns the error of a term whose command was not executed.
 func (j *job) notStarted(ctx context.Context, err error) error {
 	passes := slices.ContainsFunc(passing, func(why error) bool { return errors.Is(err, why) })
@@ -257,13 +232,13 @@ func hasTerminal() bool {
 }
 
 // signalNamed returns the signal of that name or number.
-func (a *app) signalNamed(name string) syscall.Signal {
+func signalNamed(t *terminal, name string) syscall.Signal {
 	sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
 	if n, err := strconv.Atoi(name); err == nil && n > 0 && n <= 64 {
 		sig = syscall.Signal(n)
 	}
 	if sig == 0 || sig == syscall.SIGKILL || sig == syscall.SIGSTOP || sig == syscall.SIGCONT {
-		a.problem("--stop-signal is %q: give the name of a signal that a program can handle, such as QUIT or INT (SIGKILL at once: --grace 0)", name)
+		t.problem("--stop-signal is %q: give the name of a signal that a program can handle, such as QUIT or INT (SIGKILL at once: --grace 0)", name)
 	}
 	return sig
 }
@@ -296,12 +271,6 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 			}
 		}
 	}
-}
-
-// noteStopped logs that the terminal has stopped the command. Otherwise a command that prompts for
-// a password, for example, would keep leading without doing anything until an operator notices.
-func noteStopped(log *slog.Logger, sig syscall.Signal) {
-	log.Warn("command stopped by the terminal, of which it is not in the foreground", "signal", sig.String())
 }
 
 // until returns the helper's deadline, at which the helper kills the command unless it is extended.

@@ -18,7 +18,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-func (a *app) lsCommand() *cobra.Command {
+func lsCommand(c *connection) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN...]",
@@ -53,27 +53,27 @@ what could not be read. Those with the newest events are read first; of more tha
 		PreRunE: func(_ *cobra.Command, patterns []string) error {
 			for _, p := range patterns {
 				if _, err := path.Match(p, ""); err != nil {
-					a.problem("%q is not a pattern: a [ must be closed; \\[ stands for itself", p)
+					c.problem("%q is not a pattern: a [ must be closed; \\[ stands for itself", p)
 				}
 			}
-			return a.open(anyElection)
+			return c.open(anyElection)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
-			names, err := a.quorum.Elections(cmd.Context())
+			names, err := c.quorum.Elections(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
 				return err
 			}
 			names = matching(names, patterns)
 			if len(names) == 0 && len(patterns) > 0 {
-				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
+				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + c.given.command("ls") + " lists all of them")}))
 			}
 			all := electionRows(names)
 			if len(patterns) == 0 && !f.json {
 				all = foldedRows(names)
 			}
-			serr := a.readWithWrites(cmd.Context(), names, all)
+			serr := readWithWrites(c, cmd.Context(), names, all)
 			slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
-			return cmp.Or(a.printElections(all, f), serr, err)
+			return cmp.Or(printElections(c, all, f), serr, err)
 		},
 	}
 	formatFlags(cmd, &f, "print one JSON array of what status prints")
@@ -81,13 +81,13 @@ what could not be read. Those with the newest events are read first; of more tha
 }
 
 // readWithWrites reads the rows of elections, and whether the nodes accept writes: full ones answer every read.
-func (a *app) readWithWrites(ctx context.Context, names []string, all []report) error {
+func readWithWrites(c *connection, ctx context.Context, names []string, all []report) error {
 	var writes []doctor.Finding
 	var trying sync.WaitGroup
 	if len(names) > 0 {
-		trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, names[0]) }) // an error is that of a name that no candidate can have
+		trying.Go(func() { writes, _ = doctor.Writable(ctx, c.quorum, names[0]) }) // an error is that of a name that no candidate can have
 	}
-	err := readAll(ctx, a.quorum, all, doctor.RecentTerms)
+	err := readAll(ctx, c.quorum, all, doctor.RecentTerms)
 	trying.Wait()
 	for i := range all {
 		all[i].Writes = writes
@@ -95,43 +95,22 @@ func (a *app) readWithWrites(ctx context.Context, names []string, all []report) 
 	return err
 }
 
-func (a *app) printElections(all []report, f format) error {
-	p := output.New(a.stdout)
+func printElections(c *connection, all []report, f format) error {
+	p := output.New(c.stdout)
 	for i := range all {
-		all[i].flags = a.given
+		all[i].flags = c.given
 	}
 	switch {
 	case f.json:
-		return output.JSON(a.stdout, append([]report{}, all...)) // never null
+		return output.JSON(c.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
-		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
+		return p.Lines([]string{"no elections under the prefix " + output.Printable(c.prefix)})
 	}
 	lines := p.Fields(nodeProblem(all))
 	if len(lines) > 0 {
 		lines = append(lines, "")
 	}
 	return p.Lines(append(lines, p.Table(electionTable(all, f.wide))...))
-}
-
-// nodeProblem returns what is wrong with the nodes, if several elections show it, and leaves it out of their rows.
-func nodeProblem(all []report) (fields []output.Field) {
-	seen := map[string]int{}
-	for i := range all {
-		if all[i].group != nil {
-			continue
-		}
-		for _, f := range all[i].problems() {
-			if seen[f.Found]++; (f.Check == "majority" || f.Check == "same-server") && seen[f.Found] == 2 && len(fields) == 0 {
-				fields = []output.Field{{Name: "problem", Text: f.Found, Color: output.Red}, {Name: "next", Text: f.Advice, Color: output.Yellow}}
-			}
-		}
-	}
-	if len(fields) > 0 {
-		for i := range all {
-			all[i].hidden = fields[0].Text
-		}
-	}
-	return fields
 }
 
 func electionTable(all []report, wide bool) *output.Table {

@@ -100,16 +100,16 @@ func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
 		"redis://127.0.0.1:6379/1?protocol=2": {"redis://127.0.0.1:6379/1?protocol=2"},
 	} {
 		t.Setenv("MANDATE_REDIS", env)
-		if got := (&app{}).urls(); !slices.Equal(got, want) {
+		if got := (&connection{terminal: &terminal{}}).urls(); !slices.Equal(got, want) {
 			t.Errorf("MANDATE_REDIS=%q gives %q, want %q", env, got, want)
 		}
 	}
-	if got := (&app{redis: []string{"redis://flag"}}).urls(); len(got) != 1 || got[0] != "redis://flag" {
+	if got := (&connection{terminal: &terminal{}, redis: []string{"redis://flag"}}).urls(); len(got) != 1 || got[0] != "redis://flag" {
 		t.Errorf("the flag does not win over the environment: %v", got)
 	}
 	t.Setenv("MANDATE_REDIS_PASSWORD_FILE", "/p")
 	for raw, want := range map[string]string{"h:1": "redis://h:1?password_file=%2Fp", "redis://u@h": "redis://u@h?password_file=%2Fp", "redis://:x@h": "redis://:x@h", "": "", "x@h": "x@h"} {
-		if got := (&app{redis: []string{raw}}).urls(); got[0] != want {
+		if got := (&connection{terminal: &terminal{}, redis: []string{raw}}).urls(); got[0] != want {
 			t.Errorf("%q becomes %q, want %q", raw, got[0], want)
 		}
 	}

@@ -14,24 +14,24 @@ import (
 )
 
 // completeNames offers the names that the command takes: those of groups to shards, those of elections to others.
-func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	a.log = slog.New(slog.DiscardHandler)
+func (c *connection) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c.log = slog.New(slog.DiscardHandler)
 	logOfRedis()
-	_ = a.fromEnvironment(cmd.Flag("prefix"))
-	slices.Sort(a.redis)
-	a.redis = slices.Compact(a.redis) // cobra has parsed the flags twice
-	if len(args) > 0 || a.connect() != nil || a.usage() != nil {
+	_ = c.fromEnvironment(cmd.Flag("prefix"))
+	slices.Sort(c.redis)
+	c.redis = slices.Compact(c.redis) // cobra has parsed the flags twice
+	if len(args) > 0 || c.connect() != nil || c.usage() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := a.names(cmd.Context(), cmd)
+	names, _ := c.names(cmd.Context(), cmd)
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // names returns the names that the command takes, as far as they could be read, and the groups among all.
-func (a *app) names(ctx context.Context, cmd *cobra.Command) (names, groups []string) {
+func (c *connection) names(ctx context.Context, cmd *cobra.Command) (names, groups []string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	all, _ := a.quorum.Elections(ctx)
+	all, _ := c.quorum.Elections(ctx)
 	names, shards := shard.Split(all)
 	slices.Sort(names)
 	if groups = slices.Sorted(maps.Keys(shards)); cmd.Name() == "shards" {
@@ -42,17 +42,17 @@ func (a *app) names(ctx context.Context, cmd *cobra.Command) (names, groups []st
 
 // alike returns what to type if the name is that of a group, or else a question that names what is spelled like the
 // election or group that was named, if that is none.
-func (a *app) alike(ctx context.Context, cmd *cobra.Command) string {
+func (c *connection) alike(ctx context.Context, cmd *cobra.Command) string {
 	name := cmd.Flags().Arg(0)
-	if cmd.ValidArgsFunction == nil || name == "" || a.quorum == nil {
+	if cmd.ValidArgsFunction == nil || name == "" || c.quorum == nil {
 		return ""
 	}
-	names, groups := a.names(ctx, cmd)
+	names, groups := c.names(ctx, cmd)
 	switch {
 	case slices.Contains(names, name):
 		return ""
 	case slices.Contains(groups, name):
-		return name + " is a group of shards, and no election: type " + a.given.command("shards", name) + ", or " + a.given.command("ls", name+allShards)
+		return name + " is a group of shards, and no election: type " + c.given.command("shards", name) + ", or " + c.given.command("ls", name+allShards)
 	}
 	return didYouMean(name, names)
 }

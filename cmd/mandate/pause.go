@@ -13,7 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-func (a *app) pauseCommand() *cobra.Command {
+func pauseCommand(c *connection) *cobra.Command {
 	var o actFlags
 	var d time.Duration
 	cmd := &cobra.Command{
@@ -25,13 +25,13 @@ its term ends there is no leader. The pause is kept in Redis and survives
 restarts. A pause of your own is replaced; one by another operator only with
 --force. With --force an election can be paused before its first start.`,
 		Example: `  mandate pause poller --for 1h --reason "schema migration"`,
-		PreRunE: o.open(a),
+		PreRunE: o.open(c),
 	}
-	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
+	cmd.RunE = c.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: o.reason, By: o.by}
 		st, err := el.Status(ctx)
 		if err == nil && !st.Paused && unknownElection(ctx, el, st) {
-			if _, groups := a.names(ctx, cmd); !o.force || slices.Contains(groups, el.Name()) {
+			if _, groups := c.names(ctx, cmd); !o.force || slices.Contains(groups, el.Name()) {
 				return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
 			}
 		}
@@ -45,19 +45,11 @@ restarts. A pause of your own is replaced; one by another operator only with
 		if st.Paused {
 			done.Replaced = pausedBy(st)
 		}
-		return a.printPause(err, done, o.asJSON)
+		return printPause(c.terminal, err, done, o.asJSON)
 	})
-	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
+	c.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
 	o.add(cmd, "`TEXT` that status and the candidates' logs show", "replace another operator's pause; pause also an unknown election")
 	return cmd
-}
-
-// pausedBy describes who paused an election, since when and why.
-func pausedBy(st elector.Status) string {
-	if st.PauseSince.IsZero() {
-		return st.Pause
-	}
-	return "since " + st.PauseSince.Local().Format(dateTimeZone) + ", " + st.Pause
 }
 
 // pauseJSON is what pause and resume print with --json.
@@ -99,7 +91,7 @@ func (p pauseJSON) String() string {
 }
 
 // printPause prints what was done, unless no majority of the nodes did it.
-func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
+func printPause(t *terminal, err error, done pauseJSON, asJSON bool) error {
 	if errors.Is(err, elector.ErrUnreachable) {
 		return err
 	}
@@ -107,35 +99,8 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 		done.Error = err.Error()
 	}
 	if !asJSON {
-		p := output.New(a.stdout)
+		p := output.New(t.stdout)
 		return cmp.Or(p.Lines(p.Prose(done.String())), err)
 	}
-	return cmp.Or(output.JSON(a.stdout, done), err)
-}
-
-func (a *app) resumeCommand() *cobra.Command {
-	var o actFlags
-	cmd := &cobra.Command{
-		Use:     "resume NAME",
-		Short:   "End a pause",
-		Long:    `End the pause of the election NAME. If there is none, that is not an error.`,
-		Example: `  mandate resume poller`,
-		PreRunE: o.open(a),
-	}
-	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		done := pauseJSON{Election: el.Name()}
-		if st, err := el.Status(ctx); err == nil {
-			if !st.Paused && unknownElection(ctx, el, st) {
-				return &exitError{code: exitNoLeader, err: errors.New(noTrace)}
-			}
-			done.idle = !st.Paused && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable }) // else a node may know more
-			if st.Paused {
-				done.Replaced = pausedBy(st)
-			}
-		}
-		done.By = o.by
-		return a.printPause(el.Resume(ctx), done, o.asJSON)
-	})
-	o.add(cmd, "", "")
-	return cmd
+	return cmp.Or(output.JSON(t.stdout, done), err)
 }

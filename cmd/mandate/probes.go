@@ -45,7 +45,7 @@ func (p *probeTargets) flag(f *pflag.FlagSet, prefix, flag, kind, usage string) 
 	})
 }
 
-func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
+func (o *probeFlags) add(t *terminal, f *pflag.FlagSet) {
 	for _, p := range []struct {
 		prefix, whom string
 		to           *probeTargets
@@ -56,13 +56,13 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 		if p.to == &o.work {
 			p.to.flag(f, "", "probe-tcp", "tcp", "while running: `ADDR` (host:port) accepts a connection")
 			p.to.flag(f, "", "probe-file", "file", "while running: the file at `PATH` was touched recently")
-			a.duration(f, &o.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
+			t.duration(f, &o.fileAge, "probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 		}
 	}
-	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two runs of each probe, of both kinds (default 1s)")
-	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one run (default 1s)")
+	t.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two runs of each probe, of both kinds (default 1s)")
+	t.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one run (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
-	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
+	t.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
 }
 
 // shardPlace is the placeholder for the number of the shard in the target of a probe.
@@ -77,15 +77,15 @@ func (p probeTargets) of(shard int) (all probeTargets) {
 }
 
 // ofShards records targets that do not fit: a shard's without the placeholder, a member's with it.
-func (a *app) ofShards(o *probeFlags) {
-	for _, t := range o.work {
-		if !strings.Contains(t.target, shardPlace) {
-			a.problem("--probe-%s has no %s in it, so that all shards would fail together: write it for the shard's number; --candidate-probe-* are for the member", t.kind, shardPlace)
+func (o *probeFlags) ofShards(t *terminal) {
+	for _, p := range o.work {
+		if !strings.Contains(p.target, shardPlace) {
+			t.problem("--probe-%s has no %s in it, so that all shards would fail together: write it for the shard's number; --candidate-probe-* are for the member", p.kind, shardPlace)
 		}
 	}
-	for _, t := range o.candidate {
-		if strings.Contains(t.target, shardPlace) {
-			a.problem("--candidate-probe-%s has %s in it, but it checks the member: use --probe-%s for each shard", t.kind, shardPlace, t.kind)
+	for _, p := range o.candidate {
+		if strings.Contains(p.target, shardPlace) {
+			t.problem("--candidate-probe-%s has %s in it, but it checks the member: use --probe-%s for each shard", p.kind, shardPlace, p.kind)
 		}
 	}
 }
@@ -96,72 +96,72 @@ func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Pro
 		return nil
 	}
 	return func(shard int) health.Probe {
-		probe, _ := o.all(o.work.of(shard), cmp.Or(o.fileAge, lease)) // the targets of shard 0 were checked by probes
+		probe, _ := o.all(o.work.of(shard), cmp.Or(o.fileAge, lease)) // the targets of shard 0 were checked by configure
 		return probe
 	}
 }
 
-// probes sets the probes of cfg, whose lease is set already. With a group the probe of the work is
+// configure sets the probes of cfg, whose lease is set already. With a group the probe of the work is
 // that of shard 0.
-func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, grouped bool) {
+func (o *probeFlags) configure(t *terminal, f *pflag.FlagSet, cfg *elector.Config, grouped bool) {
 	work := o.work
 	if grouped {
-		a.ofShards(o)
+		o.ofShards(t)
 		work = o.work.of(0)
 	}
-	if f.Changed("probe-file-age") && !slices.ContainsFunc(work, func(t probeTarget) bool { return t.kind == "file" }) {
-		a.problem("--probe-file-age is given without --probe-file: name the file")
+	if f.Changed("probe-file-age") && !slices.ContainsFunc(work, func(p probeTarget) bool { return p.kind == "file" }) {
+		t.problem("--probe-file-age is given without --probe-file: name the file")
 	}
-	settings := a.probeSettings(o)
+	settings := o.settings(t)
 	if len(o.work)+len(o.candidate) == 0 {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
 			if f.Changed(name) {
-				a.problem("--%s is given, but there is no probe: add one of the --probe-* or --candidate-probe-* flags", name)
+				t.problem("--%s is given, but there is no probe: add one of the --probe-* or --candidate-probe-* flags", name)
 			}
 		}
 	}
 	if (health.Settings{StartGrace: o.startGrace}).Validate() != nil {
-		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
+		t.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all(o, "candidate-", o.candidate, 0)
-	cfg.WorkProbe = a.all(o, "", work, cmp.Or(o.fileAge, cfg.Lease))
+	cfg.Probe = o.checked(t, "candidate-", o.candidate, 0)
+	cfg.WorkProbe = o.checked(t, "", work, cmp.Or(o.fileAge, cfg.Lease))
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
 		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
 	} else if len(o.work) == 0 {
-		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
+		t.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
 	}
 }
 
-// probeSettings returns the settings of all probes. Settings that the library refuses are reported
+// settings returns the settings of all probes. Settings that the library refuses are reported
 // under the names of the flags.
-func (a *app) probeSettings(o *probeFlags) health.Settings {
+func (o *probeFlags) settings(t *terminal) health.Settings {
 	s := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
 	if o.failures < 1 {
-		a.problem("--probe-failures is %d: give 1 or more", o.failures)
+		t.problem("--probe-failures is %d: give 1 or more", o.failures)
 		s.Failures = 1
 	}
 	if s.Validate() != nil {
 		d := s.WithDefaults()
-		a.problem("--probe-failures x (--probe-interval + --probe-timeout) = %d x (%v + %v): at most %d failures, and together at most %v",
+		t.problem("--probe-failures x (--probe-interval + --probe-timeout) = %d x (%v + %v): at most %d failures, and together at most %v",
 			d.Failures, d.Interval, d.Timeout, health.MaxCount, health.MaxTime)
 		return health.Settings{}
 	}
 	return s
 }
 
-// all combines the probes into one, and records what is wrong with them.
-func (a *app) all(o *probeFlags, prefix string, p probeTargets, fileAge time.Duration) health.Probe {
+// checked combines the probes into one, and records what is wrong with them.
+func (o *probeFlags) checked(t *terminal, prefix string, p probeTargets, fileAge time.Duration) health.Probe {
 	probe, problems := o.all(p, fileAge)
-	for _, t := range p {
-		if t.kind == "disk" && t.target != "" {
-			problems = append(problems, neverWritable(t.flag, o.disk(t.target))...)
+	for _, one := range p {
+		if one.kind == "disk" && one.target != "" {
+			problems = append(problems, neverWritable(one.flag, o.disk(one.target))...)
 		}
 	}
 	for _, problem := range problems {
-		a.problem("--%s%s", prefix, problem)
+		t.problem("--%s%s", prefix, problem)
 	}
 	return probe
 }

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -172,86 +167,6 @@ func (r *report) writable() *int {
 	return new(howMany(r.Writes, func(f doctor.Finding) bool { return f.Level == doctor.LevelOK }))
 }
 
-// parallelReads is how many elections or groups are read concurrently: enough that candidates that do not
-// answer delay few others, and few enough not to disturb other users of the Redis nodes.
-const parallelReads = 128
-
-// readWithin bounds the time for reading all elections.
-const readWithin = 10 * time.Second
-
-// electionRows returns a row for each election, before it is read.
-func electionRows(names []string) []report {
-	rows := make([]report, len(names))
-	for i, name := range names {
-		rows[i].Election = name
-	}
-	return rows
-}
-
-// readAll reads all rows, with so many terms of each election. The error is that of the first one for which no
-// majority answered, or else another one about what could not be read.
-func readAll(ctx context.Context, q *elector.Quorum, rows []report, terms int) error {
-	ctx, done := context.WithTimeout(ctx, readWithin)
-	defer done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var unreached atomic.Int32
-	var reading sync.WaitGroup
-	turns := make(chan struct{}, parallelReads)
-	for i := range rows {
-		turns <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-turns }()
-			r := &rows[i]
-			r.read(ctx, q, terms)
-			if errors.Is(r.StatusErr, elector.ErrUnreachable) && !errors.As(r.StatusErr, new(redis.Error)) && unreached.Add(1) > 3 {
-				cancel(r.StatusErr) // reading the others would fail in the same way
-			}
-		})
-	}
-	reading.Wait()
-	err := context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // see missingRolls
-	}
-	for i := range rows { // errors of single elections: an invalid name, or keys that another program wrote
-		err = cmp.Or(err, rows[i].StatusErr)
-	}
-	return cmp.Or(err, missingRolls(rows))
-}
-
-// read reads a row, also one that was read before.
-func (r *report) read(ctx context.Context, q *elector.Quorum, terms int) {
-	if r.group != nil {
-		r.readGroup(ctx, q)
-		return
-	}
-	name := r.Election
-	el, err := q.Election(name)
-	if err == nil {
-		r.Report = doctor.Read(ctx, el, terms)
-		r.CandidatesErr = cmp.Or(r.CandidatesErr, ctx.Err()) // candidates may be missing in a roll that was cut off
-		err = r.StatusErr
-	}
-	r.Election, r.StatusErr = name, err
-}
-
-// missingRolls returns an error if the candidates of some elections are unknown, usually because
-// time was up. It returns nil if all are known, or if this Redis user may not call the roll.
-func missingRolls(all []report) error {
-	missing := slices.DeleteFunc(slices.Clone(all), func(r report) bool {
-		return r.StatusErr != nil || r.CandidatesErr == nil || errors.Is(r.CandidatesErr, elector.ErrDenied)
-	})
-	if len(missing) == 0 {
-		return nil
-	}
-	why := missing[0].CandidatesErr.Error()
-	if errors.Is(missing[0].CandidatesErr, context.DeadlineExceeded) {
-		why = "they did not all answer within " + readWithin.String()
-	}
-	return fmt.Errorf("the candidates of %d of %d elections are not known, such as %s: %s", len(missing), len(all), missing[0].Election, why)
-}
-
 // noTrace is the error for an election that neither the nodes nor a candidate know.
 const noTrace = "no trace of it on these nodes: is the name right?"
 
@@ -275,3 +190,29 @@ func unknownElection(ctx context.Context, el *elector.Election, st elector.Statu
 	roll, _ := el.Candidates(ctx) // without a roll the nodes alone decide
 	return len(roll) == 0
 }
+
+// pausedBy describes who paused an election, since when and why.
+func pausedBy(st elector.Status) string {
+	if st.PauseSince.IsZero() {
+		return st.Pause
+	}
+	return "since " + st.PauseSince.Local().Format(dateTimeZone) + ", " + st.Pause
+}
+
+func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
+	switch {
+	case c.Unable:
+		return output.Red, "UNABLE"
+	case !c.Healthy:
+		return output.Yellow, "UNHEALTHY"
+	case c.RestFor > 0:
+		return output.Plain, "rests"
+	case c.Leads():
+		return output.Green, "ok"
+	default:
+		return output.Plain, "ok"
+	}
+}
+
+// statusTimeout keeps status below two seconds, however Redis behaves.
+const statusTimeout = 1700 * time.Millisecond

@@ -32,14 +32,14 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		"status e --prefix p --redis redis://a,redis://u:secret@b":         " --prefix p --redis URL",
 		"status e --prefix p --redis redis+sentinel://a/m?password=secret": " --prefix p --redis URL",
 	} {
-		a := &app{stdout: io.Discard, stderr: io.Discard}
-		root := a.command()
+		c := &connection{terminal: &terminal{stdout: io.Discard, stderr: io.Discard}}
+		root := rootCommand(c)
 		cmd, args, err := root.Find(strings.Fields(line))
 		if err == nil {
 			err = cmd.ParseFlags(args)
 		}
 		must(t, err)
-		if got := string(a.givenFlags(cmd.Flags())); got != want {
+		if got := string(c.givenFlags(cmd.Flags())); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -53,7 +53,7 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 // A node that does not answer is named once, above all elections; a problem of one of them in its row.
 func TestNodeProblemStandsOnce(t *testing.T) {
 	var out strings.Builder
-	a := &app{stdout: &out, given: " --prefix p"}
+	c := &connection{terminal: &terminal{stdout: &out}, given: " --prefix p"}
 	var all []report
 	for _, name := range []string{"x", "y", "z"} {
 		all = append(all, reportOf(elector.Status{Election: name, Leader: &elector.Leader{Candidate: "l"}, Nodes: []elector.NodeStatus{
@@ -61,7 +61,7 @@ func TestNodeProblemStandsOnce(t *testing.T) {
 		}}))
 	}
 	all[1].Candidates = []elector.CandidateStatus{{ID: "l", Role: "leading", Healthy: true}, {ID: "b", Role: "following", Detail: "unwell"}}
-	must(t, a.printElections(all, format{}))
+	must(t, printElections(c, all, format{}))
 	got := out.String()
 	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor y --prefix p\n") ||
 		!regexp.MustCompile(`(?m)^y .*unwell$`).MatchString(got) {
@@ -180,18 +180,18 @@ func TestFinished(t *testing.T) {
 func TestNotes(t *testing.T) {
 	now := time.Now()
 	var out strings.Builder
-	a := &app{stdout: &out}
+	term := &terminal{stdout: &out}
 	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Since: now.Add(-time.Minute)}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
 	r.CandidatesErr = elector.ErrDenied
 	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonDataLost, Until: now.Add(-time.Minute)}}
-	if err := a.printStatus(&r, format{}); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
+	if err := printStatus(term, &r, format{}); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
 		t.Errorf("%v: %s", err, &out)
 	}
 	if why, _ := r.problem(); why != "" {
 		t.Errorf("a problem: %q", why)
 	}
 	out.Reset()
-	if err := a.printFindings(r.Findings(nil), false, false); err != nil || !regexp.MustCompile(`(?s)^ok +nothing is wrong\n\nnote +data .* notes 1, `).MatchString(out.String()) || verdict(r.Findings(nil)) != nil {
+	if err := printFindings(term, r.Findings(nil), false, false); err != nil || !regexp.MustCompile(`(?s)^ok +nothing is wrong\n\nnote +data .* notes 1, `).MatchString(out.String()) || verdict(r.Findings(nil)) != nil {
 		t.Errorf("%v: %s", err, &out)
 	}
 }

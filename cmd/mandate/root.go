@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,9 +17,6 @@ var (
 	logLevels  = []string{"debug", "info", "warn", "error"}
 	logFormats = []string{"text", "json"}
 )
-
-// helpWidth is the width of the narrowest usual terminal.
-const helpWidth = 80
 
 const exitCodesHelp = `
 Exit codes, besides those of mandate run --help
@@ -37,7 +33,7 @@ Exit codes, besides those of mandate run --help
 // command builds the whole command line. The PreRunE of a subcommand only reads and checks its
 // arguments; its RunE has all effects. So usage errors are reported before anything has happened,
 // and tests can parse any command line safely.
-func (a *app) command() *cobra.Command {
+func rootCommand(c *connection) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mandate",
 		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
@@ -50,8 +46,8 @@ election leads, and it keeps its lease only while its probes pass.`,
 		SilenceUsage:  true,
 		Version:       fmt.Sprintf("mandate %s (%s, %s/%s)", cmp.Or(buildVersion(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
 	root.SetFlagErrorFunc(suggestFlags)
 	root.SetVersionTemplate("{{.Version}}\n")
 	// The global flags are listed once, in the help of mandate itself.
@@ -60,11 +56,11 @@ election leads, and it keeps its lease only while its probes pass.`,
 		".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth),
 	).Replace(root.UsageTemplate()) + "{{if not .HasParent}}" + exitCodesHelp + "{{end}}")
 	f := root.PersistentFlags()
-	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
+	f.StringArrayVar(&c.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default at a terminal: "+defaultRedis+")")
-	f.StringVar(&a.prefix, "prefix", defaultPrefix, "first part of all keys (env MANDATE_PREFIX)")
-	f.StringVar(&a.logLevel, "log-level", "", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL; default info, with run --once warn)")
-	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
+	f.StringVar(&c.prefix, "prefix", defaultPrefix, "first part of all keys (env MANDATE_PREFIX)")
+	f.StringVar(&c.logLevel, "log-level", "", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL; default info, with run --once warn)")
+	f.StringVar(&c.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
 	cobra.EnableCommandSorting = false // within a group the first one is the one to type first
@@ -72,21 +68,21 @@ election leads, and it keeps its lease only while its probes pass.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Look:", []*cobra.Command{a.lsCommand(), a.statusCommand(), a.historyCommand(), a.doctorCommand(), a.watchCommand(), a.waitCommand(), a.shardsCommand(), a.ticksCommand()}},
-		{"Act:", []*cobra.Command{a.transferCommand(), a.resignCommand(), a.pauseCommand(), a.resumeCommand()}},
-		{"Run:", []*cobra.Command{a.runCommand(), a.superviseCommand(), a.demoCommand()}},
-		{"Serve:", []*cobra.Command{a.serveCommand(), a.consoleCommand(), a.exporterCommand()}},
+		{"Look:", []*cobra.Command{lsCommand(c), statusCommand(c), historyCommand(c), doctorCommand(c), watchCommand(c), waitCommand(c), shardsCommand(c), ticksCommand(c)}},
+		{"Act:", []*cobra.Command{transferCommand(c), resignCommand(c), pauseCommand(c), resumeCommand(c)}},
+		{"Run:", []*cobra.Command{runCommand(c), superviseCommand(c), demoCommand(c.terminal)}},
+		{"Serve:", []*cobra.Command{serveCommand(c), consoleCommand(c), exporterCommand(c)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {
 			cmd.GroupID = group.title
 			if group.title == "Look:" || group.title == "Act:" {
-				cmd.ValidArgsFunction = a.completeNames
+				cmd.ValidArgsFunction = c.completeNames
 			}
 			if runsLong(cmd) {
-				cmd.RunE = a.outliveReaders(cmd.RunE)
+				cmd.RunE = c.outliveReaders(cmd.RunE)
 			}
-			cmd.PreRunE = a.prepare(cmd.PreRunE)
+			cmd.PreRunE = c.prepare(cmd.PreRunE)
 			root.AddCommand(cmd)
 		}
 	}
@@ -109,61 +105,40 @@ func suggestFlags(cmd *cobra.Command, err error) error {
 
 // prepare reads the global flags, then those of the command. It only collects problems: the command
 // adds its own and reports all of them at once, but for flags without a value.
-func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+func (c *connection) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		empty := false
 		cmd.Flags().Visit(func(f *pflag.Flag) { // a default would hide a variable that nobody has filled in
 			list, _ := f.Value.(pflag.SliceValue)
 			if f.Value.Type() == "string" && f.Value.String() == "" || list != nil && slices.Contains(list.GetSlice(), "") {
-				a.problem("--%s is empty: give it a value, or leave it out", f.Name)
+				c.problem("--%s is empty: give it a value, or leave it out", f.Name)
 				empty = true
 			}
 		})
 		if empty {
-			return a.usage()
+			return c.usage()
 		}
 		var level slog.Level
 		from := map[string]string{} // the flag or variable that set each value
 		for _, name := range []string{"prefix", "log-level", "log-format"} {
-			from[name] = a.fromEnvironment(cmd.Flag(name))
+			from[name] = c.fromEnvironment(cmd.Flag(name))
 		}
 		if once := cmd.Flag("once"); once != nil && once.Changed {
-			a.logLevel = cmp.Or(a.logLevel, "warn") // cron mails what is printed, from each host
+			c.logLevel = cmp.Or(c.logLevel, "warn") // cron mails what is printed, from each host
 		}
-		if a.logLevel = cmp.Or(a.logLevel, "info"); !slices.Contains(logLevels, a.logLevel) {
-			a.problem("%s is %q: use one of %s", from["log-level"], a.logLevel, strings.Join(logLevels, ", "))
-		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		if c.logLevel = cmp.Or(c.logLevel, "info"); !slices.Contains(logLevels, c.logLevel) {
+			c.problem("%s is %q: use one of %s", from["log-level"], c.logLevel, strings.Join(logLevels, ", "))
+		} else if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
 			return err
 		}
-		if a.log = slog.New(a.logHandler(cmd, level)); !slices.Contains(logFormats, a.logFormat) {
-			a.problem("%s is %q: use one of %s", from["log-format"], a.logFormat, strings.Join(logFormats, ", "))
+		if c.log = slog.New(c.logHandler(cmd, level)); !slices.Contains(logFormats, c.logFormat) {
+			c.problem("%s is %q: use one of %s", from["log-format"], c.logFormat, strings.Join(logFormats, ", "))
 		}
 		// go-redis prints connection errors to stderr with its own logger; the elector logs the
 		// same errors once, with advice.
-		logOfRedis().Store(a.log)
-		a.given = a.givenFlags(cmd.Flags())
-		a.prefixFrom = from["prefix"]
+		logOfRedis().Store(c.log)
+		c.given = c.givenFlags(cmd.Flags())
+		c.prefixFrom = from["prefix"]
 		return next(cmd, args)
 	}
-}
-
-// fromEnvironment sets a global flag that was not given from its environment variable, and returns
-// the name of the flag or variable that has set it.
-func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
-	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-	if _, set := os.LookupEnv(name); f.Changed || !set {
-		return "--" + f.Name
-	}
-	_ = f.Value.Set(a.variable(name)) // these flags take any text
-	return name
-}
-
-// variable returns the value of an environment variable, and records one that is set and empty: nobody has
-// filled it in.
-func (a *app) variable(name string) string {
-	value, set := os.LookupEnv(name)
-	if set && value == "" {
-		a.problem("%s is set, and empty: give it a value, or unset it", name)
-	}
-	return value
 }

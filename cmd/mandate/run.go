@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
@@ -114,7 +116,7 @@ const runExample = `  mandate run --election poller -- ./poller --batch 100
   mandate run --group orders --shards 16 \
     --probe-file '/run/orders.{shard}.alive' -- ./worker`
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(c *connection) *cobra.Command {
 	var o campaignFlags
 	cmd := &cobra.Command{
 		Use:     "run {--election NAME | --group NAME --shards N} [flags] -- COMMAND...",
@@ -126,32 +128,32 @@ func (a *app) runCommand() *cobra.Command {
 	f.SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
-	a.groupFlags(cmd, &o.group)
-	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
-	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
+	o.group.add(cmd)
+	c.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
+	c.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
 	f.StringVar(&o.stopSignal, "stop-signal", "TERM", "the `SIGNAL` with which the command is stopped, and mandate itself, too: QUIT, INT, ...")
 	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when the command exits")
-	a.duration(f, &o.wait, "wait", 0, 0, "with --once: exit with 9 if another candidate leads after this time, such as 0s (default: wait forever)")
-	a.duration(f, &o.hold, "hold", 0, 0, "with --once: keep the lock for this time from the start of a command that succeeds")
-	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
+	c.duration(f, &o.wait, "wait", 0, 0, "with --once: exit with 9 if another candidate leads after this time, such as 0s (default: wait forever)")
+	c.duration(f, &o.hold, "hold", 0, 0, "with --once: keep the lock for this time from the start of a command that succeeds")
+	c.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
-	a.httpFlags(f, &o.http, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
-	a.successionFlags(cmd, &o.succession)
-	a.probeFlags(f, &o.probeFlags)
+	o.http.add(f, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
+	o.succession.add(c.terminal, cmd)
+	o.probeFlags.add(c.terminal, f)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		helper, err := a.helper()
+		helper, err := newHelper()
 		if err != nil {
 			return err
 		}
 		// If the electors were not made, they have not taken the pipe out of the environment.
 		defer func() { _ = os.Unsetenv(supervisor.Variable) }()
-		j, err = a.job(cmd, &o, args, helper)
+		j, err = newJob(c, cmd, &o, args, helper)
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, j.httpToken, j.grace)
+		w, err := j.listen(cmd.Context(), o.http, j.httpToken, j.grace)
 		if err != nil {
 			return err
 		}
@@ -163,7 +165,7 @@ func (a *app) runCommand() *cobra.Command {
 			j.log.Warn("a limit of file locks hides which shard's command has left a process: what one leaves may be killed with another's; "+
 				"start mandate with ulimit -x unlimited (systemd: LimitLOCKS=infinity)", "error", j.helper.Unmarked)
 		}
-		return w.serveDuring(func() error { return j.result(a.runJob(cmd.Context(), j, w)) })
+		return w.serveDuring(func() error { return j.result(j.campaign(cmd.Context(), w)) })
 	}
 	return cmd
 }
@@ -171,10 +173,10 @@ func (a *app) runCommand() *cobra.Command {
 // dispatch runs the helper if this process was started as one, and reports whether it did.
 func dispatch() (was bool) { return supervise.Dispatch() }
 
-// helper makes the pipe to the helper, before the electors are made: they report their terms on it. If
+// newHelper makes the pipe to the helper, before the electors are made: they report their terms on it. If
 // this process is supervised itself, they report to its supervisor, which knows when all of its
 // processes are gone.
-func (a *app) helper() (*supervise.Helper, error) {
+func newHelper() (*supervise.Helper, error) {
 	h, err := supervise.NewHelper()
 	if _, supervised := os.LookupEnv(supervisor.Variable); err != nil || supervised {
 		return h, err
@@ -183,36 +185,44 @@ func (a *app) helper() (*supervise.Helper, error) {
 	return h, errors.Join(err, os.Setenv(supervisor.Variable, name))
 }
 
-// runJob campaigns until a signal ends it, or with --once the end of the command.
-func (a *app) runJob(ctx context.Context, j *job, w *web) error {
+// campaign campaigns until a signal ends it, or with --once the end of the command.
+func (j *job) campaign(ctx context.Context, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
-	force, end := a.onSignals(j.interrupt, "the command is killed now", j.stopSignal)
+	force, end := j.onSignals(j.interrupt, "the command is killed now", j.stopSignal)
 	defer end()
 	j.force = force
-	campaigns := a.systemd()
-	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: a.opened, LogJSON: a.logFormat == "json"}); err != nil {
+	campaigns := j.systemd()
+	if err := j.helper.Begin(supervise.Setup{Path: j.path, Argv: j.argv, StopSignal: j.stopSignal, Nodes: j.opened, LogJSON: j.logFormat == "json"}); err != nil {
 		return err
 	}
 	defer j.helper.Close()
 	defer j.passSignals()()
 	var working sync.RWMutex
 	return untilForced(j.force, campaigns, &working, func() error {
-		if a.shardMember != nil {
-			return a.runMember(ctx, during(&working, j.workOn))
+		if j.member != nil {
+			return j.runMember(ctx, during(&working, j.workOn))
 		}
-		return a.campaign(ctx, j, during(&working, w.untilPromisesLapse(j.work)))
+		return j.runElector(ctx, during(&working, w.untilPromisesLapse(j.work)))
 	})
 }
 
-// campaign runs the elector until ctx ends, or the command is not run here.
-func (a *app) campaign(ctx context.Context, j *job, work elector.Work) error {
+// runMember runs the member of the group until ctx ends.
+func (j *job) runMember(ctx context.Context, work shard.Work) error {
+	if err := j.member.Run(ctx, work); err != nil {
+		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(err.Error(), "shard: "))}
+	}
+	return nil
+}
+
+// runElector runs the elector until ctx ends, or the command is not run here.
+func (j *job) runElector(ctx context.Context, work elector.Work) error {
 	notElected := make(chan error, 1)
 	if j.wait >= 0 {
-		go a.awaitElected(j, notElected)
+		go j.awaitElected(notElected)
 	}
-	err := a.elector.Run(ctx, work)
+	err := j.elector.Run(ctx, work)
 	select {
 	case why := <-notElected:
 		return cmp.Or(err, why)
@@ -223,19 +233,19 @@ func (a *app) campaign(ctx context.Context, j *job, work elector.Work) error {
 
 // awaitElected ends the run if this candidate does not lead when its wait is over, and sends why. As long
 // as no answer of Redis shows who leads, it waits for up to a lease more.
-func (a *app) awaitElected(j *job, why chan<- error) {
+func (j *job) awaitElected(why chan<- error) {
 	for began := time.Now(); j.decided.Load() == undecided; time.Sleep(10 * time.Millisecond) {
-		leader, led := a.elector.LastLeader()
+		leader, led := j.elector.LastLeader()
 		waited := time.Since(began) - j.wait
-		own := led && leader.Incarnation == a.elector.Incarnation() // its command is about to start
+		own := led && leader.Incarnation == j.elector.Incarnation() // its command is about to start
 		if waited < 0 || own || !led && waited < j.lease || !j.decided.CompareAndSwap(undecided, givenUp) {
 			continue
 		}
 		if led {
-			a.log.Info("command not run here", "leader", leader.Candidate)
+			j.connection.log.Info("command not run here", "leader", leader.Candidate)
 		}
 		err := &exitError{code: exitOtherLeads, quiet: led, err: errors.New("not elected, and no other candidate either: the command is not run here")}
-		why <- cmp.Or(withCode(a.elector.Check()), error(err))
+		why <- cmp.Or(withCode(j.elector.Check()), error(err))
 		j.stop()
 	}
 }
@@ -249,30 +259,30 @@ func during[T any](working *sync.RWMutex, work func(context.Context, T) error) f
 	}
 }
 
-// job turns the flags into an elector, or a member of a group, and the job to run. It reports all
+// newJob turns the flags into an elector, or a member of a group, and the job to run. It reports all
 // problems with the flags at once; only a command that can't be run is reported alone, as a shell
 // would.
-func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *supervise.Helper) (*job, error) {
+func newJob(c *connection, cmd *cobra.Command, o *campaignFlags, args []string, helper *supervise.Helper) (*job, error) {
 	f := cmd.Flags()
-	grouped := a.ofGroup(f, o)
-	a.checkCommand(cmd, args)
-	cfg, grace, kill := a.config(f, o)
+	grouped := o.ofGroup(c.terminal, f)
+	checkCommand(c.terminal, cmd, args)
+	cfg, grace, kill := o.config(c.terminal, f)
 	o.shell = new(supervise.Prober).Probe
-	a.probes(f, &o.probeFlags, &cfg, grouped)
+	o.probeFlags.configure(c.terminal, f, &cfg, grouped)
 	for _, name := range []string{"wait", "hold"} {
 		if f.Changed(name) && !o.once {
-			a.problem("--%s is given without --once", name)
+			c.problem("--%s is given without --once", name)
 		}
 	}
 	if o.hold > 0 && len(o.work) > 0 {
-		a.problem("--hold is given with --probe-*: these check the command, which has ended by then")
+		c.problem("--hold is given with --probe-*: these check the command, which has ended by then")
 	}
 	if !f.Changed("wait") {
 		o.wait = -1
 	}
-	stopSignal := a.signalNamed(o.stopSignal)
-	token := a.token(cmd.Context(), o.http)
-	err := a.campaigner(o, cfg, o.shardProbes(o.lease))
+	stopSignal := signalNamed(c.terminal, o.stopSignal)
+	token := o.http.token(cmd.Context(), c.terminal)
+	k, err := c.candidate(o, cfg, o.shardProbes(o.lease))
 	if err != nil {
 		return nil, err
 	}
@@ -280,12 +290,12 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string, helper *s
 	if err != nil {
 		return nil, notStarted(args[0], err)
 	}
-	log := a.log.With("election", o.election)
+	log := c.log.With("election", o.election)
 	if grouped {
-		log = a.log.With("group", o.group.name)
+		log = c.log.With("group", o.group.name)
 	}
 	return &job{
-		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
+		candidate: k, path: path, argv: args, once: o.once, election: o.election, group: o.group,
 		wait: o.wait, hold: o.hold, stopSignal: stopSignal,
 		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: log,
 		helper: helper,

@@ -10,11 +10,11 @@ import (
 
 func dispatch() (was bool) { return false }
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(*connection) *cobra.Command {
 	return missing("run", "Unix only, for want of signals and process groups: use mandate serve here, or embed the library")
 }
 
-func (a *app) superviseCommand() *cobra.Command { return missing("supervise", "Linux only") }
+func superviseCommand(*connection) *cobra.Command { return missing("supervise", "Linux only") }
 
 func missing(name, where string) *cobra.Command {
 	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {

@@ -33,7 +33,7 @@ docs/http.md has the rules, examples/ clients in Python and Node.`
 
 const defaultHTTP = "127.0.0.1:7480"
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(c *connection) *cobra.Command {
 	var o campaignFlags // serve uses only some of them
 	cmd := &cobra.Command{
 		Use:   "serve --election NAME --health-url URL",
@@ -47,63 +47,66 @@ func (a *app) serveCommand() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
 	o.candidate.flag(f, "", "health-url", "http", "leads only while GET of `URL` answers 2xx; may be repeated")
-	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
-	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
-	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
-	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
+	o.http.add(f, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
+	c.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
+	c.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
+	c.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
-	a.successionFlags(cmd, &o.succession)
+	o.succession.add(c.terminal, cmd)
 	cmd.Flags().BoolVar(&o.succession.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
-	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
-	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
+	c.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
+	c.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
 	var s *sidecar
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
-		s, err = a.sidecar(cmd, &o)
+		s, err = newSidecar(c, cmd, &o)
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, s.httpToken, s.grace)
+		w, err := s.listen(cmd.Context(), o.http, s.httpToken, s.grace)
 		if err != nil {
 			return err
 		}
-		return w.serveDuring(func() error { return a.runSidecar(cmd.Context(), w.untilPromisesLapse(s.work)) })
+		return w.serveDuring(func() error { return s.campaign(cmd.Context(), w.untilPromisesLapse(s.work)) })
 	}
 	return cmd
 }
 
-// runSidecar campaigns until a signal. After a second signal it does not wait until the promises
+// campaign campaigns until a signal. After a second signal it does not wait until the promises
 // have lapsed: it leaves the lock to lapse, which is later.
-func (a *app) runSidecar(ctx context.Context, work elector.Work) error {
+func (s *sidecar) campaign(ctx context.Context, work elector.Work) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	force, end := a.onSignals(func(os.Signal) { stop() }, "exits without waiting for the release of the lock", syscall.SIGHUP)
+	force, end := s.onSignals(func(os.Signal) { stop() }, "exits without waiting for the release of the lock", syscall.SIGHUP)
 	defer end()
-	return untilForced(force, a.systemd(), new(sync.Mutex), func() error { return a.elector.Run(ctx, work) })
+	return untilForced(force, s.systemd(), new(sync.Mutex), func() error { return s.elector.Run(ctx, work) })
 }
 
-// sidecar turns the flags into a sidecar.
-func (a *app) sidecar(cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
+// newSidecar turns the flags into a sidecar.
+func newSidecar(c *connection, cmd *cobra.Command, o *campaignFlags) (*sidecar, error) {
 	if o.election == "" {
-		a.problem("--election is missing: give the name that all candidates of this election share")
+		c.problem("--election is missing: give the name that all candidates of this election share")
 	}
-	cfg, grace, _ := a.config(cmd.Flags(), o)
-	cfg.ProbeSettings = a.probeSettings(&o.probeFlags)
+	cfg, grace, _ := o.config(c.terminal, cmd.Flags())
+	cfg.ProbeSettings = o.probeFlags.settings(c.terminal)
 	if len(o.candidate) == 0 && !o.succession.noLead {
-		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
+		c.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
-	cfg.Probe = a.all(&o.probeFlags, "", o.candidate, 0)
-	token := a.token(cmd.Context(), o.http)
-	if err := a.campaigner(o, cfg, nil); err != nil {
+	cfg.Probe = o.probeFlags.checked(c.terminal, "", o.candidate, 0)
+	token := o.http.token(cmd.Context(), c.terminal)
+	k, err := c.candidate(o, cfg, nil)
+	if err != nil {
 		return nil, err
 	}
-	return &sidecar{grace: grace, httpToken: token, log: a.log.With("election", o.election)}, nil
+	return &sidecar{candidate: k, grace: grace, httpToken: token, log: c.log.With("election", o.election)}, nil
 }
 
 // sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
 // neither observe nor stop.
 type sidecar struct {
+	candidate
+
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger

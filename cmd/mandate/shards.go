@@ -15,7 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-func (a *app) shardsCommand() *cobra.Command {
+func shardsCommand(c *connection) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "shards GROUP",
@@ -32,33 +32,33 @@ mandate status 'GROUP#7'.`,
   mandate shards invoices --json | jq '.unowned[].shard'`,
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				a.problem("%d arguments given: give the name of one group", len(args))
+				c.problem("%d arguments given: give the name of one group", len(args))
 			}
-			return a.open(anyElection)
+			return c.open(anyElection)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.shards(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showShards(c, cmd.Context(), args[0], f) },
 	}
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func (a *app) shards(ctx context.Context, group string, f format) error {
-	st, err := shard.Read(ctx, a.quorum, group)
+func showShards(c *connection, ctx context.Context, group string, f format) error {
+	st, err := shard.Read(ctx, c.quorum, group)
 	switch {
 	case errors.As(err, new(*elector.ConfigError)):
-		a.addProblems(err, func(string) string { return "NAME" })
-		return a.usage()
+		c.addProblems(err, func(string) string { return "NAME" })
+		return c.usage()
 	case errors.Is(err, shard.ErrNoGroup):
 		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: none is running, or Redis refuses them (%s asks those that run), or the name or the prefix is wrong. "+
-			"Members are forgotten two leases after the last one has ended. For an election: %s", group, a.given.command("doctor", group+"#assigner"), a.given.command("status", group))}
+			"Members are forgotten two leases after the last one has ended. For an election: %s", group, c.given.command("doctor", group+"#assigner"), c.given.command("status", group))}
 	case err != nil:
 		return err
 	}
-	p := output.New(a.stdout)
+	p := output.New(c.stdout)
 	if f.json {
-		err = output.JSON(a.stdout, st)
+		err = output.JSON(c.stdout, st)
 	} else {
-		err = p.Lines(slices.Concat(p.Fields(a.groupFields(st)), []string{""}, p.Table(memberTable(st, f.wide))))
+		err = p.Lines(slices.Concat(p.Fields(groupFields(c, st)), []string{""}, p.Table(memberTable(st, f.wide))))
 	}
 	if err == nil && len(st.Unowned) > 0 {
 		err = &exitError{code: exitNoLeader, err: errors.New("a shard has no owner"), quiet: true}
@@ -66,8 +66,8 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
-func (a *app) groupFields(st shard.Status) (all output.Fields) {
-	why, next := failing(st, a.given)
+func groupFields(c *connection, st shard.Status) (all output.Fields) {
+	why, next := failing(st, c.given)
 	switch {
 	case len(st.Unowned) == 0 && why != "":
 		all.Add("problem", why, output.Yellow)
@@ -77,7 +77,7 @@ func (a *app) groupFields(st shard.Status) (all output.Fields) {
 	default:
 		first := st.Unowned[0]
 		all.Add("problem", fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), output.Red)
-		all.Add("next", a.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
+		all.Add("next", c.given.command("status", shard.ElectionOf(st.Group, first.Shard)), output.Plain)
 	}
 	all.Add("members", fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease), output.Plain)
 	for _, m := range st.Missing {
@@ -95,14 +95,6 @@ func (a *app) groupFields(st shard.Status) (all output.Fields) {
 		all.Add("redis", err.Error(), output.Yellow)
 	}
 	return all
-}
-
-func unowned(st shard.Status) string {
-	var all shard.Set
-	for _, v := range st.Unowned {
-		all = append(all, v.Shard)
-	}
-	return all.String()
 }
 
 func memberTable(st shard.Status, wide bool) *output.Table {

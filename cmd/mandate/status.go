@@ -17,10 +17,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// statusTimeout keeps status below two seconds, however Redis behaves.
-const statusTimeout = 1700 * time.Millisecond
-
-func (a *app) statusCommand() *cobra.Command {
+func statusCommand(c *connection) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "status NAME",
@@ -43,24 +40,24 @@ is reported.`,
 		Example: `  mandate status poller
   mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
-		PreRunE: a.openElection,
-		RunE:    a.onElection(func(ctx context.Context, el *elector.Election) error { return a.status(ctx, el, f) }),
+		PreRunE: c.openElection,
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showStatus(c, ctx, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func (a *app) status(ctx context.Context, el *elector.Election, f format) error {
+func showStatus(c *connection, ctx context.Context, el *elector.Election, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	r := report{flags: a.given}
+	r := report{flags: c.given}
 	var trying sync.WaitGroup
 	var writes []doctor.Finding
-	trying.Go(func() { writes, _ = doctor.Writable(ctx, a.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
+	trying.Go(func() { writes, _ = doctor.Writable(ctx, c.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
 	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
 	trying.Wait()
 	r.Writes = writes
-	if err := a.printStatus(&r, f); err != nil {
+	if err := printStatus(c.terminal, &r, f); err != nil {
 		return err
 	}
 	switch {
@@ -72,11 +69,11 @@ func (a *app) status(ctx context.Context, el *elector.Election, f format) error 
 	return nil
 }
 
-func (a *app) printStatus(r *report, f format) error {
+func printStatus(t *terminal, r *report, f format) error {
 	if f.json {
-		return output.JSON(a.stdout, r)
+		return output.JSON(t.stdout, r)
 	}
-	p, problems := output.New(a.stdout), r.problems()
+	p, problems := output.New(t.stdout), r.problems()
 	head := r.headline(problems, time.Now())
 	for _, note := range r.Findings(r.flags.command) {
 		if note.Level == doctor.LevelNote {
@@ -244,21 +241,6 @@ func candidateTable(all []elector.CandidateStatus) *output.Table {
 		}
 	}
 	return t
-}
-
-func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
-	switch {
-	case c.Unable:
-		return output.Red, "UNABLE"
-	case !c.Healthy:
-		return output.Yellow, "UNHEALTHY"
-	case c.RestFor > 0:
-		return output.Plain, "rests"
-	case c.Leads():
-		return output.Green, "ok"
-	default:
-		return output.Plain, "ok"
-	}
 }
 
 // nodeStates are the states of a node that answers, by the check that fails.

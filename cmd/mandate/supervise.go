@@ -41,7 +41,7 @@ itself (exec) once it campaigns is no longer known: its crashes cost the lease.
 carries names of terms, and no addresses or passwords. They are only used after
 a crash.`
 
-func (a *app) superviseCommand() *cobra.Command {
+func superviseCommand(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "supervise [flags] -- COMMAND [ARG...]",
 		Short: "Run a program that leads, release its locks when it dies",
@@ -53,15 +53,15 @@ func (a *app) superviseCommand() *cobra.Command {
 	}
 	cmd.Flags().SetInterspersed(false) // what follows COMMAND belongs to COMMAND
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		a.checkCommand(cmd, args)
-		return a.open(anyElection)
+		checkCommand(c.terminal, cmd, args)
+		return c.open(anyElection)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.supervise(cmd.Context(), args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return superviseWorker(c, cmd.Context(), args) }
 	return cmd
 }
 
 // supervise runs the worker until it exits, and then releases the terms that it led.
-func (a *app) supervise(ctx context.Context, args []string) error {
+func superviseWorker(c *connection, ctx context.Context, args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return notStarted(args[0], err)
@@ -70,13 +70,13 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	if err != nil {
 		return notStarted(args[0], err)
 	}
-	a.log.Debug("worker started", "pid", w.PID)
+	c.log.Debug("worker started", "pid", w.PID)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.PassSignals(cancel)
 	select {
 	case sig := <-w.Stopped:
-		noteStopped(a.log.With("pid", w.PID), sig)
+		noteStopped(c.log.With("pid", w.PID), sig)
 		<-w.Exited
 	case <-w.Exited:
 	}
@@ -86,11 +86,11 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	status := statusOf(w.Status)
 	switch gone, closed := w.Await(); {
 	case !gone:
-		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", w.Left())
+		c.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", w.Left())
 	case !closed:
-		a.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
+		c.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
 	default:
-		a.releaseTerms(ctx, &w.Terms, status)
+		releaseTerms(c, ctx, &w.Terms, status)
 	}
 	if code := exitCode(w.Status); code != 0 {
 		return &exitError{code: code, err: errors.New("the worker ended: " + status), quiet: true}
@@ -99,19 +99,19 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 }
 
 // releaseTerms releases the terms that the worker led when it died.
-func (a *app) releaseTerms(ctx context.Context, terms *supervisor.Terms, status string) {
+func releaseTerms(c *connection, ctx context.Context, terms *supervisor.Terms, status string) {
 	if terms.Empty() {
 		return
 	}
 	led := terms.Len()
-	n, err := terms.Release(ctx, a.quorum, "worker: "+status)
+	n, err := terms.Release(ctx, c.quorum, "worker: "+status)
 	if n > 0 {
-		a.log.Warn("worker died while it led; its terms are released", "terms", n, "status", status)
+		c.log.Warn("worker died while it led; its terms are released", "terms", n, "status", status)
 	} else if led > 0 && err == nil {
-		a.log.Warn("worker died while it led; none of its locks is held on these nodes: either they had expired, or --redis names other nodes than the worker's",
+		c.log.Warn("worker died while it led; none of its locks is held on these nodes: either they had expired, or --redis names other nodes than the worker's",
 			"terms", led, "status", status)
 	}
 	if err != nil {
-		a.log.Warn("terms not released, they lapse", "error", err)
+		c.log.Warn("terms not released, they lapse", "error", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
-func (a *app) ticksCommand() *cobra.Command {
+func ticksCommand(c *connection) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "ticks NAME",
@@ -33,18 +33,18 @@ each with what to do (then the exit code is 5), and the newest gaps of each job:
 ticks that nobody ran, and why.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
-		PreRunE: a.openElection,
-		RunE:    a.onElection(func(ctx context.Context, el *elector.Election) error { return a.ticks(ctx, el, f) }),
+		PreRunE: c.openElection,
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showTicks(c, ctx, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON array")
 	return cmd
 }
 
-func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
+func showTicks(c *connection, ctx context.Context, el *elector.Election, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	all, err := doctor.Ticks(ctx, el)
-	rows := a.ticksJSON(el.Name(), all)
+	rows := ticksJSON(c, el.Name(), all)
 	switch {
 	case err != nil && len(all) == 0 && !errors.Is(err, fence.ErrForeignMark):
 		err = &exitError{code: exitUnreachable, err: err}
@@ -55,11 +55,11 @@ func (a *app) ticks(ctx context.Context, el *elector.Election, f format) error {
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
 		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run well"), quiet: true}
 	}
-	p := output.New(a.stdout)
+	p := output.New(c.stdout)
 	var perr error
 	switch {
 	case f.json:
-		perr = output.JSON(a.stdout, rows)
+		perr = output.JSON(c.stdout, rows)
 	case len(all) > 0:
 		perr = p.Lines(slices.Concat(p.Table(ticksTable(rows)), jobProblems(p, rows), skippedTicks(rows)))
 	}
@@ -143,11 +143,11 @@ type tickJSON struct {
 	Advice  string  `json:"next_step,omitempty"` // what to type next
 }
 
-func (a *app) ticksJSON(election string, all []doctor.Job) []tickJSON {
+func ticksJSON(c *connection, election string, all []doctor.Job) []tickJSON {
 	rows := []tickJSON{} // never null
 	for i := range all {
 		row := tickJSON{Job: all[i], Overdue: output.MS(all[i].Late), Blocked: output.MS(all[i].Ahead)}
-		row.Problem, row.Advice = all[i].Problem(election, a.given.command)
+		row.Problem, row.Advice = all[i].Problem(election, c.given.command)
 		rows = append(rows, row)
 	}
 	return rows

@@ -24,7 +24,7 @@ type waitFlags struct {
 	asJSON  bool
 }
 
-func (a *app) waitCommand() *cobra.Command {
+func waitCommand(c *connection) *cobra.Command {
 	var o waitFlags
 	cmd := &cobra.Command{
 		Use:   "wait {NAME | --url URL}",
@@ -40,18 +40,18 @@ check of a container without a shell, in which mandate runs with --http.`,
   HEALTHCHECK CMD ["mandate", "wait", "--url", "http://127.0.0.1:7480/live", "--timeout", "2s"]`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if o.url == "" {
-				return a.openElection(cmd, args)
+				return c.openElection(cmd, args)
 			}
 			if len(args) > 0 {
-				a.problem("%q and --url are given: give one of them", args[0])
+				c.problem("%q and --url are given: give one of them", args[0])
 			}
 			if o.leader != "" || o.led > 0 || o.asJSON {
-				a.problem("--leader, --for and --json are about an election: leave them out with --url")
+				c.problem("--leader, --for and --json are about an election: leave them out with --url")
 			}
-			o.answers = a.all(new(probeFlags), "", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0)
-			return a.usage()
+			o.answers = new(probeFlags).checked(c.terminal, "", probeTargets{{flag: "url", kind: "http", target: o.url}}, 0)
+			return c.usage()
 		},
-		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
+		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error {
 			if o.answers != nil {
 				return o.await(ctx, func(ctx context.Context) (bool, error) {
 					err := o.answers.Check(ctx)
@@ -63,16 +63,16 @@ check of a container without a shell, in which mandate runs with --http.`,
 				return err
 			}
 			if o.asJSON {
-				return output.JSON(a.stdout, l)
+				return output.JSON(c.stdout, l)
 			}
-			return output.New(a.stdout).Lines([]string{output.Printable(fmt.Sprintf("%s leads, token %d", l.Candidate, l.Token))})
+			return output.New(c.stdout).Lines([]string{output.Printable(fmt.Sprintf("%s leads, token %d", l.Candidate, l.Token))})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "instead of NAME: wait until GET of `URL` answers 2xx")
 	f.StringVar(&o.leader, "leader", "", "wait until the candidate `ID` leads")
-	a.duration(f, &o.led, "for", 0, 0, "until it has led for this time (default: at once)")
-	a.duration(f, &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait")
+	c.duration(f, &o.led, "for", 0, 0, "until it has led for this time (default: at once)")
+	c.duration(f, &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object, the leader")
 	return cmd
 }

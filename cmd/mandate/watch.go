@@ -19,7 +19,7 @@ import (
 // An observer that is cut off receives no event, as if nothing happened.
 const conditionEvery = 2 * time.Second
 
-func (a *app) watchCommand() *cobra.Command {
+func watchCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
@@ -29,11 +29,11 @@ SIGINT or SIGTERM, one line per change; a pause and its end within 2 s. If Redis
 is unreachable, this is logged on stderr, and watch continues.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
-		PreRunE: a.openElection,
+		PreRunE: c.openElection,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return a.watch(ctx, asJSON)
+			return watchElection(c, ctx, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
@@ -41,21 +41,21 @@ is unreachable, this is logged on stderr, and watch continues.`,
 }
 
 // watch prints each newer state until ctx ends.
-func (a *app) watch(ctx context.Context, asJSON bool) error {
+func watchElection(c *connection, ctx context.Context, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	events := make(chan elector.Event) // all changes: one goroutine prints them
-	wg.Go(func() { a.watchStatus(ctx, events) })
+	wg.Go(func() { watchStatus(c, ctx, events) })
 	wg.Go(func() {
-		for ev := range a.election.Observe(ctx) {
+		for ev := range c.election.Observe(ctx) {
 			sendTo(ctx, events, ev)
 		}
 		stop() // nothing more will come
 	})
 	printed := make(chan error, 1)
-	go func() { printed <- a.printEvents(ctx, events, asJSON) }()
+	go func() { printed <- printEvents(c.terminal, ctx, events, asJSON) }()
 	select {
 	case err := <-printed:
 		return err
@@ -71,10 +71,10 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 
 // watchStatus sends pauses and their ends, which are no events of an election. It also logs what
 // prevents events from arriving, or a leader from being elected, when it begins and when it ends.
-func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
+func watchStatus(c *connection, ctx context.Context, events chan<- elector.Event) {
 	was, paused := "", false
 	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {
-		st, err := a.election.Status(ctx)
+		st, err := c.election.Status(ctx)
 		is, attr := "", slog.Any("error", err)
 		switch {
 		case ctx.Err() != nil:
@@ -89,9 +89,9 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 			is, attr = "no candidate can lead, the lock key holds a foreign value", slog.String("found", st.Blocked)
 		}
 		if is != was && is != "" {
-			a.log.Warn("cannot observe changes", slog.String("condition", is), attr)
+			c.log.Warn("cannot observe changes", slog.String("condition", is), attr)
 		} else if is != was {
-			a.log.Info("observing changes again", "was", was)
+			c.log.Info("observing changes again", "was", was)
 		}
 		was = is
 		if err != nil || st.Paused == paused {
@@ -106,7 +106,7 @@ func (a *app) watchStatus(ctx context.Context, events chan<- elector.Event) {
 }
 
 // printEvents prints events until ctx ends, or until a write fails.
-func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJSON bool) error {
+func printEvents(t *terminal, ctx context.Context, events <-chan elector.Event, asJSON bool) error {
 	for {
 		var ev elector.Event
 		select {
@@ -116,9 +116,9 @@ func (a *app) printEvents(ctx context.Context, events <-chan elector.Event, asJS
 		}
 		var err error
 		if asJSON {
-			err = output.JSONLine(a.stdout, ev)
+			err = output.JSONLine(t.stdout, ev)
 		} else {
-			_, err = fmt.Fprintln(a.stdout, eventLine(ev))
+			_, err = fmt.Fprintln(t.stdout, eventLine(ev))
 		}
 		if err != nil {
 			return err
