@@ -33,8 +33,6 @@ number of viewers: at most 50 elections a second.
 Anyone who can reach the port can read the page, unless --token-file names a
 token; the default is the loopback interface. GET /healthz is for probes.`
 
-const defaultConsole = "127.0.0.1:7481"
-
 func consoleCommand(c *connection) *cobra.Command {
 	var addr, tokenFile string
 	var hosts []string
@@ -48,7 +46,7 @@ func consoleCommand(c *connection) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&addr, "http", defaultConsole, "`ADDR` to listen on; without a host it is the loopback interface")
+	f.StringVar(&addr, "http", "127.0.0.1:7481", "`ADDR` to listen on; without a host it is the loopback interface")
 	f.StringArrayVar(&hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&tokenFile, "token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
 	token := ""
@@ -77,13 +75,13 @@ func consoleCommand(c *connection) *cobra.Command {
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		return serveConsole(c, ctx, l, console.Config{Hosts: hosts, Token: token, Logger: c.log}, names)
+		return serveConsole(ctx, c, l, console.Config{Hosts: hosts, Token: token, Logger: c.log}, names)
 	}
 	return cmd
 }
 
 // serveConsole serves the page with these elections of the quorum, or all of them, until ctx ends.
-func serveConsole(c *connection, ctx context.Context, l net.Listener, cfg console.Config, names []string) error {
+func serveConsole(ctx context.Context, c *connection, l net.Listener, cfg console.Config, names []string) error {
 	fmt.Fprintf(c.stdout, "console: http://%s\n", l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	page := console.New(cfg)

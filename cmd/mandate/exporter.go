@@ -37,8 +37,6 @@ the scrape's time-out, which Prometheus sends (8 s of 10 s): it lists the
 elections, reads their status, and calls the roll of each.
 GET /healthz does not query Redis. docs/alerts.yml has the alerts.`
 
-const defaultExporter = "127.0.0.1:7483"
-
 func exporterCommand(c *connection) *cobra.Command {
 	var addr string
 	var hosts []string
@@ -66,7 +64,7 @@ func exporterCommand(c *connection) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&addr, "http", defaultExporter, "`ADDR` to listen on; without a host it is the loopback interface")
+	f.StringVar(&addr, "http", "127.0.0.1:7483", "`ADDR` to listen on; without a host it is the loopback interface")
 	f.StringArrayVar(&hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	return cmd
 }

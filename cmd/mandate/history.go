@@ -47,14 +47,14 @@ It writes nothing, and answers within 4 s.`,
 			}
 			return c.openElection(cmd, args)
 		},
-		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error { return historyOf(c, ctx, el, count, f) }),
+		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error { return historyOf(ctx, c, el, count, f) }),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func historyOf(c *connection, ctx context.Context, el *elector.Election, count int, f format) error {
+func historyOf(ctx context.Context, c *connection, el *elector.Election, count int, f format) error {
 	r := doctor.Read(ctx, el, maxTerms) // also for all pauses
 	shown := history{Terms: r.Terms[:min(count, len(r.Terms))], Pauses: r.Pauses}
 	name := output.Printable(el.Name())
@@ -75,21 +75,18 @@ func (all *history) since(from time.Time) {
 
 // printHistory prints what is known, and returns err, or the error none if nothing is.
 func printHistory(t *terminal, shown history, f format, none string, err error) error {
-	p := output.New(t.stdout)
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
-	var perr error
-	switch {
-	case f.json:
-		shown.Terms = append([]elector.TermRecord{}, shown.Terms...) // never null
-		shown.Pauses = append([]elector.PauseRecord{}, shown.Pauses...)
-		perr = output.JSON(t.stdout, shown)
-	case !empty:
-		perr = p.Lines(p.Table(historyTable(shown, f.wide)))
-	}
 	if err == nil && empty {
 		err = &exitError{code: exitNoLeader, err: errors.New(none)}
 	}
-	return cmp.Or(perr, err)
+	shown.Terms = append([]elector.TermRecord{}, shown.Terms...) // never null
+	shown.Pauses = append([]elector.PauseRecord{}, shown.Pauses...)
+	return cmp.Or(t.print(f.json, shown, func(p *output.Printer) []string {
+		if empty {
+			return nil
+		}
+		return p.Table(historyTable(shown, f.wide))
+	}), err)
 }
 
 // historyRow is one row of the table, with the note below it.

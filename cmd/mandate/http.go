@@ -17,19 +17,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorprom"
 )
 
-// token checks the HTTP flags, and reads the token from its file.
-func (o httpFlags) token(ctx context.Context, t *terminal) string {
+// read checks the flags, and reads the token from its file.
+func (o *httpFlags) read(ctx context.Context, t *terminal) {
 	if o.addr != "" {
 		t.checkAddress(ctx, "--http", o.addr)
 	}
-	if o.tokenFile == "" {
-		return ""
-	}
-	if o.addr == "" {
+	switch {
+	case o.tokenFile == "":
+	case o.addr == "":
 		t.problem("--http-token-file is given without --http: give the address to listen on")
-		return ""
+	default:
+		o.token = t.secret("--http-token-file", o.tokenFile)
 	}
-	return t.secret("--http-token-file", o.tokenFile)
 }
 
 // web is the HTTP server of a candidate.
@@ -43,14 +42,14 @@ type web struct {
 // listen opens the port before anything campaigns, so that a port in use is reported first. It
 // returns nil without --http. promise bounds how long an answer of /leader holds; with 0 /leader
 // promises nothing.
-func (k *candidate) listen(ctx context.Context, o httpFlags, token string, promise time.Duration) (*web, error) {
+func (k *candidate) listen(ctx context.Context, o httpFlags, promise time.Duration) (*web, error) {
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
 	w := &web{log: k.log, metrics: electorprom.New(k.elector)}
 	var err error
 	w.handler, err = electorhttp.New(k.elector, electorhttp.Config{
-		Token: token, Promise: cmp.Or(promise, -1), Logger: k.log, Metrics: w.metrics.Handler(),
+		Token: o.token, Promise: cmp.Or(promise, -1), Logger: k.log, Metrics: w.metrics.Handler(),
 	})
 	if err != nil {
 		return nil, err
@@ -113,6 +112,7 @@ func (w *web) serveDuring(main func() error) error {
 // httpFlags are the flags of the commands that report the leader over HTTP.
 type httpFlags struct {
 	addr, tokenFile string
+	token           string // that the file holds
 }
 
 func (o *httpFlags) add(f *pflag.FlagSet, addr, usage string) {

@@ -27,13 +27,12 @@ import (
 type job struct {
 	candidate
 
-	path      string
-	argv      []string
-	once      bool
-	election  string
-	group     groupFlags // instead of election
-	httpToken string
-	http      string // URL where the command can query the leader; empty: none
+	path     string
+	argv     []string
+	once     bool
+	election string
+	group    groupFlags // instead of election
+	http     string     // URL where the command can query the leader; empty: none
 
 	// Before the lease ends, in this order: the work's context ends, the grace passes, every
 	// process that is left is killed, which may take the time kill.

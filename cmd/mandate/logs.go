@@ -5,37 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/spf13/cobra"
 )
-
-// runsLong reports whether cmd leads or serves until a signal. Such a command must not stop when
-// the reader of its log hangs or exits.
-func runsLong(cmd *cobra.Command) bool {
-	return slices.Contains([]string{"run", "supervise", "serve", "console", "exporter"}, cmd.Name())
-}
-
-// logHandler returns the handler of the log.
-func (t *terminal) logHandler(cmd *cobra.Command, level slog.Level) slog.Handler {
-	plain := handlerFor(t.stderr, t.logFormat, level)
-	if !runsLong(cmd) && cmd.Name() != "watch" {
-		return plain
-	}
-	t.logs = newLogQueue(t.stderr, func(lost int64) error {
-		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the log's reader is gone or too slow", 0)
-		r.AddAttrs(slog.Int64("count", lost))
-		return plain.Handle(context.Background(), r)
-	})
-	return handlerFor(t.logs, t.logFormat, level)
-}
 
 func handlerFor(w io.Writer, name string, level slog.Level) slog.Handler {
 	switch name {
@@ -70,20 +45,6 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// outliveReaders makes a command continue when the reader of its log hangs or exits.
-func (t *terminal) outliveReaders(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		// Catch SIGPIPE and do not ignore it: child processes would inherit that. A write to a
-		// closed pipe then fails and does not kill this process.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-		t.stderr = t.logs // for what is printed at the end
-		return run(cmd, args)
-	}
-}
-
-// finalFlush is how long this process waits at its end for the reader of its output.
-const finalFlush = time.Second
-
 // redisLog is the logger of go-redis. It is set only once, because go-redis does not allow changing
 // its logger while connections use it, and those of an earlier command in the same process may
 // still do so.
@@ -99,3 +60,58 @@ var logOfRedis = sync.OnceValue(func() *redisLog {
 	redis.SetLogger(l)
 	return l
 })
+
+// logQueue is a Writer that never blocks: a goroutine writes the lines in order, and a line without
+// room is dropped. Otherwise a pipe whose reader hangs (a log driver, Ctrl-S in a terminal) would delay
+// a shutdown, a kill, or a step-down. It is safe for concurrent use.
+type logQueue struct {
+	lines chan []byte   // nil: the last one
+	done  chan struct{} // closed when all lines are written
+	lost  atomic.Int64  // lines that were dropped, and not reported yet
+}
+
+// maxQueued is how many lines can wait for the reader: enough for a reader that pauses, and some 200
+// KiB of memory.
+const maxQueued = 1024
+
+// newLogQueue starts a queue in front of w. report writes to w how many lines were dropped.
+func newLogQueue(w io.Writer, report func(lost int64) error) *logQueue {
+	q := &logQueue{lines: make(chan []byte, maxQueued), done: make(chan struct{})}
+	go func() {
+		defer close(q.done)
+		for line := <-q.lines; line != nil; line = <-q.lines {
+			if lost := q.lost.Swap(0); lost > 0 && report(lost) != nil {
+				q.lost.Add(lost)
+			}
+			// A reader that is gone may come back (a named pipe), so every write is tried.
+			if _, err := w.Write(line); err != nil {
+				q.lost.Add(1)
+			}
+		}
+	}()
+	return q
+}
+
+// Write queues a copy of text, or drops it at once if there is no room. It never fails.
+func (q *logQueue) Write(text []byte) (int, error) {
+	select {
+	case q.lines <- append([]byte{}, text...):
+	default:
+		q.lost.Add(1)
+	}
+	return len(text), nil
+}
+
+// close blocks until everything is written, but at most for wait. Further lines are dropped.
+func (q *logQueue) close(wait time.Duration) {
+	limit := time.After(wait)
+	select {
+	case q.lines <- nil:
+	case <-limit:
+		return
+	}
+	select {
+	case <-q.done:
+	case <-limit:
+	}
+}

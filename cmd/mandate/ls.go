@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +70,7 @@ what could not be read. Those with the newest events are read first; of more tha
 			if len(patterns) == 0 && !f.json {
 				all = foldedRows(names)
 			}
-			serr := readWithWrites(c, cmd.Context(), names, all)
+			serr := readWithWrites(cmd.Context(), c, names, all)
 			slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 			return cmp.Or(printElections(c, all, f), serr, err)
 		},
@@ -81,14 +80,12 @@ what could not be read. Those with the newest events are read first; of more tha
 }
 
 // readWithWrites reads the rows of elections, and whether the nodes accept writes: full ones answer every read.
-func readWithWrites(c *connection, ctx context.Context, names []string, all []report) error {
-	var writes []doctor.Finding
-	var trying sync.WaitGroup
-	if len(names) > 0 {
-		trying.Go(func() { writes, _ = doctor.Writable(ctx, c.quorum, names[0]) }) // an error is that of a name that no candidate can have
+func readWithWrites(ctx context.Context, c *connection, names []string, all []report) error {
+	if len(names) == 0 {
+		return nil
 	}
-	err := readAll(ctx, c.quorum, all, doctor.RecentTerms)
-	trying.Wait()
+	var err error
+	writes := whileRead(ctx, c.quorum, names[0], func() { err = readAll(ctx, c.quorum, all, doctor.RecentTerms) })
 	for i := range all {
 		all[i].Writes = writes
 	}

@@ -25,7 +25,7 @@ nevertheless.`,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
 		PreRunE: o.open(c),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return handOver(c, cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
 				if !o.force {
 					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
 						return elector.Handover{From: from}, &exitError{code: exitRefused, err: errors.New(err.Error() + ", or use --force")}

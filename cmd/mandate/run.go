@@ -153,7 +153,7 @@ func runCommand(c *connection) *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := j.listen(cmd.Context(), o.http, j.httpToken, j.grace)
+		w, err := j.listen(cmd.Context(), o.http, j.grace)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func newJob(c *connection, cmd *cobra.Command, o *campaignFlags, args []string, 
 		o.wait = -1
 	}
 	stopSignal := signalNamed(c.terminal, o.stopSignal)
-	token := o.http.token(cmd.Context(), c.terminal)
+	o.http.read(cmd.Context(), c.terminal)
 	k, err := c.candidate(o, cfg, o.shardProbes(o.lease))
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func newJob(c *connection, cmd *cobra.Command, o *campaignFlags, args []string, 
 	return &job{
 		candidate: k, path: path, argv: args, once: o.once, election: o.election, group: o.group,
 		wait: o.wait, hold: o.hold, stopSignal: stopSignal,
-		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: log,
+		lease: o.lease, grace: grace, kill: kill, log: log,
 		helper: helper,
 	}, nil
 }

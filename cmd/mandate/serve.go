@@ -31,8 +31,6 @@ can.
 
 docs/http.md has the rules, examples/ clients in Python and Node.`
 
-const defaultHTTP = "127.0.0.1:7480"
-
 func serveCommand(c *connection) *cobra.Command {
 	var o campaignFlags // serve uses only some of them
 	cmd := &cobra.Command{
@@ -47,7 +45,7 @@ func serveCommand(c *connection) *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
 	o.candidate.flag(f, "", "health-url", "http", "leads only while GET of `URL` answers 2xx; may be repeated")
-	o.http.add(f, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
+	o.http.add(f, "127.0.0.1:7480", "`ADDR` to listen on; without a host it is the loopback interface")
 	c.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	c.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
 	c.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
@@ -64,7 +62,7 @@ func serveCommand(c *connection) *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := s.listen(cmd.Context(), o.http, s.httpToken, s.grace)
+		w, err := s.listen(cmd.Context(), o.http, s.grace)
 		if err != nil {
 			return err
 		}
@@ -94,12 +92,12 @@ func newSidecar(c *connection, cmd *cobra.Command, o *campaignFlags) (*sidecar, 
 		c.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	cfg.Probe = o.probeFlags.checked(c.terminal, "", o.candidate, 0)
-	token := o.http.token(cmd.Context(), c.terminal)
+	o.http.read(cmd.Context(), c.terminal)
 	k, err := c.candidate(o, cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &sidecar{candidate: k, grace: grace, httpToken: token, log: c.log.With("election", o.election)}, nil
+	return &sidecar{candidate: k, grace: grace, log: c.log.With("election", o.election)}, nil
 }
 
 // sidecar is the work of a candidate on behalf of a program that runs elsewhere, which it can
@@ -107,9 +105,8 @@ func newSidecar(c *connection, cmd *cobra.Command, o *campaignFlags) (*sidecar, 
 type sidecar struct {
 	candidate
 
-	grace     time.Duration
-	httpToken string
-	log       *slog.Logger
+	grace time.Duration
+	log   *slog.Logger
 }
 
 // work returns when the grace is over: the program may not work then. The lease is held until then, and until

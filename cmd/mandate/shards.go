@@ -36,13 +36,13 @@ mandate status 'GROUP#7'.`,
 			}
 			return c.open(anyElection)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return showShards(c, cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showShards(cmd.Context(), c, args[0], f) },
 	}
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func showShards(c *connection, ctx context.Context, group string, f format) error {
+func showShards(ctx context.Context, c *connection, group string, f format) error {
 	st, err := shard.Read(ctx, c.quorum, group)
 	switch {
 	case errors.As(err, new(*elector.ConfigError)):
@@ -54,12 +54,9 @@ func showShards(c *connection, ctx context.Context, group string, f format) erro
 	case err != nil:
 		return err
 	}
-	p := output.New(c.stdout)
-	if f.json {
-		err = output.JSON(c.stdout, st)
-	} else {
-		err = p.Lines(slices.Concat(p.Fields(groupFields(c, st)), []string{""}, p.Table(memberTable(st, f.wide))))
-	}
+	err = c.print(f.json, st, func(p *output.Printer) []string {
+		return slices.Concat(p.Fields(groupFields(c, st)), []string{""}, p.Table(memberTable(st, f.wide)))
+	})
 	if err == nil && len(st.Unowned) > 0 {
 		err = &exitError{code: exitNoLeader, err: errors.New("a shard has no owner"), quiet: true}
 	}

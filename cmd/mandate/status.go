@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,22 +40,17 @@ is reported.`,
   mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		PreRunE: c.openElection,
-		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showStatus(c, ctx, el, f) }),
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showStatus(ctx, c, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON object")
 	return cmd
 }
 
-func showStatus(c *connection, ctx context.Context, el *elector.Election, f format) error {
+func showStatus(ctx context.Context, c *connection, el *elector.Election, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	r := report{flags: c.given}
-	var trying sync.WaitGroup
-	var writes []doctor.Finding
-	trying.Go(func() { writes, _ = doctor.Writable(ctx, c.quorum, el.Name()) }) // the only error is an invalid name, which was checked before
-	r.Report = doctor.Read(ctx, el, doctor.RecentTerms)
-	trying.Wait()
-	r.Writes = writes
+	r.Writes = whileRead(ctx, c.quorum, el.Name(), func() { r.Report = doctor.Read(ctx, el, doctor.RecentTerms) })
 	if err := printStatus(c.terminal, &r, f); err != nil {
 		return err
 	}
@@ -151,7 +145,7 @@ func (r *report) fields(problems []doctor.Finding, wide bool) output.Fields {
 		fields.Add("leader", "unknown; "+r.MayLead.Candidate+" may lead", output.Red)
 	case !r.leaderKnown():
 		fields.Add("leader", "unknown", output.Red)
-	case r.unknown():
+	case traceless(r.Status) && len(r.Candidates) == 0: // neither the nodes nor a candidate knows it
 		fields.Add("leader", "none; "+noTrace, output.Red)
 	default:
 		fields.Add("leader", "none", output.Red)
@@ -168,9 +162,6 @@ func (r *report) fields(problems []doctor.Finding, wide bool) output.Fields {
 	}
 	return fields
 }
-
-// unknown reports whether neither the nodes nor a candidate knows the election.
-func (r *report) unknown() bool { return traceless(r.Status) && len(r.Candidates) == 0 }
 
 func (r *report) candidatesText() string {
 	able, all, observers := r.count()

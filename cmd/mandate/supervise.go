@@ -56,12 +56,12 @@ func superviseCommand(c *connection) *cobra.Command {
 		checkCommand(c.terminal, cmd, args)
 		return c.open(anyElection)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return superviseWorker(c, cmd.Context(), args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return superviseWorker(cmd.Context(), c, args) }
 	return cmd
 }
 
 // supervise runs the worker until it exits, and then releases the terms that it led.
-func superviseWorker(c *connection, ctx context.Context, args []string) error {
+func superviseWorker(ctx context.Context, c *connection, args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return notStarted(args[0], err)
@@ -90,7 +90,7 @@ func superviseWorker(c *connection, ctx context.Context, args []string) error {
 	case !closed:
 		c.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
 	default:
-		releaseTerms(c, ctx, &w.Terms, status)
+		releaseTerms(ctx, c, &w.Terms, status)
 	}
 	if code := exitCode(w.Status); code != 0 {
 		return &exitError{code: code, err: errors.New("the worker ended: " + status), quiet: true}
@@ -99,7 +99,7 @@ func superviseWorker(c *connection, ctx context.Context, args []string) error {
 }
 
 // releaseTerms releases the terms that the worker led when it died.
-func releaseTerms(c *connection, ctx context.Context, terms *supervisor.Terms, status string) {
+func releaseTerms(ctx context.Context, c *connection, terms *supervisor.Terms, status string) {
 	if terms.Empty() {
 		return
 	}

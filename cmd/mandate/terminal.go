@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -103,6 +108,15 @@ func (t *terminal) withoutPasswords(text string) string {
 	return text
 }
 
+// print prints a value as JSON, or as lines for people.
+func (t *terminal) print(asJSON bool, v any, lines func(*output.Printer) []string) error {
+	if asJSON {
+		return output.JSON(t.stdout, v)
+	}
+	p := output.New(t.stdout)
+	return p.Lines(lines(p))
+}
+
 // printError writes an error to stderr, wrapped at the width of a terminal.
 func (t *terminal) printError(text string) {
 	p := output.New(t.stderr)
@@ -110,3 +124,58 @@ func (t *terminal) printError(text string) {
 		_ = p.Lines(p.Prose(line)) // there is no other place to report a failure
 	}
 }
+
+// format is how a command prints what it has found. The default is a table for people.
+type format struct {
+	wide bool // everything, exact times
+	json bool
+}
+
+func formatFlags(cmd *cobra.Command, f *format, asJSON string) {
+	cmd.Flags().BoolVar(&f.wide, "wide", false, "print all columns, with exact times")
+	cmd.Flags().BoolVar(&f.json, "json", false, asJSON)
+}
+
+// dateTimeZone is the layout of a time outside of tables.
+const dateTimeZone = time.DateTime + " MST"
+
+func exact(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02T15:04:05.000Z07:00") // as in the logs
+}
+
+// logHandler returns the handler of the log.
+func (t *terminal) logHandler(cmd *cobra.Command, level slog.Level) slog.Handler {
+	plain := handlerFor(t.stderr, t.logFormat, level)
+	if !runsLong(cmd) && cmd.Name() != "watch" {
+		return plain
+	}
+	t.logs = newLogQueue(t.stderr, func(lost int64) error {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the log's reader is gone or too slow", 0)
+		r.AddAttrs(slog.Int64("count", lost))
+		return plain.Handle(context.Background(), r)
+	})
+	return handlerFor(t.logs, t.logFormat, level)
+}
+
+// outliveReaders makes a command continue when the reader of its log hangs or exits.
+func (t *terminal) outliveReaders(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		// Catch SIGPIPE and do not ignore it: child processes would inherit that. A write to a
+		// closed pipe then fails and does not kill this process.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		t.stderr = t.logs // for what is printed at the end
+		return run(cmd, args)
+	}
+}
+
+// runsLong reports whether cmd leads or serves until a signal. Such a command must not stop when
+// the reader of its log hangs or exits.
+func runsLong(cmd *cobra.Command) bool {
+	return slices.Contains([]string{"run", "supervise", "serve", "console", "exporter"}, cmd.Name())
+}
+
+// finalFlush is how long this process waits at its end for the reader of its output.
+const finalFlush = time.Second

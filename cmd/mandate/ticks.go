@@ -34,13 +34,13 @@ ticks that nobody ran, and why.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: c.openElection,
-		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showTicks(c, ctx, el, f) }),
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showTicks(ctx, c, el, f) }),
 	}
 	formatFlags(cmd, &f, "print one JSON array")
 	return cmd
 }
 
-func showTicks(c *connection, ctx context.Context, el *elector.Election, f format) error {
+func showTicks(ctx context.Context, c *connection, el *elector.Election, f format) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	all, err := doctor.Ticks(ctx, el)
@@ -55,15 +55,12 @@ func showTicks(c *connection, ctx context.Context, el *elector.Election, f forma
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
 		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run well"), quiet: true}
 	}
-	p := output.New(c.stdout)
-	var perr error
-	switch {
-	case f.json:
-		perr = output.JSON(c.stdout, rows)
-	case len(all) > 0:
-		perr = p.Lines(slices.Concat(p.Table(ticksTable(rows)), jobProblems(p, rows), skippedTicks(rows)))
-	}
-	return cmp.Or(perr, err)
+	return cmp.Or(c.print(f.json, rows, func(p *output.Printer) []string {
+		if len(rows) == 0 {
+			return nil
+		}
+		return slices.Concat(p.Table(ticksTable(rows)), jobProblems(p, rows), skippedTicks(rows))
+	}), err)
 }
 
 func ticksTable(rows []tickJSON) *output.Table {

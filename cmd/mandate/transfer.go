@@ -27,7 +27,7 @@ fails meanwhile, any candidate may lead after a quarter of the lease.`,
 			return o.open(c)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return handOver(c, cmd.Context(), &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
 				if from.Candidate == to {
 					return elector.Handover{From: from, To: from}, nil
 				}

@@ -62,10 +62,9 @@ check of a container without a shell, in which mandate runs with --http.`,
 			if err != nil {
 				return err
 			}
-			if o.asJSON {
-				return output.JSON(c.stdout, l)
-			}
-			return output.New(c.stdout).Lines([]string{output.Printable(fmt.Sprintf("%s leads, token %d", l.Candidate, l.Token))})
+			return c.print(o.asJSON, l, func(*output.Printer) []string {
+				return []string{output.Printable(fmt.Sprintf("%s leads, token %d", l.Candidate, l.Token))}
+			})
 		}),
 	}
 	f := cmd.Flags()

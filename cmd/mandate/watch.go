@@ -33,7 +33,7 @@ is unreachable, this is logged on stderr, and watch continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return watchElection(c, ctx, asJSON)
+			return watchElection(ctx, c, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
@@ -41,13 +41,13 @@ is unreachable, this is logged on stderr, and watch continues.`,
 }
 
 // watch prints each newer state until ctx ends.
-func watchElection(c *connection, ctx context.Context, asJSON bool) error {
+func watchElection(ctx context.Context, c *connection, asJSON bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	events := make(chan elector.Event) // all changes: one goroutine prints them
-	wg.Go(func() { watchStatus(c, ctx, events) })
+	wg.Go(func() { watchStatus(ctx, c, events) })
 	wg.Go(func() {
 		for ev := range c.election.Observe(ctx) {
 			sendTo(ctx, events, ev)
@@ -55,7 +55,7 @@ func watchElection(c *connection, ctx context.Context, asJSON bool) error {
 		stop() // nothing more will come
 	})
 	printed := make(chan error, 1)
-	go func() { printed <- printEvents(c.terminal, ctx, events, asJSON) }()
+	go func() { printed <- printEvents(ctx, c.terminal, events, asJSON) }()
 	select {
 	case err := <-printed:
 		return err
@@ -71,7 +71,7 @@ func watchElection(c *connection, ctx context.Context, asJSON bool) error {
 
 // watchStatus sends pauses and their ends, which are no events of an election. It also logs what
 // prevents events from arriving, or a leader from being elected, when it begins and when it ends.
-func watchStatus(c *connection, ctx context.Context, events chan<- elector.Event) {
+func watchStatus(ctx context.Context, c *connection, events chan<- elector.Event) {
 	was, paused := "", false
 	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {
 		st, err := c.election.Status(ctx)
@@ -106,7 +106,7 @@ func watchStatus(c *connection, ctx context.Context, events chan<- elector.Event
 }
 
 // printEvents prints events until ctx ends, or until a write fails.
-func printEvents(t *terminal, ctx context.Context, events <-chan elector.Event, asJSON bool) error {
+func printEvents(ctx context.Context, t *terminal, events <-chan elector.Event, asJSON bool) error {
 	for {
 		var ev elector.Event
 		select {
@@ -144,5 +144,5 @@ func eventLine(ev elector.Event) string {
 			what = "no leader"
 		}
 	}
-	return output.Printable(fmt.Sprintf("%s  %-9s %s", ev.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, strings.TrimSpace(who+" "+what)))
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", exact(ev.Time), ev.Kind, strings.TrimSpace(who+" "+what)))
 }
