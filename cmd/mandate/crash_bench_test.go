@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,7 +85,7 @@ func (c *crash) elected(who string) (at time.Time) {
 // contender is a process that leads, or follows.
 type contender struct {
 	id  string
-	cmd *exec.Cmd
+	cmd *running
 }
 
 // crashKind is how a leader of a benchmark works, and is killed.

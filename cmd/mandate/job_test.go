@@ -25,16 +25,15 @@ import (
 	"github.com/mandate-dev/mandate/elector/supervisor"
 )
 
-// startMandate starts a mandate in a folder, on these nodes. done is closed when it has ended.
-func startMandate(t testing.TB, dir, urls string, stderr *os.File, env []string, args ...string) (cmd *exec.Cmd, done chan struct{}) {
+// startMandate starts a mandate in a folder, on these nodes.
+func startMandate(t testing.TB, dir, urls string, stderr *os.File, env []string, args ...string) *running {
 	t.Helper()
-	cmd = exec.Command("mandate", args...)
+	cmd := exec.Command("mandate", args...)
 	cmd.Dir, cmd.Stderr = dir, stderr
 	cmd.Env = append(append(os.Environ(), "MANDATE_REDIS="+urls, "GORACE="+noExitPause), env...)
-	must(t, cmd.Start())
-	done = make(chan struct{})
-	go func() { _ = cmd.Wait(); close(done) }()
-	return cmd, done
+	r, err := begin(cmd)
+	must(t, err)
+	return r
 }
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at

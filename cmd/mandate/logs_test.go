@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -37,8 +36,7 @@ while :; do sleep 0.02; done`
 type unread struct {
 	t      *testing.T
 	dir    string
-	cmd    *exec.Cmd
-	done   chan struct{}
+	cmd    *running
 	reader *os.File
 	redis  *redis.Client
 }
@@ -60,10 +58,10 @@ func startUnread(t *testing.T, full bool, lease, grace string) *unread {
 			return true
 		})
 	}
-	u.cmd, u.done = startMandate(t, u.dir, "redis://127.0.0.1:"+strconv.Itoa(port), w, nil, // exec makes the pipe a blocking one
+	u.cmd = startMandate(t, u.dir, "redis://127.0.0.1:"+strconv.Itoa(port), w, nil, // exec makes the pipe a blocking one
 		"run", "--election", "e", "--id", "a", "--lease", lease, "--grace", grace, "--", "sh", "-c", politeScript)
 	w.Close()
-	t.Cleanup(func() { _ = u.cmd.Process.Kill(); <-u.done })
+	t.Cleanup(u.cmd.kill)
 	u.await("start ", 1)
 	return u
 }
@@ -85,14 +83,7 @@ func (u *unread) await(word string, n int) {
 // ends waits for the end of mandate with exit code 0, much sooner than its lease ends.
 func (u *unread) ends() {
 	u.t.Helper()
-	select {
-	case <-u.done:
-	case <-time.After(15 * time.Second):
-		u.t.Fatal("it is still running")
-	}
-	if code := u.cmd.ProcessState.ExitCode(); code != 0 {
-		u.t.Errorf("it ended with %v", u.cmd.ProcessState)
-	}
+	u.cmd.ends(u.t, 15*time.Second, 0)
 	if keys := u.redis.Keys(context.Background(), "*lock*").Val(); len(keys) > 0 {
 		u.t.Errorf("the lock was not released: %q", keys)
 	}

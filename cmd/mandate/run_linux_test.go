@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,8 +38,7 @@ type members struct {
 	group string
 	q     *elector.Quorum
 	url   string
-	procs map[string]*exec.Cmd
-	done  map[string]chan struct{}
+	procs map[string]*running
 }
 
 func newMembers(t *testing.T) *members {
@@ -48,13 +46,12 @@ func newMembers(t *testing.T) *members {
 	redis := servertest.Redis(t)
 	m := &members{
 		t: t, dir: t.TempDir(), group: fmt.Sprintf("group-%d-%d", os.Getpid(), time.Now().UnixNano()), q: openQuorum(t, redis.URL()), url: redis.URL(),
-		procs: map[string]*exec.Cmd{}, done: map[string]chan struct{}{},
+		procs: map[string]*running{},
 	}
 	must(t, os.WriteFile(filepath.Join(m.dir, "journal"), nil, 0o600))
 	t.Cleanup(func() {
 		for id, cmd := range m.procs {
-			_ = cmd.Process.Kill()
-			<-m.done[id]
+			cmd.kill()
 			if log, _ := os.ReadFile(filepath.Join(m.dir, id+".log")); t.Failed() {
 				t.Logf("%s logged:\n%s", id, log)
 			}
@@ -72,7 +69,7 @@ func (m *members) start(id string, args ...string) {
 	must(m.t, err)
 	defer log.Close()
 	args = append([]string{"run", "--group", m.group, "--id", id, "--lease", groupLease.String(), "--grace", "300ms"}, args...)
-	m.procs[id], m.done[id] = startMandate(m.t, m.dir, m.url, log, nil, append(args, "--", "sh", "-c", shardBeats)...)
+	m.procs[id] = startMandate(m.t, m.dir, m.url, log, nil, append(args, "--", "sh", "-c", shardBeats)...)
 }
 
 // beats are the newest token and owner of each shard that have worked since a number of bytes
@@ -182,14 +179,7 @@ func TestRunGroupReal(t *testing.T) {
 	}
 
 	must(t, m.procs["b"].Process.Signal(syscall.SIGTERM))
-	select {
-	case <-m.done["b"]:
-	case <-time.After(scriptTimeout):
-		t.Fatal("b does not end")
-	}
-	if code := m.procs["b"].ProcessState.ExitCode(); code != 0 {
-		t.Errorf("b ended with %d", code)
-	}
+	m.procs["b"].ends(t, scriptTimeout, 0)
 	if left := marked("MANDATE_GROUP=" + m.group); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -204,23 +194,15 @@ func TestRunGroupEndsReal(t *testing.T) {
 	m.start("a", "--shards", "4")
 	m.owning(scriptTimeout, map[string]int{"a": 4})
 	m.start("odd", "--shards", "5")
-	select {
-	case <-m.done["odd"]:
-	case <-time.After(scriptTimeout):
-		t.Fatal("a member with another number of shards does not end")
-	}
-	log, _ := os.ReadFile(filepath.Join(m.dir, "odd.log"))
-	if code := m.procs["odd"].ProcessState.ExitCode(); code != exitFailed || !strings.Contains(string(log), "all members need the same") {
-		t.Errorf("a member with another number of shards ended with %d:\n%s", code, log)
+	m.procs["odd"].ends(t, scriptTimeout, exitFailed)
+	if log, _ := os.ReadFile(filepath.Join(m.dir, "odd.log")); !strings.Contains(string(log), "all members need the same") {
+		t.Errorf("a member with another number of shards logged\n%s", log)
 	}
 
 	m.start("b", "--shards", "4")
 	m.owning(scriptTimeout, map[string]int{"a": 2, "b": 2})
 	must(t, m.procs["a"].Process.Signal(syscall.SIGTERM))
-	<-m.done["a"]
-	if code := m.procs["a"].ProcessState.ExitCode(); code != 0 {
-		t.Errorf("a ended with %d", code)
-	}
+	m.procs["a"].ends(t, scriptTimeout, 0)
 	m.owning(scriptTimeout, map[string]int{"b": 4})
 
 	m.start("c", "--shards", "4")

@@ -61,17 +61,45 @@ type scriptValues struct {
 	redis      *servertest.Server
 	nodes      []*servertest.Server // of an incident with several
 	stoppedAt  time.Time            // when Redis, or a candidate, was stopped
-	candidates map[string]*candidateProcess
+	candidates map[string]*running
 	unhealthy  *atomic.Bool // the program beside mandate serve
 }
 
-type candidateProcess struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+// running is a program that was started.
+type running struct {
+	*exec.Cmd
+
+	done chan struct{} // closed when it has ended
+}
+
+func begin(cmd *exec.Cmd) (*running, error) {
+	r := &running{cmd, make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { _ = cmd.Wait(); close(r.done) }()
+	return r, nil
+}
+
+func (r *running) kill() {
+	_ = r.Process.Kill()
+	<-r.done
+}
+
+// ends waits for its end, with this exit code.
+func (r *running) ends(t interface{ Fatalf(string, ...any) }, within time.Duration, code int) {
+	select {
+	case <-r.done:
+	case <-time.After(within):
+		t.Fatalf("%q has not ended within %v", r.Args, within)
+	}
+	if got := r.ProcessState.ExitCode(); got != code {
+		t.Fatalf("%q ended with %d (%v), want %d", r.Args, got, r.ProcessState, code)
+	}
 }
 
 func setupScript(env *testscript.Env) error {
-	v := &scriptValues{t: env.T().(testing.TB), candidates: map[string]*candidateProcess{}}
+	v := &scriptValues{t: env.T().(testing.TB), candidates: map[string]*running{}}
 	v.port = servertest.FreePort(v.t)
 	env.Values["processes"] = v
 	env.Setenv("PORT", strconv.Itoa(v.port))
@@ -93,8 +121,7 @@ func setupScript(env *testscript.Env) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, c := range v.candidates {
-			_ = c.cmd.Process.Kill() // its helper then ends the command
-			<-c.done
+			c.kill() // its helper then ends the command
 		}
 	})
 	return os.WriteFile(filepath.Join(env.WorkDir, "work.sh"), []byte(workScript), 0o700)
@@ -153,12 +180,8 @@ func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 		defer f.Close()
 		*w = f
 	}
-	ts.Check(cmd.Start())
-	c := &candidateProcess{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait()
-		close(c.done)
-	}()
+	c, err := begin(cmd)
+	ts.Check(err)
 	v := valuesOf(ts)
 	v.mu.Lock()
 	v.candidates[name] = c
@@ -175,26 +198,19 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 	if sig == syscall.SIGSTOP {
 		v.stoppedAt = time.Now()
 	}
-	ts.Check(v.candidates[args[0]].cmd.Process.Signal(sig))
+	ts.Check(v.candidates[args[0]].Process.Signal(sig))
 }
 
 // ended NAME CODE [WITHIN]: waits for the end of a candidate.
 func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
-	c := valuesOf(ts).candidates[args[0]]
+	code, err := strconv.Atoi(args[1])
+	ts.Check(err)
 	within := scriptTimeout
 	if len(args) > 2 {
-		var err error
 		within, err = time.ParseDuration(args[2])
 		ts.Check(err)
 	}
-	select {
-	case <-c.done:
-	case <-time.After(within):
-		ts.Fatalf("%s has not ended within %v", args[0], within)
-	}
-	if got := strconv.Itoa(c.cmd.ProcessState.ExitCode()); got != args[1] {
-		ts.Fatalf("%s ended with %s (%v), want %s", args[0], got, c.cmd.ProcessState, args[1])
-	}
+	valuesOf(ts).candidates[args[0]].ends(ts, within, code)
 }
 
 // leader N: waits until N commands have been started in all, and puts the
