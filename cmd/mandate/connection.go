@@ -31,10 +31,7 @@ type connection struct {
 	election *elector.Election // of a command on one election
 }
 
-const (
-	defaultRedis  = "redis://127.0.0.1:6379"
-	defaultPrefix = "mandate"
-)
+const defaultRedis = "redis://127.0.0.1:6379"
 
 // secretFiles are the environment variables that name files which let mandate into Redis, each with
 // the parameter of a URL that it becomes in each URL without its own.
@@ -271,6 +268,28 @@ func (t *terminal) addProblems(err error, names func(setting string) string) {
 	default:
 		t.problem("%s", err)
 	}
+}
+
+// nextFlags are the flags of this command line that choose the elections, ready to be appended to a
+// suggested command, which without them would act on another Redis.
+type nextFlags string
+
+// command returns a mandate command to type next, for the same elections. All commands that are
+// suggested to operators are made here.
+func (f nextFlags) command(verb string, args ...string) string {
+	text := "mandate " + verb
+	for _, arg := range args {
+		text += " " + shellWord(arg)
+	}
+	return text + string(f)
+}
+
+// shellWord quotes a word for the shell if necessary.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@%+-") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // givenFlags returns the flags of this command line that choose the elections. Environment

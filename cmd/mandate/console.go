@@ -287,7 +287,7 @@ func (g *groupReport) fill(row *console.Row) {
 // rank returns the place of a report in a list with problems first.
 func (r *report) rank(problem string) int {
 	switch state := r.state(); {
-	case r.severalLead():
+	case slices.ContainsFunc(r.problems(), severalLead):
 		return console.RankUrgent
 	case state == stateAbandoned, state == stateFinished:
 		return console.RankAbandoned
@@ -302,10 +302,8 @@ func (r *report) rank(problem string) int {
 	}
 }
 
-// severalLead reports whether two candidates lead at the same time, or hold locks on different nodes.
-func (r *report) severalLead() bool {
-	return slices.ContainsFunc(r.problems(), func(f doctor.Finding) bool { return f.Check == "leaders" || f.Check == "locks" })
-}
+// severalLead: two candidates lead at the same time, or hold locks on different nodes.
+func severalLead(f doctor.Finding) bool { return f.Check == "leaders" || f.Check == "locks" }
 
 // millis returns an instant in milliseconds since 1970; 0 for the zero time.
 func millis(t time.Time) int64 {

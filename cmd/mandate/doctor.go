@@ -34,13 +34,8 @@ failure. It answers within 7 s. To test the rights it writes keys of its own and
 removes them.`,
 		Example: `  mandate doctor
   mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
-		Args: cobra.MaximumNArgs(1),
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.open(anyElection)
-			}
-			return c.openElection(cmd, args)
-		},
+		Args:    cobra.MaximumNArgs(1),
+		PreRunE: func(_ *cobra.Command, args []string) error { return c.open(append(args, anyElection)[0]) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := append(args, "")[0]
 			findings, err := doctor.Examine(cmd.Context(), c.quorum, doctor.Config{Election: name, Lease: lease, Command: c.given.command})

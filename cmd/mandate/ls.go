@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -70,26 +69,20 @@ what could not be read. Those with the newest events are read first; of more tha
 			if len(patterns) == 0 && !f.json {
 				all = foldedRows(names)
 			}
-			serr := readWithWrites(cmd.Context(), c, names, all)
+			var serr error
+			if len(names) > 0 {
+				read := func() { serr = readAll(cmd.Context(), c.quorum, all, doctor.RecentTerms) }
+				writes := whileRead(cmd.Context(), c.quorum, names[0], read)
+				for i := range all {
+					all[i].Writes = writes
+				}
+			}
 			slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 			return cmp.Or(printElections(c, all, f), serr, err)
 		},
 	}
 	formatFlags(cmd, &f, "print one JSON array of what status prints")
 	return cmd
-}
-
-// readWithWrites reads the rows of elections, and whether the nodes accept writes: full ones answer every read.
-func readWithWrites(ctx context.Context, c *connection, names []string, all []report) error {
-	if len(names) == 0 {
-		return nil
-	}
-	var err error
-	writes := whileRead(ctx, c.quorum, names[0], func() { err = readAll(ctx, c.quorum, all, doctor.RecentTerms) })
-	for i := range all {
-		all[i].Writes = writes
-	}
-	return err
 }
 
 func printElections(c *connection, all []report, f format) error {

@@ -2,10 +2,10 @@
 // while its lease is valid and its probes pass. Other subcommands show elections and move the
 // leadership.
 //
-// main.go and root.go are the program; each command has a file of its own, and takes what it needs: a
-// terminal (flags, output, log), a connection (the quorum, an election) or a candidate. Commands share also
-// probes.go and http.go (a candidate's), operator.go and handover.go (actions), report.go, groups.go and
-// rows.go (elections as operators see them), next.go (what to type next) and errors.go (exit codes).
+// main.go and root.go are the program; each command has a file of its own, pause.go also resume, and
+// transfer.go resign. A command takes a terminal (where its output and log go), or a connection (the quorum,
+// an election, what to type next). Commands share errors.go (exit codes), report.go and groups.go (what
+// operators see), names.go and operator.go; those that campaign candidate.go, probes.go and http.go.
 package main
 
 import (

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -39,4 +42,100 @@ fails meanwhile, any candidate may lead after a quarter of the lease.`,
 	c.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
 	return cmd
+}
+
+func resignCommand(c *connection) *cobra.Command {
+	var o actFlags
+	cmd := &cobra.Command{
+		Use:   "resign NAME",
+		Short: "Make the leader step down, and wait for the next leader",
+		Long: `Make the leader of the election NAME step down: it stops its work, releases the
+lock, and campaigns again after its cool-down. Waits for the next leader, and
+prints it; history has the time without one.
+
+It calls the roll and tries whether the Redis nodes take writes, and is refused
+if no other candidate could lead now: the work would stop. --force does it
+nevertheless.`,
+		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
+		PreRunE: o.open(c),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+				if !o.force {
+					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
+						return elector.Handover{From: from}, &exitError{code: exitRefused, err: errors.New(err.Error() + ", or use --force")}
+					}
+				}
+				return el.StepDown(ctx, o.reason)
+			})
+		},
+	}
+	o.add(cmd, "`TEXT` for the history", "even if no other candidate could lead")
+	c.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
+	return cmd
+}
+
+// handOver runs a request that moves the leadership, within the time-out, and prints the outcome.
+// from is the present leader; without one the request itself fails.
+func handOver(ctx context.Context, c *connection, o *actFlags, do func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	el := c.election
+	var h elector.Handover
+	st, err := el.Status(ctx)
+	if err == nil {
+		var from elector.Leader
+		if st.Leader != nil {
+			from = *st.Leader
+		}
+		h, err = do(ctx, el, from)
+	}
+	if o.force && st.Paused && errors.Is(err, elector.ErrNoLeader) && h.From.Token != 0 && ctx.Err() == nil {
+		err = nil // no leader is what a pause and --force are for
+	}
+	if perr := printHandover(c, h, err, o.asJSON); perr != nil {
+		return perr
+	}
+	if err == nil || errors.Is(err, elector.ErrUnreachable) || st.Leader != nil && !errors.Is(err, elector.ErrNoLeader) {
+		return err
+	}
+	switch {
+	case st.Paused:
+		err = &exitError{code: exitNoLeader, err: errors.New(err.Error() + "; the election is paused, to end that: " + c.given.command("resume", el.Name()))}
+	case unknownElection(ctx, el, st):
+		err = &exitError{code: exitNoLeader, err: errors.New(err.Error() + "; " + noTrace)}
+	}
+	return err
+}
+
+// handoverJSON is what resign and transfer print with --json.
+type handoverJSON struct {
+	From  *elector.Leader `json:"from"`            // null: there was none
+	To    *elector.Leader `json:"to"`              // who leads now; null: nobody, or not known
+	Error string          `json:"error,omitempty"` // why nothing, or not all, was done
+}
+
+func printHandover(c *connection, h elector.Handover, err error, asJSON bool) error {
+	if asJSON {
+		var out handoverJSON
+		if h.From.Token != 0 {
+			out.From = &h.From
+		}
+		if h.To.Token != 0 {
+			out.To = &h.To
+		}
+		if err != nil {
+			out.Error = err.Error()
+		}
+		return output.JSON(c.stdout, out)
+	}
+	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
+	switch {
+	case h.To.Token == 0 && err == nil:
+		line = h.From.Candidate + " has stepped down; paused: no leader until " + c.given.command("resume", c.election.Name())
+	case h.To.Token == 0:
+		return nil
+	case h.To.Token == h.From.Token:
+		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
+	}
+	return output.New(c.stdout).Lines([]string{output.Printable(line)})
 }
