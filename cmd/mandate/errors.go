@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -58,3 +59,8 @@ func codeOf(err error) int {
 		return exitFailed
 	}
 }
+
+// usageError lists every problem with the flags, each with what to do about it.
+type usageError struct{ problems []string }
+
+func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }

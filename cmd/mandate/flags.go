@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode"
@@ -26,11 +27,6 @@ func (t *terminal) usage() error {
 	}
 	return &usageError{t.problems}
 }
-
-// usageError lists every problem with the flags, each with what to do about it.
-type usageError struct{ problems []string }
-
-func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
 
 // noNames is the Args of a command that takes no names.
 func noNames(instead string) cobra.PositionalArgs {
@@ -156,4 +152,17 @@ func (t *terminal) variable(name string) string {
 		t.problem("%s is set, and empty: give it a value, or unset it", name)
 	}
 	return value
+}
+
+// version is set by the linker (see the Makefile).
+var version string
+
+// buildVersion returns the version that the Makefile has set, or else that recorded by `go
+// install`; empty: neither did.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if version != "" || !ok || info.Main.Version == "(devel)" {
+		return version
+	}
+	return info.Main.Version
 }

@@ -74,13 +74,13 @@ type logQueue struct {
 // KiB of memory.
 const maxQueued = 1024
 
-// newLogQueue starts a queue in front of w. report writes to w how many lines were dropped.
-func newLogQueue(w io.Writer, report func(lost int64) error) *logQueue {
+// newLogQueue starts a queue in front of w. warn writes to w how many lines were dropped.
+func newLogQueue(w io.Writer, warn func(lost int64) error) *logQueue {
 	q := &logQueue{lines: make(chan []byte, maxQueued), done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
 		for line := <-q.lines; line != nil; line = <-q.lines {
-			if lost := q.lost.Swap(0); lost > 0 && report(lost) != nil {
+			if lost := q.lost.Swap(0); lost > 0 && warn(lost) != nil {
 				q.lost.Add(lost)
 			}
 			// A reader that is gone may come back (a named pipe), so every write is tried.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -142,17 +141,4 @@ func (c *connection) prepare(next func(*cobra.Command, []string) error) func(*co
 		c.prefixFrom = from["prefix"]
 		return next(cmd, args)
 	}
-}
-
-// version is set by the linker (see the Makefile).
-var version string
-
-// buildVersion returns the version that the Makefile has set, or else that recorded by `go
-// install`; empty: neither did.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if version != "" || !ok || info.Main.Version == "(devel)" {
-		return version
-	}
-	return info.Main.Version
 }

@@ -11,12 +11,12 @@ import (
 func dispatch() (was bool) { return false }
 
 func runCommand(*connection) *cobra.Command {
-	return missing("run", "Unix only, for want of signals and process groups: use mandate serve here, or embed the library")
+	return unsupported("run", "Unix only, for want of signals and process groups: use mandate serve here, or embed the library")
 }
 
-func superviseCommand(*connection) *cobra.Command { return missing("supervise", "Linux only") }
+func superviseCommand(*connection) *cobra.Command { return unsupported("supervise", "Linux only") }
 
-func missing(name, where string) *cobra.Command {
+func unsupported(name, where string) *cobra.Command {
 	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
 		return errors.New("mandate " + name + " works on " + where)
 	}}

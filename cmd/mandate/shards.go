@@ -100,7 +100,7 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 		var color output.Color
 		weight, where := "", []string{"", "", ""}
 		if m.Weight != 1 || wide {
-			weight = number(m.Weight)
+			weight = formatNumber(m.Weight)
 		}
 		if wide {
 			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
@@ -108,7 +108,7 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 		if m.Closed != "" || len(m.Unable) > 0 {
 			color = output.Yellow
 		}
-		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), moving(m), weight, m.Version}
+		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), formatNumber(m.Due), moving(m), weight, m.Version}
 		t.Row(color, append(append(cells, where...), shard.Set(m.Owned).String())...)
 		if m.Closed != "" {
 			t.Note(color, "wants no shards: "+m.Closed)
@@ -120,8 +120,8 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 	return t
 }
 
-// number formats a due or a weight, which may have any size.
-func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+// formatNumber formats a due or a weight, which may have any size.
+func formatNumber(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 
 // moving formats how many shards a member is being given (+), and hands over (-).
 func moving(m shard.MemberStatus) string {
