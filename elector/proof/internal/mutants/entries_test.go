@@ -48,28 +48,22 @@ func files(t *testing.T) map[string][]byte {
 	return contents
 }
 
-// promises are those of all files.
-func promises(t *testing.T) (all []*promise) {
+// load returns the mutants of all files.
+func load(t *testing.T) (all []*mutant) {
 	t.Helper()
+	ids := map[string]bool{}
 	for name, text := range files(t) {
-		of, err := parse(text)
+		promises, err := parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		all = append(all, of...)
-	}
-	return all
-}
-
-// load returns the mutants of all files.
-func load(t *testing.T) []*mutant {
-	t.Helper()
-	all, ids := entries(promises(t)), map[string]bool{}
-	for _, m := range all {
-		if ids[m.id] {
-			t.Fatalf("there are two %s", m.id)
+		for _, m := range entries(promises) {
+			if ids[m.id] {
+				t.Fatalf("%s: there are two %s", name, m.id)
+			}
+			ids[m.id] = true
+			all = append(all, m)
 		}
-		ids[m.id] = true
 	}
 	return all
 }
