@@ -139,9 +139,10 @@ mutants: ## make each deliberate bug once, and show which test notices it (MUTAN
 	@$(GO) test -v -vet=off -count=1 -timeout 60m -run 'TestMutants$$' ./elector/proof/internal/mutants -mutants '$(or $(MUTANT),.)' -near '$(MUTANTS_NEAR)'
 
 .PHONY: claims
-claims: ## write docs/generated: what is promised, its tests and bugs; the keys of JSON; incidents
-	@$(GO) test -count=1 -run 'TestClaimsAreListed$$' ./elector/proof/internal/mutants -update
-	@$(GO) test -count=1 -run 'TestJSONPage$$|TestIncidentsAreListed$$' ./cmd/mandate -update
+claims: ## write bin/claims.md (what is promised, its tests and bugs), the schema of JSON and the incidents
+	@mkdir -p bin
+	@$(GO) test -count=1 -run 'TestClaims$$' ./elector/proof/internal/mutants -out $(CURDIR)/bin/claims.md
+	@$(GO) test -count=1 -run 'TestSchema$$|TestIncidentsAreListed$$' ./cmd/mandate -update
 
 # Never with -race or beside another package: that would measure the neighbour.
 .PHONY: bench

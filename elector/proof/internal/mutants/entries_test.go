@@ -17,6 +17,7 @@ const root = "../../../.." // of the repository
 // promise is what stands below one heading.
 type promise struct {
 	text    string
+	step    string   // of the argument in docs/safety.md, if it is one
 	tests   []string // that attack it, besides the judges
 	mutants []*mutant
 }
@@ -48,24 +49,34 @@ func files(t *testing.T) map[string][]byte {
 	return contents
 }
 
-// load returns the mutants of all files.
-func load(t *testing.T) (all []*mutant) {
+// all returns the promises of each file.
+func all(t *testing.T) map[string][]*promise {
 	t.Helper()
-	ids := map[string]bool{}
+	of := map[string][]*promise{}
 	for name, text := range files(t) {
 		promises, err := parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		of[name] = promises
+	}
+	return of
+}
+
+// load returns the mutants of all files.
+func load(t *testing.T) (mutants []*mutant) {
+	t.Helper()
+	ids := map[string]bool{}
+	for name, promises := range all(t) {
 		for _, m := range entries(promises) {
 			if ids[m.id] {
 				t.Fatalf("%s: there are two %s", name, m.id)
 			}
 			ids[m.id] = true
-			all = append(all, m)
+			mutants = append(mutants, m)
 		}
 	}
-	return all
+	return mutants
 }
 
 // entries are the mutants of all promises.
@@ -100,6 +111,9 @@ func parse(text []byte) (all []*promise, err error) {
 			continue
 		case s != nil && s[1] == "tests":
 			p.tests = strings.Split(s[2], ", ")
+			continue
+		case s != nil && s[1] == "step":
+			p.step = s[2]
 			continue
 		case s != nil:
 			m = &mutant{id: s[1], bug: s[2], text: line}

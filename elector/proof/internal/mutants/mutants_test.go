@@ -1,10 +1,11 @@
 // Package mutants lists what the project promises, with the tests that attack each
 // promise, and holds deliberate bugs that break it: a test that has never failed
-// proves little. `make claims` writes the list to docs/generated/claims.md.
+// proves little. `make claims` writes the list to bin/claims.md.
 //
 // The promises are the headings of testdata/*.txt, the bugs the entries below them:
 //
 //	# the lease counts from when the request was sent
+//	step: 1
 //	tests: TestAnchorIsTheRequestNotTheAnswer, make model
 //
 //	lease-from-the-answer: the time that the answer took is given away
@@ -18,7 +19,8 @@
 // exactly once; it is compared token by token, so spaces, line breaks and comments
 // do not matter. A longer fragment continues on lines that are indented twice. A bug
 // of several parts has several in, replace and with. "judge" is the package and the
-// test, or subtest, that must fail. "tests" are others that attack the promise.
+// test, or subtest, that must fail. "tests" are others that attack the promise. "step"
+// is the number of the promise in the argument of docs/safety.md.
 //
 // An ordinary test run only checks that every fragment is found, that the outcome
 // parses, and that the judges exist. `make mutants` makes one bug at a time, with go
@@ -233,28 +235,35 @@ func git(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-var update = flag.Bool("update", false, "write docs/generated/claims.md")
+var out = flag.String("out", "", "write the list of all promises to this file")
 
-const page = root + "/docs/generated/claims.md"
-
-// Who changes a promise, its tests or its bugs writes the page anew.
-func TestClaimsAreListed(t *testing.T) {
-	want := claims(t)
-	if *update {
-		must(t, os.WriteFile(page, want, 0o600))
+// Each step of the argument in docs/safety.md is a promise here, with tests and bugs.
+func TestClaims(t *testing.T) {
+	has := map[string]bool{}
+	for _, promises := range all(t) {
+		for _, p := range promises {
+			has[p.step] = true
+		}
 	}
-	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/generated/claims.md is not what the entries say: make claims (%v)", err)
+	text, err := os.ReadFile(filepath.Join(root, "docs/safety.md"))
+	must(t, err)
+	steps := regexp.MustCompile(`(?m)^(\d+)\. \*`).FindAllSubmatch(text, -1)
+	if len(steps) < 9 {
+		t.Errorf("docs/safety.md has %d steps", len(steps))
+	}
+	for _, s := range steps {
+		if !has[string(s[1])] {
+			t.Errorf("no promise is step %s of docs/safety.md", s[1])
+		}
+	}
+	if *out != "" {
+		must(t, os.WriteFile(*out, claims(t), 0o600))
 	}
 }
 
 // A promise that no bug breaks may have tests that can't fail.
 func TestEachPromiseHasABug(t *testing.T) {
-	for name, text := range files(t) {
-		promises, err := parse(text)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+	for name, promises := range all(t) {
 		for _, p := range promises {
 			if len(p.mutants) == 0 {
 				t.Errorf("%s: no deliberate bug breaks the promise %q", name, p.text)
@@ -265,13 +274,16 @@ func TestEachPromiseHasABug(t *testing.T) {
 
 // A claim whose test was renamed, or never was, is none.
 func TestDocumentsNameExistingTests(t *testing.T) {
-	exist := testNames(t)
-	for _, doc := range []string{"safety.md", "servers.md", "compare.md", "generated/claims.md"} {
+	exist, pages := testNames(t), map[string][]byte{"the list of claims": claims(t)}
+	for _, doc := range []string{"safety.md", "servers.md", "compare.md"} {
 		text, err := os.ReadFile(filepath.Join(root, "docs", doc))
 		must(t, err)
+		pages[doc] = text
+	}
+	for page, text := range pages {
 		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)\\w+)").FindAllSubmatch(text, -1) {
 			if !exist[string(m[1])] {
-				t.Errorf("%s names %s, which does not exist", doc, m[1])
+				t.Errorf("%s names %s, which does not exist", page, m[1])
 			}
 		}
 	}
@@ -279,11 +291,9 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 
 const intro = `# Claims, their tests, and deliberate bugs
 
-<!-- Written by "make claims" from elector/proof/internal/mutants/testdata: do not edit. -->
-
 What mandate promises; the tests that try to break each promise; and the bugs that ` + "`make mutants`" + ` makes, one at a time, to see
 that a test notices them. ` + "`make test`" + ` runs these tests, except those with ` + "`Real`" + ` in their names (` + "`make real`" + `) and
-` + "`TestSimulation`" + ` (` + "`make sim`" + `). Why the promises hold: [safety.md](../safety.md). *L* is the lease.
+` + "`TestSimulation`" + ` (` + "`make sim`" + `). Why the promises hold: docs/safety.md. *L* is the lease. Links are those of docs/.
 `
 
 // claims is the page of all promises.
@@ -291,15 +301,11 @@ func claims(t *testing.T) []byte {
 	t.Helper()
 	var w bytes.Buffer
 	w.WriteString(intro)
-	all := files(t)
+	all := all(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		title := strings.TrimSuffix(filepath.Base(name), ".txt")
 		fmt.Fprintf(&w, "\n## %s\n", capital(title))
-		promises, err := parse(all[name])
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, p := range promises {
+		for _, p := range all[name] {
 			p.write(&w)
 		}
 	}
