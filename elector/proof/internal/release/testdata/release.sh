@@ -24,6 +24,9 @@ refused v0.2.0 'requires another version of the library'
 
 sed -i 's/^## \[Unreleased\]/&\n\n## [0.1.0] - 2026-11-26/' CHANGELOG.md
 git commit -qam 'Begin the section of the release'
+refused "$version" 'README.md says that it is not published'
+sed -i -E 's/not (published|released) yet/published/' README.md docs/compatibility.md
+git commit -qam 'Say that it is published'
 make release VERSION="$version"
 read -ra tags <<<"$(git tag | paste -sd ' ')"
 [[ ${tags[*]} == 'cmd/mandate/v0.1.0 v0.1.0' ]] || fail "tags: ${tags[*]}"
@@ -40,6 +43,12 @@ with() {
 	for file in copyright README.md docs/{runbook.md,redis.md,redis.acl,alerts.yml} examples/python/mandate.py; do
 		[[ -s $1/$file ]] || fail "there is no $file in $1"
 	done
+	(
+		cd "$1"
+		while IFS=: read -r file link; do
+			[[ -e ${file%/*}/${link:2:-1} ]] || fail "$file links ${link:2:-1}, which is not there"
+		done < <(grep -roE '\]\([^)#:]+[)#]' --include='*.md' .)
+	)
 	has "$1/copyright" 'stdlib go' 'Apache License' 'Neither the name' 'prometheus/procfs' 'spf13/cobra' 'NOTICE'
 }
 tar -xzf "dist/mandate_0.1.0_linux_$arch.tar.gz" -C "$work"
