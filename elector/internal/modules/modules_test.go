@@ -119,13 +119,12 @@ func TestAPIBreaksAreNamedIntegration(t *testing.T) {
 // What the code in the README takes for given: packages, variables, and functions of the reader.
 var (
 	packagesOfBlocks = map[string]string{
-		"context": "context", "time": "time", "prometheus": "github.com/prometheus/client_golang/prometheus", "electorprom": library + "/elector/electorprom",
-		"health": library + "/health", "healthhttp": library + "/health/healthhttp", "elector": library + "/elector", "shard": library + "/elector/shard",
+		"context": "context", "time": "time", "logging": "github.com/redis/go-redis/v9/logging", "prometheus": "github.com/prometheus/client_golang/prometheus", "electorprom": library + "/elector/electorprom",
+		"health": library + "/health", "healthhttp": library + "/health/healthhttp", "elector": library + "/elector",
 	}
 	variablesOfBlocks = map[string]string{
-		"ctx": "context.Context", "q": "*elector.Quorum", "e": "*elector.Elector", "ready": "*healthhttp.Handler",
-		"poll":  "func(context.Context, *health.Heartbeat, uint64) error",
-		"serve": "func(context.Context, int, uint64) error",
+		"ctx": "context.Context", "q": "*elector.Quorum", "e": "*elector.Elector",
+		"poll": "func(context.Context, *health.Heartbeat, uint64) error",
 	}
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"$library/elector"
 	"$library/health"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 func poll(context.Context, *health.Heartbeat, uint64) error { return nil }
