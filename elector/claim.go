@@ -41,22 +41,24 @@ func (m *machine) claimAndJudge(ctx context.Context) (*Term, quorum.Tally, error
 	return newTerm(ctx, m.clock, token, grant), tally, nil
 }
 
-// claim claims once, and returns when it sent that claim. It claims again when it has only asked, and could have won; and
-// when all nodes answer that they are new, and this candidate may assume that there is no leader (bootstraps): then it
-// names the markers that it found, so that a node that loses its data only after that answer still abstains.
+// claim claims once, and returns when it sent that claim. It claims again when all nodes answer that they are new, and
+// this candidate may assume that there is no leader (bootstraps): then it names the markers that it found, so that a node
+// that loses its data only after that answer still abstains.
 func (m *machine) claim(ctx context.Context) (token uint64, sent lease.Stamp, tally quorum.Tally) {
 	if m.voter.Several() != nil {
 		m.voter.CheckAddresses(m.cfg.Lease/3, func(error) {}) // whether they still do
 	}
 	clock, echo := uint64(max(0, time.Now().UnixMilli())), m.bus.Echo(m.cfg.Lease/2)
-	claim := func(markers []string) {
+	hint := func(asked quorum.Tally) (token uint64) {
+		m.memory.learn(asked)
 		sent = m.clock.Now()
-		token, tally = m.voter.Claim(ctx, m.memory.highest+1, clock, markers, echo)
+		return m.memory.highest + 1
+	}
+	claim := func(markers []string) {
+		token, tally = m.voter.Claim(ctx, hint, clock, markers, echo)
 		m.memory.learn(tally)
 	}
-	if claim(nil); tally.Majority(protocol.Free) {
-		claim(nil)
-	}
+	claim(nil)
 	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
 		for i, a := range tally.Answers {

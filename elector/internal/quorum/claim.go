@@ -11,20 +11,24 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Claim makes one attempt to win, with a fresh lock value, or asks whether it could (protocol.Free) if too few nodes
-// have answered the last request: then the caller may call it again at once. It blocks for one round trip to a majority
-// (two if the nodes granted different tokens), each of at most the call time-out.
-// hint is the lowest token that the caller wants, and clock, in ms, another, within bounds. markers are the
+// Claim makes one attempt to win, with a fresh lock value. If too few nodes have answered the last request, it asks first
+// whether it could (protocol.Free), and returns these answers if not. It blocks for one round trip to a majority (for
+// another one if it asks, and if the nodes granted different tokens), each of at most the call time-out.
+// hint is called when the claim is about to leave, with the answers to that question, if it was asked; it returns the
+// lowest token that the caller wants, and clock, in ms, is another, within bounds. markers are the
 // notes of nodes that abstained, by node, if the caller has decided to start a new
 // election on them; else nil. A node that refuses the claim publishes to the channel
 // echo, if it is not empty. won is the token, or 0 if the claim was lost. What a
 // lost attempt was granted is given back in the background. After the end of ctx
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out, and
 // any node for an eighth of it once a majority abstains.
-func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string, echo string) (won uint64, t Tally) {
+func (v *Voter) Claim(ctx context.Context, hint func(asked Tally) uint64, clock uint64, markers []string, echo string) (won uint64, t Tally) {
 	if v.unheard() {
-		return 0, v.askFirst(ctx, echo)
+		if t = v.askFirst(ctx, echo); !t.Majority(protocol.Free) || v.unheard() {
+			return 0, t
+		}
 	}
+	lowest := hint(t)
 	v.newAttempt()
 	value, r, ended := v.lock.String(), newRound(v.nodes, protocol.Won, true), make(chan *nodes.Request, v.nodes.Len())
 	for i := range r.ignored {
@@ -39,7 +43,7 @@ func (v *Voter) Claim(ctx context.Context, hint, clock uint64, markers []string,
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		what := protocol.Request{Value: value, Hint: hint, Clock: clock, Marker: marker, Identity: protocol.NewIdentity(), Echo: echo}
+		what := protocol.Request{Value: value, Hint: lowest, Clock: clock, Marker: marker, Identity: protocol.NewIdentity(), Echo: echo}
 		requests[node] = v.ask(r, node, protocol.ClaimScript, what, v.whileAlive(ctx), ended)
 	}
 	granted := v.decide(ctx, value, r, requests, ended)

@@ -293,7 +293,7 @@ func TestClockHints(t *testing.T) {
 				} else {
 					seen = hint
 				}
-				token, tally := a.Voter.Claim(t.Context(), seen, hint, markers, "")
+				token, tally := a.Voter.Claim(t.Context(), func(Tally) uint64 { return seen }, hint, markers, "")
 				if want := tc.want(); token != want {
 					t.Errorf("token %d, want %d: %+v", token, want, tally.Answers)
 				}
