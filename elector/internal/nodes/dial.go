@@ -37,7 +37,7 @@ func (n *Node) explaining(dial dialer) dialer {
 		case err != nil:
 			return nil, err
 		}
-		return rediserr.Explained(c, &n.heard), nil
+		return rediserr.Explained(c, &n.received), nil
 	}
 }
 

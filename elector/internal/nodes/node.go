@@ -55,8 +55,8 @@ type Node struct {
 	Name string
 	rdb  redis.UniversalClient
 
-	tls   bool
-	heard atomic.Bool // something was received, or a TLS handshake succeeded
+	tls      bool
+	received atomic.Bool // something was received, or a TLS handshake succeeded
 
 	commands *commands // that need no vote
 	open     *leaving  // the connections
@@ -315,7 +315,7 @@ func (ns *Nodes) NodeError(i int, err error) error {
 		return nil
 	}
 	n := ns.list[i]
-	e := &rediserr.NodeError{Node: n.Name, TLS: n.tls, Silent: !n.heard.Load(), Err: err}
+	e := &rediserr.NodeError{Node: n.Name, TLS: n.tls, Silent: !n.received.Load(), Err: err}
 	if rediserr.Denied(err) {
 		e.User = rediserr.UserOf(n.rdb)
 	}

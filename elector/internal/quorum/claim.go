@@ -23,8 +23,8 @@ import (
 // nothing is sent. A node that a rival holds, as far as this voter knows, is waited for, up to the call time-out, and
 // any node for an eighth of it once a majority abstains.
 func (v *Voter) Claim(ctx context.Context, hint func(asked Tally) uint64, clock uint64, markers []string, echo string) (won uint64, t Tally) {
-	if v.unheard() {
-		if t = v.askFirst(ctx, echo); !t.Majority(protocol.Free) || v.unheard() {
+	if v.mustAsk() {
+		if t = v.askFirst(ctx, echo); !t.Majority(protocol.Free) || v.mustAsk() {
 			return 0, t
 		}
 	}
@@ -70,16 +70,16 @@ func (v *Voter) Claim(ctx context.Context, hint func(asked Tally) uint64, clock 
 	return won, t
 }
 
-// unheard reports whether too few nodes for a majority have answered the last request, and kept what they held since.
-func (v *Voter) unheard() bool {
-	heard := 0
+// mustAsk reports whether too few nodes for a majority have answered the last request, and kept what they held since.
+func (v *Voter) mustAsk() bool {
+	reliable := 0
 	for i, n := range v.state {
 		bereft := time.Since(n.bereft) <= v.cfg.Lease/4+v.cfg.CallTimeout/4
 		if !n.unresponsive && !n.parted && !bereft && v.nodes.All()[i].Suspected(v.cfg.Lease) == nil {
-			heard++
+			reliable++
 		}
 	}
-	return heard < v.nodes.Majority()
+	return reliable < v.nodes.Majority()
 }
 
 // askFirst claims in vain, since it requests no token. A candidate whose requests pass while its answers are lost, or come
@@ -209,16 +209,17 @@ func (v *Voter) giveBackOn(node int, attempt uint64) {
 	v.Go(func() { <-ended })
 }
 
-// lateClaims takes the answers to a claim that its round did not wait for. The term that was won gets them
-// with those to its renewals, as far as there is room: nobody takes them while no term runs. What is granted to an attempt that is over by then is given back only
-// now: a release that came before its claim would leave the lock behind, for a lease.
+// lateClaims takes the answers to a claim that arrive after its round. If the claim won, its term gets them among those to
+// its renewals, up to maxUnderWay from a node: nobody reads that channel while no term runs. What a node has granted to an
+// attempt that is over is given back only now: a release that arrived before its claim would leave the lock behind, for a
+// lease.
 func (v *Voter) lateClaims(r *round, ended <-chan *nodes.Request, won bool) {
 	n := r.outstanding()
 	if n == 0 {
 		return
 	}
-	taken := make([]bool, len(r.sent)) // by node: the term gets its answer
-	for node, k := range r.sent {
+	taken := make([]bool, len(r.pending)) // by node: the term gets its answer
+	for node, k := range r.pending {
 		if taken[node] = won && v.renewal.underWay[node]+k <= maxUnderWay; taken[node] {
 			v.renewal.underWay[node] += k
 		}

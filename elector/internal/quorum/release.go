@@ -25,7 +25,7 @@ type Release struct {
 	ended    chan *nodes.Request     // the outcomes
 	underWay []bool                  // by node
 	done     map[int]protocol.Answer // the answers of the nodes where it is definite
-	asked    map[int]bool            // the nodes that did not answer a request
+	silent   map[int]bool            // the nodes that did not answer a request
 }
 
 // Releasing ends the attempt that won the term and returns its Release, which Try
@@ -36,7 +36,7 @@ func (v *Voter) Releasing(token uint64, heir protocol.Heir, text []byte) *Releas
 	n := v.nodes.Len()
 	r := &Release{
 		v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, event: event{v.events, string(text)},
-		ended: make(chan *nodes.Request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, asked: map[int]bool{},
+		ended: make(chan *nodes.Request, n), underWay: make([]bool, n), done: map[int]protocol.Answer{}, silent: map[int]bool{},
 	}
 	for _, s := range v.state {
 		r.counters = append(r.counters, s.counter)
@@ -70,15 +70,12 @@ func (r *Release) Try(limit time.Duration) Tally {
 	// Once a majority has released it, a further try waits a moment for the rest.
 	rd := newRound(r.v.nodes, protocol.Released, r.Definite())
 	for node := range r.counters {
-		rd.sent[node]++
+		rd.pending[node]++ // also if an earlier try has sent the request
 		if a, ok := r.done[node]; ok {
 			rd.record(node, a)
 		}
 	}
-	rd.await(r.ended, func(a *nodes.Request) {
-		a.Of = rd // also the answer to an earlier try
-		r.note(a)
-	})
+	rd.await(r.ended, r.note)
 	return rd.Tally
 }
 
@@ -126,7 +123,7 @@ func (r *Release) note(a *nodes.Request) {
 	r.underWay[a.Node] = false
 	r.v.noteLate(a)
 	if a.Answer.Status == protocol.Unknown {
-		r.asked[a.Node] = r.asked[a.Node] || !a.Sent.IsZero()
+		r.silent[a.Node] = r.silent[a.Node] || !a.Sent.IsZero()
 		return
 	}
 	r.done[a.Node] = a.Answer
@@ -146,7 +143,7 @@ func (r *Release) Left() int { return r.v.nodes.Len() - len(r.done) }
 // answer of the node was lost, and the lock is gone.
 func (r *Release) Released() bool {
 	for node, a := range r.done {
-		if a.Status == protocol.Released || a.Status == protocol.NoLock && r.asked[node] {
+		if a.Status == protocol.Released || a.Status == protocol.NoLock && r.silent[node] {
 			return true
 		}
 	}

@@ -86,7 +86,7 @@ func (v *Voter) RenewAgain() bool {
 	wanted := func() bool { return v.over.Load() < number && first() }
 	limit := v.cfg.CallTimeout
 	for node, a := range n.Answers {
-		if a.Status == protocol.Unknown && n.sent[node] < nodes.MaxCalls && // more would only wait for these
+		if a.Status == protocol.Unknown && n.pending[node] < nodes.MaxCalls && // more would only wait for these
 			v.nodes.All()[node].Lost(n.left[node].Load(), limit/2) && v.nodes.Overload() == 0 {
 			v.renewOn(node, wanted)
 		}

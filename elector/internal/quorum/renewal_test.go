@@ -241,7 +241,7 @@ func TestBusyNodeIsNotAskedAgain(t *testing.T) {
 				a.Renew(time.Now().Add(testLease), all.tokens[0], protocol.Heir{}, fit)
 				time.Sleep(testLease / 10)
 				a.RenewAgain()
-				if sent := a.renewal.sent[0]; (sent == 1) != busy {
+				if sent := a.renewal.pending[0]; (sent == 1) != busy {
 					t.Errorf("sent %d times", sent)
 				}
 			})

@@ -19,7 +19,7 @@ type round struct {
 	yes     protocol.Status // the answer that a majority has to give
 	every   bool            // decided only when all expected nodes have answered
 	started time.Time
-	sent    []int  // by node: requests that have not ended
+	pending []int  // by node: outcomes that are still to come
 	ignored []bool // nodes that are not expected to answer: their last request failed
 	ended   bool
 	// patience is for how long the other nodes are waited for at least, once a majority has answered.
@@ -32,7 +32,7 @@ func newRound(ns *nodes.Nodes, yes protocol.Status, every bool) *round {
 	n := ns.Len()
 	r := &round{
 		Tally: Tally{Answers: make([]protocol.Answer, n), nodes: ns}, yes: yes, every: every, started: time.Now(),
-		sent: make([]int, n), ignored: make([]bool, n), patience: nodes.MinExtraWait,
+		pending: make([]int, n), ignored: make([]bool, n), patience: nodes.MinExtraWait,
 	}
 	for i := range r.Answers {
 		r.Answers[i] = noAnswer
@@ -44,7 +44,7 @@ var noAnswer = protocol.Answer{Status: protocol.Unknown, Subscribers: -1}
 
 // record counts the outcome of one request to a node.
 func (r *round) record(node int, a protocol.Answer) {
-	if r.sent[node]--; r.Answers[node].Status == protocol.Unknown && !r.ended {
+	if r.pending[node]--; r.Answers[node].Status == protocol.Unknown && !r.ended {
 		r.Answers[node] = a
 	}
 }
@@ -60,7 +60,7 @@ func (r *round) over() bool {
 
 // expects reports whether a node has a request under way that it is expected to answer.
 func (r *round) expects() bool {
-	for node, n := range r.sent {
+	for node, n := range r.pending {
 		if n > 0 && r.Answers[node].Status == protocol.Unknown && !r.ignored[node] {
 			return true
 		}
@@ -79,9 +79,7 @@ func (r *round) await(answers <-chan *nodes.Request, note func(*nodes.Request)) 
 		select {
 		case a := <-answers:
 			note(a)
-			if a.Of == r {
-				r.record(a.Node, a.Answer)
-			}
+			r.record(a.Node, a.Answer)
 		case <-others:
 			r.ended = true
 		}
@@ -99,7 +97,7 @@ func (r *round) end() {
 }
 
 func (r *round) outstanding() (n int) {
-	for _, k := range r.sent {
+	for _, k := range r.pending {
 		n += k
 	}
 	return n

@@ -20,7 +20,7 @@ import (
 type servers struct {
 	mu  sync.Mutex
 	ids []string  // their identities, the newest last
-	met time.Time // when it showed that
+	at  time.Time // when it showed that
 }
 
 const (
@@ -28,19 +28,19 @@ const (
 	noIdentity = "none" // of a server without data of the election
 )
 
-// meet compares the identity that a node shows, to a request that was sent at that time, with those that it had before. A
-// node that loses its data gets another one, and never an earlier one again: then several servers answer.
-func (v *Voter) meet(node int, id string, sent, answered time.Time) {
+// noteIdentity compares the identity that a node shows, to a request that was sent at that time, with those that it had
+// before. A node that loses its data gets another one, and never an earlier one again: then several servers answer.
+func (v *Voter) noteIdentity(node int, id string, sent, answered time.Time) {
 	s := &v.servers[node]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id == "" || sent.Before(s.met) { // requests that overlap have no order
+	if id == "" || sent.Before(s.at) { // requests that overlap have no order
 		return
 	}
-	if sent.Sub(s.met) > 3*v.cfg.Lease { // of an election that rested: a backup may have been restored since, and all be well
+	if sent.Sub(s.at) > 3*v.cfg.Lease { // of an election that rested: a backup may have been restored since, and all be well
 		s.ids = nil
 	}
-	s.met = answered
+	s.at = answered
 	i := slices.Index(s.ids, id)
 	if i >= 0 && i < len(s.ids)-1 && id != noIdentity {
 		v.nodes.All()[node].Suspect(s.ids, v.cfg.Lease)
@@ -83,7 +83,7 @@ func (v *Voter) CheckAddresses(within time.Duration, found func(error)) {
 				}
 				sent := time.Now()
 				if id, err := c.Get(ctx, v.cfg.Keys.ID).Result(); err == nil || rediserr.Missing(err) {
-					v.meet(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
+					v.noteIdentity(i, cmp.Or(protocol.ParseIdentity(id), noIdentity), sent, time.Now())
 				}
 			})
 			if err := v.Several(); err != nil {

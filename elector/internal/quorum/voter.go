@@ -121,7 +121,7 @@ func (v *Voter) request(node int, s protocol.ElectionScript, what protocol.Reque
 
 // ask makes a request of a round of the newest attempt to one node.
 func (v *Voter) ask(r *round, node int, s protocol.ElectionScript, what protocol.Request, wanted func() bool, ended chan<- *nodes.Request) *nodes.Request {
-	r.sent[node]++
+	r.pending[node]++
 	what.Seq = v.seq
 	q := v.request(node, s, what, wanted, ended)
 	q.Of = r
@@ -144,7 +144,7 @@ func (v *Voter) note(r *nodes.Request) {
 	n.parted = n.unresponsive && (n.parted || Lost(a.Err))
 	if a.ID != "" || n.unresponsive {
 		v.identify(r.Node, a.ID)
-		v.meet(r.Node, a.ID, r.Sent, r.Sent.Add(r.Took))
+		v.noteIdentity(r.Node, a.ID, r.Sent, r.Sent.Add(r.Took))
 	}
 	if a.ID == "" || n.newIdentity == a.ID {
 		n.newIdentity = "" // taken, perhaps: once the node forgets it, it must not get it again

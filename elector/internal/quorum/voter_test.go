@@ -264,7 +264,7 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 		p.counters("1")
 		a := p.voter("a")
 		for _, id := range []string{"A", "B", "A"} {
-			a.meet(1, id, time.Now(), time.Now().Add(1))
+			a.noteIdentity(1, id, time.Now(), time.Now().Add(1))
 			time.Sleep(time.Nanosecond)
 		}
 		if _, tally := a.Claim(t.Context(), 1, nil, ""); tally.Count(protocol.Won) != 2 || tally.Errors() == nil || a.Several() != nil {
@@ -272,9 +272,9 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 		}
 		time.Sleep(testLease - time.Second)
 		now := time.Now()
-		a.meet(2, "A", now, now)
-		a.meet(2, "B", now, now)
-		a.meet(2, "A", now, now)
+		a.noteIdentity(2, "A", now, now)
+		a.noteIdentity(2, "B", now, now)
+		a.noteIdentity(2, "A", now, now)
 		if a.Several() == nil {
 			t.Error("two of three are suspected")
 		}
@@ -286,7 +286,7 @@ func TestHowLongSeveralServersAreSuspected(t *testing.T) {
 		}
 		for _, id := range []string{"C", "D", "C"} { // a backup was restored while this election rested
 			time.Sleep(3*testLease + 1)
-			a.meet(0, id, time.Now(), time.Now())
+			a.noteIdentity(0, id, time.Now(), time.Now())
 		}
 		must(t, a.nodes.All()[0].Suspected(testLease))
 	})
