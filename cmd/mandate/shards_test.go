@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ func run(t *testing.T, url string, args ...string) (code int, out, errs string) 
 	t.Helper()
 	var o, e servertest.Logbook // maybe from a goroutine that outlives the command
 	code = execute(t.Context(), append(args, "--redis", url), &o, &e)
+	if slices.Contains(args, "--json") {
+		conforms(t, args[0], o.String())
+	}
 	return code, o.String(), e.String()
 }
 

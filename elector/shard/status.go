@@ -205,6 +205,10 @@ func (st Status) MarshalJSON() ([]byte, error) {
 	}
 	st.Members, st.Missing = append([]MemberStatus{}, st.Members...), append([]MissingMember{}, st.Missing...) // never null
 	st.Unowned, st.Moving = append([]Vacancy{}, st.Unowned...), append([]int{}, st.Moving...)
+	for i := range st.Members {
+		m := &st.Members[i]
+		m.Owned, m.Planned = append([]int{}, m.Owned...), append([]int{}, m.Planned...)
+	}
 	type fields Status
 	return json.Marshal(struct {
 		fields
