@@ -31,7 +31,9 @@ The page is read-only. Redis is queried only while it is open, whatever the
 number of viewers: at most 50 elections a second.
 
 Anyone who can reach the port can read the page, unless --token-file names a
-token; the default is the loopback interface. GET /healthz is for probes.`
+token; the default is the loopback interface. GET /healthz is for probes.
+A proxy may serve it below a path, which it must strip, and must not buffer
+/api/live.`
 
 func consoleCommand(c *connection) *cobra.Command {
 	var addr, tokenFile string
