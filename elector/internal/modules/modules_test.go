@@ -142,7 +142,7 @@ func TestBlocksOfGoCompile(t *testing.T) {
 			name := fmt.Sprintf("%s%d", strings.TrimSuffix(filepath.Base(doc), ".md"), i)
 			module := "elector/internal/modules"
 			switch {
-			case strings.Contains(block, "resolver."), strings.Contains(block, "otel."), strings.Contains(block, "leaderelection."):
+			case strings.Contains(block, "resolver."), strings.Contains(block, "leaderelection."):
 				continue
 			case strings.Contains(block, "cron."), strings.Contains(block, "errgroup."):
 				module = "examples"
