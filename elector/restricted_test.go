@@ -46,7 +46,6 @@ func TestRestrictedRedis(t *testing.T) {
 	}{
 		"shutdown":            {3, next(func(_ *testing.T, r *restricted) { r.a.Shutdown() }, 0, elector.ReasonShutdown)},
 		"probe fails":         {3, next(func(_ *testing.T, r *restricted) { r.probe.set(errors.New("no queue")) }, failures, elector.ReasonUnhealthy)},
-		"own resignation":     {1, next(restrictedOwnResign, 0, elector.ReasonResigned)},
 		"killed":              {3, func(_ *testing.T, r *restricted) { crash(r.cluster, r.a); r.b.Elected(shortLease + atOnce) }},
 		"resign":              {3, restrictedRequest("", elector.ReasonResigned)},
 		"transfer":            {3, restrictedRequest("b", elector.ReasonHandover)},
@@ -111,10 +110,6 @@ func (r *restricted) follows(t *testing.T, d time.Duration) {
 	if _, next := first(t, d, r.a, r.b); next.Token() <= r.term.Token() {
 		t.Errorf("token %d after %d", next.Token(), r.term.Token())
 	}
-}
-
-func restrictedOwnResign(t *testing.T, r *restricted) {
-	must(t, r.a.Resign(within(t, time.Minute)))
 }
 
 // restrictedRequest has an operator ask for a step-down, or for a transfer. Where nobody could receive the request or its

@@ -89,38 +89,6 @@ func TestOnlyTheCandidateStandsAtTheGate(t *testing.T) {
 	}
 }
 
-func TestSuspendAndClockSteps(t *testing.T) {
-	const l = 10 * time.Second
-	for name, tc := range map[string]struct {
-		bend func(*lease.Warp)
-		want bool
-	}{
-		"nothing happened":                           {func(*lease.Warp) {}, true},
-		"suspend: monotonic stood still":             {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)); w.Boot.Add(int64(time.Hour)) }, false},
-		"short suspend":                              {func(w *lease.Warp) { w.Wall.Add(int64(time.Second)); w.Boot.Add(int64(time.Second)) }, true},
-		"suspend, wall stepped back over it":         {func(w *lease.Warp) { w.Wall.Add(-int64(time.Hour)); w.Boot.Add(int64(time.Hour)) }, false},
-		"wall an hour ahead":                         {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)) }, true},
-		"wall an hour back":                          {func(w *lease.Warp) { w.Wall.Add(-int64(time.Hour)) }, true},
-		"wall an hour ahead, no boot clock":          {func(w *lease.Warp) { w.NoBoot.Store(true); w.Wall.Add(int64(time.Hour)) }, false},
-		"wall an hour back, no boot clock":           {func(w *lease.Warp) { w.NoBoot.Store(true); w.Wall.Add(-int64(time.Hour)) }, false},
-		"clocks slewed by less than what is allowed": {func(w *lease.Warp) { w.Wall.Add(int64(900 * time.Microsecond)) }, true},
-		"boot clock behind the monotonic one":        {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)); w.Boot.Add(-int64(time.Second)) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := new(lease.Warp)
-				c := lease.NewClock(w)
-				g := lease.NewGrant(c, timing(l), c.Now())
-				time.Sleep(time.Millisecond * 5)
-				tc.bend(w)
-				if got := g.Valid(); got != tc.want {
-					t.Fatalf("valid = %v, want %v", got, tc.want)
-				}
-			})
-		})
-	}
-}
-
 func TestSystemClocksAgree(t *testing.T) {
 	c := lease.NewClock(nil)
 	s := c.Now()
