@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -85,7 +86,9 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 		r.retries = false
 		// A node that was free may have refused because its counter is beyond this term's. A follower whose claim wins
 		// only that node gives it back, and the counter rises: with many followers the node would refuse every renewal
-		// for the same reason, and the term would end when the next node fails. So this renewal is repeated at once.
+		// for the same reason, and the term would end when the next node fails. So this renewal is repeated, with what that
+		// node answers meanwhile: one that names an older counter would be refused again.
+		next = max(took, nodes.MinExtraWait)
 		if r.repeats = !r.repeats && m.voter.Regainable(); !r.repeats {
 			next = m.nextRenewalIn(took)
 		}
