@@ -98,5 +98,6 @@
 //   - The work is cancelled, not killed: stopping is up to the work
 //     (mandate run does kill its command).
 //
-// docs/safety.md has the argument and its tests, docs/redis.md the keys.
+// docs/safety.md has the argument and its tests, docs/redis.md the keys. In the source the files that begin with
+// election are the handle of operators, [Election], and all that it shows; all others are the lock.
 package elector

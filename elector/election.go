@@ -89,7 +89,7 @@ func (el *Election) Name() string { return el.name }
 // The error is ErrUnreachable, with each node's NodeError, when no majority
 // answered, and also ErrDenied when the cause is a missing right. The Status is
 // then as complete as it can be.
-func (el *Election) Status(ctx context.Context) (Status, error) { return el.look(ctx, 0) }
+func (el *Election) Status(ctx context.Context) (Status, error) { return el.read(ctx, 0, false) }
 
 // Leader queries Redis for the leader. It blocks for a round trip, at most 1.5 s. The error is
 // ErrNoLeader, or one of those of Status; it is ErrUnreachable also when only Status.MayLead is known.

@@ -65,7 +65,7 @@ func compareIDs(a, b termID) int {
 // the newest term without a reported end is neither Current nor vanished: it has no Reason.
 func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	n = min(max(n, 1), maxRecords)
-	st, err := el.look(ctx, entriesOf(n))
+	st, err := el.read(ctx, entriesOf(n), false)
 	return el.terms(ctx, n, st, err)
 }
 
@@ -89,7 +89,7 @@ func (el *Election) terms(ctx context.Context, n int, st Status, lookErr error) 
 	}
 	terms, cut := st.terms(lookErr, entriesOf(n))
 	if cut && !cover(terms, n) {
-		if all, err := el.look(ctx, protocol.WholeHistory); err == nil {
+		if all, err := el.read(ctx, protocol.WholeHistory, false); err == nil {
 			st, lookErr = all, nil
 			terms, cut = st.terms(nil, protocol.MaxEntries)
 		}
@@ -128,7 +128,7 @@ func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return nil, err
 	}
-	st, _ := el.look(ctx, protocol.WholeHistory)
+	st, _ := el.read(ctx, protocol.WholeHistory, false)
 	if _, errs := st.past(); answersOf(errs) < el.nodes.Majority() {
 		return st.pauses(), noMajority(el.nodes.Len(), errs)
 	}

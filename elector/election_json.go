@@ -9,7 +9,6 @@ type (
 	plainStatus     Status
 	plainLeader     Leader
 	plainNodeStatus NodeStatus
-	plainEvent      Event
 	plainTermRecord TermRecord
 	plainPause      PauseRecord
 )
@@ -31,12 +30,6 @@ func (n NodeStatus) MarshalJSON() ([]byte, error) { return millis.Marshal(plainN
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (n *NodeStatus) UnmarshalJSON(b []byte) error { return millis.Unmarshal(b, (*plainNodeStatus)(n)) }
-
-// MarshalJSON writes durations in milliseconds.
-func (ev Event) MarshalJSON() ([]byte, error) { return millis.Marshal(plainEvent(ev)) }
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (ev *Event) UnmarshalJSON(b []byte) error { return millis.Unmarshal(b, (*plainEvent)(ev)) }
 
 // MarshalJSON writes durations in milliseconds.
 func (r TermRecord) MarshalJSON() ([]byte, error) { return millis.Marshal(plainTermRecord(r)) }

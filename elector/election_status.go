@@ -31,8 +31,6 @@ type Status struct {
 	// MayLead is set when it is not known who leads although a majority answered: this candidate does
 	// if the nodes that did not answer hold its lock, as others do; or it leads, with another protocol.
 	MayLead *Leader `json:"may_lead,omitempty"`
-
-	pauseNote string // the value of the pause key; empty: not paused
 }
 
 // Traced reports whether a node that answered knows the election: it has a token, a value in the
@@ -44,51 +42,10 @@ func (st Status) Traced() bool {
 	})
 }
 
-// Leader describes the leader of an election.
-type Leader struct {
-	Candidate   string        `json:"candidate"`                // its id
-	Incarnation string        `json:"incarnation,omitempty"`    // random per Elector: distinguishes two processes of one id
-	Advertise   string        `json:"advertise,omitempty"`      // where it can be reached, as configured
-	Token       uint64        `json:"token"`                    // the fencing token of its term
-	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
-	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
-	Protocol    int           `json:"protocol,omitempty"`       // of its version, where that is another one than this program's
-
-	holder protocol.Holder // what the locks show
-}
-
-// NodeStatus is what one node knows of an election.
-type NodeStatus struct {
-	Node      string        `json:"node"`                           // its address
-	Reachable bool          `json:"reachable"`                      // the node answered with what it knows
-	Denied    bool          `json:"denied,omitempty"`               // it refused, because the Redis user lacks a right
-	Answered  bool          `json:"answered,omitempty"`             // it is up, and Error is its answer
-	Error     string        `json:"error,omitempty"`                // a NodeError's Problem
-	Holder    string        `json:"holder,omitempty"`               // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"`              // the lock key and what it holds, where no candidate of this protocol wrote it; the node can't vote
-	Protocol  int           `json:"protocol,omitempty"`             // of Holder's version, where that is another one than this program's
-	LeaseLeft time.Duration `json:"-" ms:"lease_left_ms,omitempty"` // until Holder's lock expires there
-	Fence     uint64        `json:"fence"`                          // the highest token that this node knows
-	Abstains  time.Duration `json:"-" ms:"abstains_ms,omitempty"`   // the node is new or lost its data: it grants nothing for so long
-	Identity  string        `json:"identity,omitempty"`             // the word that distinguishes the node's data from others; empty: no candidate has claimed there
-	RTT       time.Duration `json:"-" ms:"rtt_ms"`                  // how long the answer took
-	Lock      string        `json:"-"`                              // the value of the lock that Holder wrote
-	Err       error         `json:"-"`                              // why it is not Reachable
-
-	pause     string        // the note of a pause; empty: not paused
-	pauseLeft time.Duration // 0: the pause has no end
-
-	past    []string // the newest entries of the history, newest first
-	pastErr error
-}
-
-// statusTimeout bounds Status when the caller's context does not.
-const statusTimeout = 1500 * time.Millisecond
-
 // summarize merges what the nodes know of an election.
 func summarize(election string, nodes []NodeStatus, majority int) Status {
 	st := Status{Election: election, Nodes: nodes}
-	locks, missing, paused, foreign, others := locksOf(nodes), len(errorsOf(nodes)), 0, 0, 0
+	locks, missing, foreign, others := locksOf(nodes), len(errorsOf(nodes)), 0, 0
 	for _, n := range nodes {
 		switch {
 		case n.Protocol != 0:
@@ -99,16 +56,11 @@ func summarize(election string, nodes []NodeStatus, majority int) Status {
 			foreign++
 			st.Blocked = cmp.Or(st.Blocked, n.Foreign)
 		}
-		if n.pause != "" {
-			paused++
-			st.pauseNote, st.PauseLeft = n.pause, max(st.PauseLeft, n.pauseLeft)
-		}
 	}
-	if st.Paused = paused >= majority; !st.Paused {
-		st.pauseNote, st.PauseLeft = "", 0
-	} else {
-		pause := protocol.ParsePauseNote(st.pauseNote)
-		st.Pause, st.PauseBy, st.PauseReason, st.PauseSince = pause.String(), pause.By, pause.Reason, pause.Since
+	var note string
+	if note, st.PauseLeft = pauseOf(nodes, majority); note != "" {
+		pause := protocol.ParsePauseNote(note)
+		st.Paused, st.Pause, st.PauseBy, st.PauseReason, st.PauseSince = true, pause.String(), pause.By, pause.Reason, pause.Since
 	}
 	if len(nodes)-foreign >= majority {
 		st.Blocked = ""
@@ -146,26 +98,6 @@ func (st Status) leader() (Leader, error) {
 	default:
 		return Leader{}, ErrNoLeader
 	}
-}
-
-// locksOf returns the locks that candidates wrote.
-func locksOf(nodes []NodeStatus) (locks []protocol.Lock) {
-	for _, n := range nodes {
-		if n.Lock != "" {
-			locks = append(locks, protocol.Lock{Value: n.Lock, Left: n.LeaseLeft})
-		}
-	}
-	return locks
-}
-
-// errorsOf returns the errors of the nodes that could not be read.
-func errorsOf(nodes []NodeStatus) (errs []error) {
-	for _, n := range nodes {
-		if n.Err != nil {
-			errs = append(errs, n.Err)
-		}
-	}
-	return errs
 }
 
 // highest returns the highest counter of the nodes.

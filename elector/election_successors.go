@@ -6,11 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/module"
-	"github.com/mandate-dev/mandate/elector/internal/nodes"
-	"github.com/mandate-dev/mandate/elector/internal/protocol"
-	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // trialTimeout bounds the trial write of Successors and Transfer.
@@ -82,51 +77,14 @@ func whyUnable(c CandidateStatus) string {
 func (el *Election) electable(ctx context.Context) (Leader, []CandidateStatus, error) {
 	tried := make(chan error, 1)
 	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
-	s := el.Survey(ctx, 0, module.Only{})
+	l := el.Look(ctx, 0)
 	full := <-tried
-	if s.StatusErr != nil {
-		return Leader{}, nil, s.StatusErr
+	if l.StatusErr != nil {
+		return Leader{}, nil, l.StatusErr
 	}
-	leader, err := s.Status.leader()
-	if err == nil && s.Status.Paused {
-		err = newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", s.Status.Pause)
+	leader, err := l.leader()
+	if err == nil && l.Paused {
+		err = newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", l.Pause)
 	}
-	return leader, s.Candidates, cmp.Or(err, s.CandidatesErr, full)
-}
-
-// takesLock tries, with a write, whether a majority of the nodes would let a candidate take the
-// lock. It returns ErrRefused when no majority takes the write and a node answers that it refuses
-// writes.
-func takesLock(ctx context.Context, nodes *nodes.Nodes, keys protocol.Keys, limit time.Duration) error {
-	took := 0
-	var refusing []error
-	for _, err := range nodes.TryWrite(ctx, &keys, limit) {
-		switch {
-		case err == nil, rediserr.Denied(err): // the candidates' user may have the right
-			took++
-		case rediserr.Answered(err):
-			refusing = append(refusing, err)
-		}
-	}
-	if took >= nodes.Majority() || len(refusing) == 0 {
-		return nil
-	}
-	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(refusing[0].Error(), "."))
-}
-
-// handoverBlocked returns why this leader must not hand over because of MaxTerm or a candidate with a higher
-// priority: the election is paused, or nodes refuse writes. Such nodes let the leader
-// renew and release its lock, but let no candidate take it: the election would have no leader until
-// an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
-func (c *candidate) handoverBlocked(ctx context.Context) error {
-	if c.isPaused() {
-		return ErrRefused
-	}
-	err := takesLock(ctx, c.nodes, *c.keys, c.timing.CallTimeout())
-	what := ""
-	if err != nil {
-		what = "refused"
-	}
-	c.handovers.note(c.log, handingOver, what, time.Now(), "error", err)
-	return err
+	return leader, l.Candidates, cmp.Or(err, l.CandidatesErr, full)
 }

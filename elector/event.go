@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/millis"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -83,6 +84,14 @@ func (ev Event) encode() []byte {
 	}
 	return b
 }
+
+type plainEvent Event // without its methods, which would call themselves
+
+// MarshalJSON writes durations in milliseconds.
+func (ev Event) MarshalJSON() ([]byte, error) { return millis.Marshal(plainEvent(ev)) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (ev *Event) UnmarshalJSON(b []byte) error { return millis.Unmarshal(b, (*plainEvent)(ev)) }
 
 // eventBuffer is how many events an observer may lag behind before the oldest are dropped.
 const eventBuffer = 64

@@ -144,7 +144,7 @@ func (m *machine) enter(ctx context.Context) {
 	m.badEnds = 0
 	if !m.memory.configLogged { // it explains much of what is logged later; the names of nodes have no passwords
 		m.memory.configLogged = true
-		m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.election.Prefix(),
+		m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.keys.Prefix(),
 			"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(m.probes.names(), " "),
 			"succession", string(cmp.Or(m.cfg.Succession, "race")))
 	}
@@ -293,7 +293,7 @@ func (m *machine) away(ctx context.Context, wake <-chan struct{}) {
 		case <-due.C:
 			views := make(chan []NodeStatus, 1) // buffered, because nobody reads a result that comes too late
 			polled = views
-			m.voter.Go(func() { views <- readNodes(context.Background(), m.nodes, m.keys, m.timing.CallTimeout(), 0) })
+			m.voter.Go(func() { views <- readNodes(context.Background(), m.nodes, m.keys, m.timing.CallTimeout(), nil) })
 		case views := <-polled:
 			due.Reset(m.readPoll(views))
 		}
@@ -395,7 +395,7 @@ func (m *machine) event(kind string, t *Term, ended *Ended) Event {
 
 func (m *machine) supervised(t *Term) supervised.Term {
 	return supervised.Term{
-		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise,
+		Prefix: m.keys.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise,
 		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
 	}
 }

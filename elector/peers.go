@@ -3,10 +3,13 @@ package elector
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // self is the candidate as package peers sees it: a peers.Self.
@@ -14,16 +17,17 @@ type self struct{ c *candidate }
 
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
-		Channel: c.election.channel(), Self: self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
+		Channel: peers.Channel{Nodes: c.nodes, Bus: c.bus, Keys: c.keys, Election: c.cfg.Election},
+		Self:    self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
 
-func (s self) Info() CandidateStatus {
+func (s self) Info() peers.Candidate {
 	c, now := s.c, s.c.published.read()
 	role := now.role
-	info := CandidateStatus{
+	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
 		Role: role, Probes: c.probes.names(), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
@@ -32,7 +36,7 @@ func (s self) Info() CandidateStatus {
 	}
 	names, states := c.nodes.Names(), c.counters.states()
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
-		n := VotingNode{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
+		n := peers.Node{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
 		if refusal := states[i].refusal; refusal != nil {
 			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRemedy)
 		}
@@ -73,7 +77,46 @@ func (s self) Yieldable(ctx context.Context) error { return s.c.handoverBlocked(
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
 func (s self) ReadPause(ctx context.Context) {
-	if st, err := s.c.election.Status(ctx); err == nil {
-		s.c.setPaused(st.pauseNote)
+	nodes, majority := readNodes(ctx, s.c.nodes, s.c.keys, statusTimeout, nil), s.c.nodes.Majority()
+	if len(nodes)-len(errorsOf(nodes)) >= majority {
+		note, _ := pauseOf(nodes, majority)
+		s.c.setPaused(note)
 	}
+}
+
+// takesLock tries, with a write, whether a majority of the nodes would let a candidate take the
+// lock. It returns ErrRefused when no majority takes the write and a node answers that it refuses
+// writes.
+func takesLock(ctx context.Context, ns *nodes.Nodes, keys protocol.Keys, limit time.Duration) error {
+	took := 0
+	var refusing []error
+	for _, err := range ns.TryWrite(ctx, &keys, limit) {
+		switch {
+		case err == nil, rediserr.Denied(err): // the candidates' user may have the right
+			took++
+		case rediserr.Answered(err):
+			refusing = append(refusing, err)
+		}
+	}
+	if took >= ns.Majority() || len(refusing) == 0 {
+		return nil
+	}
+	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), ns.Len(), strings.TrimRight(refusing[0].Error(), "."))
+}
+
+// handoverBlocked returns why this leader must not hand over because of MaxTerm or a candidate with a higher
+// priority: the election is paused, or nodes refuse writes. Such nodes let the leader
+// renew and release its lock, but let no candidate take it: the election would have no leader until
+// an operator frees memory or disk space. handoverBlocked queries the nodes; nil: the leader may hand over.
+func (c *candidate) handoverBlocked(ctx context.Context) error {
+	if c.isPaused() {
+		return ErrRefused
+	}
+	err := takesLock(ctx, c.nodes, *c.keys, c.timing.CallTimeout())
+	what := ""
+	if err != nil {
+		what = "refused"
+	}
+	c.handovers.note(c.log, handingOver, what, time.Now(), "error", err)
+	return err
 }

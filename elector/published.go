@@ -184,3 +184,16 @@ func (c *candidate) logUnrecorded(err error) {
 		c.log.Warn("cannot record history", "error", err, "key", c.keys.History)
 	}
 }
+
+// Leader describes the leader of an election.
+type Leader struct {
+	Candidate   string        `json:"candidate"`                // its id
+	Incarnation string        `json:"incarnation,omitempty"`    // random per Elector: distinguishes two processes of one id
+	Advertise   string        `json:"advertise,omitempty"`      // where it can be reached, as configured
+	Token       uint64        `json:"token"`                    // the fencing token of its term
+	LeaseLeft   time.Duration `json:"-" ms:"lease_left_ms"`     // until the lease ends unless it is renewed
+	Since       time.Time     `json:"since,omitempty,omitzero"` // when its term began, by the leader's clock
+	Protocol    int           `json:"protocol,omitempty"`       // of its version, where that is another one than this program's
+
+	holder protocol.Holder // what the locks show
+}

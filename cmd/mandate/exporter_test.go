@@ -299,7 +299,7 @@ func TestOverdueTicksAreSeen(t *testing.T) {
 		setMark(func(key string, fields ...any) *redis.IntCmd { return x.HSet(t.Context(), key, fields...) }, "sweep", ahead)
 		x.ZAdd(t.Context(), "mandate:{reports}:jobs", redis.Z{Score: float64(ahead.UnixMilli()), Member: "sweep"})
 		first := func() (doctor.Finding, string) {
-			row := report{Report: doctor.Report{Survey: elector.Survey{Status: elector.Status{Election: "reports"}}}}
+			row := report{Report: doctor.Report{Look: elector.Look{Status: elector.Status{Election: "reports"}}}}
 			row.read(t.Context(), r.Quorum("operator"), doctor.RecentTerms)
 			var all strings.Builder
 			for _, f := range row.problems() {

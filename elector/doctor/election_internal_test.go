@@ -56,58 +56,58 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		r    Report
 		want string // the check; empty: nothing is wrong
 	}{
-		"all well":                      {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}}, ""},
-		"one rests":                     {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, rests)}}, ""},
-		"no roll":                       {Report{Survey: elector.Survey{Status: leader, CandidatesErr: elector.ErrDenied}}, ""},
-		"unresponsive":                  {Report{Survey: elector.Survey{Status: leader, Candidates: roll(follows)}, Unresponsive: true}, "leader"},
-		"two lead":                      {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, candidate("c", "leading"))}}, "leaders"},
-		"a twin":                        {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows, follows)}}, "ids"},
-		"no majority":                   {Report{Survey: elector.Survey{Status: vacant(known, down, down), StatusErr: elector.ErrUnreachable}}, "majority"},
-		"one node twice":                {Report{Survey: elector.Survey{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{twice, twice, known} }), Candidates: roll(led, follows)}}, "same-server"},
-		"a node is down":                {Report{Survey: elector.Survey{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{known, known, down} }), Candidates: roll(led, follows)}}, "majority"},
-		"open who leads":                {Report{Survey: elector.Survey{Status: with(vacant(known, known, down), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "a"} }), CandidatesErr: elector.ErrDenied}}, "majority"},
-		"a node refuses everything":     {Report{Survey: elector.Survey{Status: vacant(down), StatusErr: elector.ErrUnreachable}, Writes: []Finding{{Node: "n3", Level: LevelFail, Found: "WRONGPASS"}}}, "majority"},
-		"a node is full":                {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, Writes: []Finding{{Node: "n", Level: LevelFail, Found: "OOM"}}}, "majority"},
-		"conflict":                      {Report{Survey: elector.Survey{Status: with(leader, func(st *elector.Status) { st.Conflict = "x" }), Candidates: roll(led, follows)}}, "locks"},
-		"unknown":                       {Report{Survey: elector.Survey{Status: vacant(fresh)}}, "trace"},
-		"never led":                     {Report{Survey: elector.Survey{Status: vacant(fresh), Candidates: roll(unhealthy)}}, "able"},
-		"none answers":                  {Report{Survey: elector.Survey{Status: vacant(known)}}, "leader"},
-		"none answers, lost often":      {Report{Survey: elector.Survey{Status: vacant(known), Terms: flapping}}, "leader"},
-		"a foreign lock":                {Report{Survey: elector.Survey{Status: with(vacant(blocked), func(st *elector.Status) { st.Blocked = "k holds x" }), Candidates: roll(follows)}}, "lock"},
-		"led by another version":        {Report{Survey: elector.Survey{Status: with(vacant(newer), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "n2", Protocol: 2} }), Others: []int{2}}}, "protocol"},
-		"and ours wait":                 {Report{Survey: elector.Survey{Status: with(vacant(newer), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "n2", Protocol: 2} }), Candidates: roll(unhealthy)}}, "protocol"},
-		"another version waits":         {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows), Others: []int{2}}}, "protocol"},
-		"only another version":          {Report{Survey: elector.Survey{Status: vacant(fresh), Others: []int{2}}}, "protocol"},
-		"finished":                      {Report{Survey: elector.Survey{Status: vacant(known), Terms: []elector.TermRecord{{Reason: elector.ReasonFinished}}}}, ""},
-		"finished, and one waits":       {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(unhealthy), Terms: []elector.TermRecord{{Reason: elector.ReasonFinished}}}}, "able"},
-		"lost often, and leads again":   {Report{Survey: elector.Survey{Status: since(leader, time.Hour), Candidates: roll(led, follows), Terms: flapping}}, ""},
-		"emptied, and none leads":       {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(follows), Terms: []elector.TermRecord{emptied}}}, "leader"},
-		"copies that refuse":            {Report{Survey: elector.Survey{Status: vacant(twice, copied), Candidates: roll(follows)}, Writes: []Finding{{Node: "n2", Level: LevelFail, Found: "READONLY"}}}, "majority"},
-		"only observers":                {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}}, "able"},
-		"all rest":                      {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(rests), Terms: flapping}}, "able"},
-		"all unhealthy":                 {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}}, "able"},
-		"only one":                      {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led)}}, ""},
-		"a node is out of reach":        {Report{Survey: elector.Survey{Status: leader, Candidates: roll(silent, follows)}}, "unreached"},
-		"emptied":                       {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows), Terms: []elector.TermRecord{emptied}}}, ""},
-		"first election":                {Report{Survey: elector.Survey{Status: vacant(abstains), Candidates: roll(follows)}}, "vote"},
-		"leads elsewhere":               {Report{Survey: elector.Survey{Status: vacant(known), Candidates: roll(leading(elsewhere))}}, "nodes"},
-		"leads on fewer nodes":          {Report{Survey: elector.Survey{Status: vacant(known, known, known), Candidates: roll(leading(follows))}}, "nodes"},
-		"paused, no leader":             {Report{Survey: elector.Survey{Status: with(vacant(known), func(st *elector.Status) { st.Paused = true }), Candidates: roll(follows)}}, "pause"},
-		"paused, and was lost often":    {Report{Survey: elector.Survey{Status: with(leader, func(st *elector.Status) { st.Paused = true }), Candidates: roll(led, follows), Terms: flapping}}, "pause"},
-		"a job is overdue":              {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led), Terms: flapping}, Ticks: []Job{{Late: time.Hour}}}, "ticks"},
-		"a job is late, as others":      {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Late: time.Minute}}}, ""},
-		"a job is blocked":              {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Ahead: time.Hour}}}, "ticks"},
-		"overdue, for want of a leader": {Report{Survey: elector.Survey{Status: vacant(known)}, Ticks: []Job{{Late: time.Hour}}}, "leader"},
-		"ticks were skipped":            {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Taken: fence.Taken{Skipped: []fence.Skip{{Found: time.Now()}}}}}}, ""},
-		"a foreign mark":                {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, TicksErr: fence.ErrForeignMark}, "ticks"},
-		"unread ticks":                  {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows)}, TicksErr: elector.ErrDenied}, ""},
-		"lost often":                    {Report{Survey: elector.Survey{Status: since(leader, time.Second), Candidates: roll(led, follows), Terms: flapping}}, "flapping"},
-		"none can follow":               {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, unhealthy)}}, "able"},
-		"rests, and is unhealthy":       {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, still)}}, "able"},
-		"other nodes":                   {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, elsewhere)}}, "candidates"},
-		"another lease":                 {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, leased)}}, "lease"},
-		"observed":                      {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}}, ""},
-		"another succession":            {Report{Survey: elector.Survey{Status: leader, Candidates: roll(led, priority)}}, "succession"},
+		"all well":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}}, ""},
+		"one rests":                     {Report{Look: elector.Look{Status: leader, Candidates: roll(led, rests)}}, ""},
+		"no roll":                       {Report{Look: elector.Look{Status: leader, CandidatesErr: elector.ErrDenied}}, ""},
+		"unresponsive":                  {Report{Look: elector.Look{Status: leader, Candidates: roll(follows)}, Unresponsive: true}, "leader"},
+		"two lead":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led, candidate("c", "leading"))}}, "leaders"},
+		"a twin":                        {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows, follows)}}, "ids"},
+		"no majority":                   {Report{Look: elector.Look{Status: vacant(known, down, down), StatusErr: elector.ErrUnreachable}}, "majority"},
+		"one node twice":                {Report{Look: elector.Look{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{twice, twice, known} }), Candidates: roll(led, follows)}}, "same-server"},
+		"a node is down":                {Report{Look: elector.Look{Status: with(leader, func(st *elector.Status) { st.Nodes = []elector.NodeStatus{known, known, down} }), Candidates: roll(led, follows)}}, "majority"},
+		"open who leads":                {Report{Look: elector.Look{Status: with(vacant(known, known, down), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "a"} }), CandidatesErr: elector.ErrDenied}}, "majority"},
+		"a node refuses everything":     {Report{Look: elector.Look{Status: vacant(down), StatusErr: elector.ErrUnreachable}, Writes: []Finding{{Node: "n3", Level: LevelFail, Found: "WRONGPASS"}}}, "majority"},
+		"a node is full":                {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, Writes: []Finding{{Node: "n", Level: LevelFail, Found: "OOM"}}}, "majority"},
+		"conflict":                      {Report{Look: elector.Look{Status: with(leader, func(st *elector.Status) { st.Conflict = "x" }), Candidates: roll(led, follows)}}, "locks"},
+		"unknown":                       {Report{Look: elector.Look{Status: vacant(fresh)}}, "trace"},
+		"never led":                     {Report{Look: elector.Look{Status: vacant(fresh), Candidates: roll(unhealthy)}}, "able"},
+		"none answers":                  {Report{Look: elector.Look{Status: vacant(known)}}, "leader"},
+		"none answers, lost often":      {Report{Look: elector.Look{Status: vacant(known), Terms: flapping}}, "leader"},
+		"a foreign lock":                {Report{Look: elector.Look{Status: with(vacant(blocked), func(st *elector.Status) { st.Blocked = "k holds x" }), Candidates: roll(follows)}}, "lock"},
+		"led by another version":        {Report{Look: elector.Look{Status: with(vacant(newer), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "n2", Protocol: 2} }), Others: []int{2}}}, "protocol"},
+		"and ours wait":                 {Report{Look: elector.Look{Status: with(vacant(newer), func(st *elector.Status) { st.MayLead = &elector.Leader{Candidate: "n2", Protocol: 2} }), Candidates: roll(unhealthy)}}, "protocol"},
+		"another version waits":         {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows), Others: []int{2}}}, "protocol"},
+		"only another version":          {Report{Look: elector.Look{Status: vacant(fresh), Others: []int{2}}}, "protocol"},
+		"finished":                      {Report{Look: elector.Look{Status: vacant(known), Terms: []elector.TermRecord{{Reason: elector.ReasonFinished}}}}, ""},
+		"finished, and one waits":       {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(unhealthy), Terms: []elector.TermRecord{{Reason: elector.ReasonFinished}}}}, "able"},
+		"lost often, and leads again":   {Report{Look: elector.Look{Status: since(leader, time.Hour), Candidates: roll(led, follows), Terms: flapping}}, ""},
+		"emptied, and none leads":       {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(follows), Terms: []elector.TermRecord{emptied}}}, "leader"},
+		"copies that refuse":            {Report{Look: elector.Look{Status: vacant(twice, copied), Candidates: roll(follows)}, Writes: []Finding{{Node: "n2", Level: LevelFail, Found: "READONLY"}}}, "majority"},
+		"only observers":                {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}}, "able"},
+		"all rest":                      {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(rests), Terms: flapping}}, "able"},
+		"all unhealthy":                 {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}}, "able"},
+		"only one":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led)}}, ""},
+		"a node is out of reach":        {Report{Look: elector.Look{Status: leader, Candidates: roll(silent, follows)}}, "unreached"},
+		"emptied":                       {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows), Terms: []elector.TermRecord{emptied}}}, ""},
+		"first election":                {Report{Look: elector.Look{Status: vacant(abstains), Candidates: roll(follows)}}, "vote"},
+		"leads elsewhere":               {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(leading(elsewhere))}}, "nodes"},
+		"leads on fewer nodes":          {Report{Look: elector.Look{Status: vacant(known, known, known), Candidates: roll(leading(follows))}}, "nodes"},
+		"paused, no leader":             {Report{Look: elector.Look{Status: with(vacant(known), func(st *elector.Status) { st.Paused = true }), Candidates: roll(follows)}}, "pause"},
+		"paused, and was lost often":    {Report{Look: elector.Look{Status: with(leader, func(st *elector.Status) { st.Paused = true }), Candidates: roll(led, follows), Terms: flapping}}, "pause"},
+		"a job is overdue":              {Report{Look: elector.Look{Status: leader, Candidates: roll(led), Terms: flapping}, Ticks: []Job{{Late: time.Hour}}}, "ticks"},
+		"a job is late, as others":      {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Late: time.Minute}}}, ""},
+		"a job is blocked":              {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Ahead: time.Hour}}}, "ticks"},
+		"overdue, for want of a leader": {Report{Look: elector.Look{Status: vacant(known)}, Ticks: []Job{{Late: time.Hour}}}, "leader"},
+		"ticks were skipped":            {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, Ticks: []Job{{Taken: fence.Taken{Skipped: []fence.Skip{{Found: time.Now()}}}}}}, ""},
+		"a foreign mark":                {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, TicksErr: fence.ErrForeignMark}, "ticks"},
+		"unread ticks":                  {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows)}, TicksErr: elector.ErrDenied}, ""},
+		"lost often":                    {Report{Look: elector.Look{Status: since(leader, time.Second), Candidates: roll(led, follows), Terms: flapping}}, "flapping"},
+		"none can follow":               {Report{Look: elector.Look{Status: leader, Candidates: roll(led, unhealthy)}}, "able"},
+		"rests, and is unhealthy":       {Report{Look: elector.Look{Status: leader, Candidates: roll(led, still)}}, "able"},
+		"other nodes":                   {Report{Look: elector.Look{Status: leader, Candidates: roll(led, elsewhere)}}, "candidates"},
+		"another lease":                 {Report{Look: elector.Look{Status: leader, Candidates: roll(led, leased)}}, "lease"},
+		"observed":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}}, ""},
+		"another succession":            {Report{Look: elector.Look{Status: leader, Candidates: roll(led, priority)}}, "succession"},
 	} {
 		c.r.Status.Election = "e"
 		first := append(Problems(c.r.Findings(nil)), Finding{})[0]
@@ -155,23 +155,23 @@ func findingsInWords(t *testing.T) {
 		check string
 		level Level
 	}{
-		"leads unprobed": {Report{Survey: elector.Survey{Status: led, Candidates: []elector.CandidateStatus{a, b}}}, "leader", LevelOK},
-		"answers nobody": {Report{Survey: elector.Survey{Status: led, Candidates: []elector.CandidateStatus{a, b}}}, "unreached", LevelWarn},
-		"answers late":   {Report{Survey: elector.Survey{Status: led, Candidates: []elector.CandidateStatus{fresh}}}, "unreached", ""},
-		"is down itself": {Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{down}}, Candidates: []elector.CandidateStatus{a}}}, "unreached", ""},
-		"rests":          {Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{node}}, Candidates: []elector.CandidateStatus{rests}}}, "able", LevelFail},
-		"unresponsive":   {Report{Survey: elector.Survey{Status: renews, At: now}, Unresponsive: true}, "leader", LevelWarn},
-		"abstains":       {Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}}, "vote", LevelWarn},
-		"a foreign lock": {Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}}, "lock", LevelFail},
-		"lost all data":  {Report{Survey: elector.Survey{Terms: []elector.TermRecord{{Reason: elector.ReasonDataLost, Until: at}}}}, "data", LevelWarn},
-		"leads newer":    {Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{newer}}, Others: []int{2, 2}}}, "protocol", LevelWarn},
-		"waits newer":    {Report{Survey: elector.Survey{Status: led, Others: []int{2, 2}}}, "protocol", LevelWarn},
-		"two are silent": {Report{Survey: elector.Survey{Status: elector.Status{Nodes: silent}, StatusErr: elector.ErrUnreachable}}, "majority", LevelFail},
+		"leads unprobed": {Report{Look: elector.Look{Status: led, Candidates: []elector.CandidateStatus{a, b}}}, "leader", LevelOK},
+		"answers nobody": {Report{Look: elector.Look{Status: led, Candidates: []elector.CandidateStatus{a, b}}}, "unreached", LevelWarn},
+		"answers late":   {Report{Look: elector.Look{Status: led, Candidates: []elector.CandidateStatus{fresh}}}, "unreached", ""},
+		"is down itself": {Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{down}}, Candidates: []elector.CandidateStatus{a}}}, "unreached", ""},
+		"rests":          {Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{node}}, Candidates: []elector.CandidateStatus{rests}}}, "able", LevelFail},
+		"unresponsive":   {Report{Look: elector.Look{Status: renews, At: now}, Unresponsive: true}, "leader", LevelWarn},
+		"abstains":       {Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}}, "vote", LevelWarn},
+		"a foreign lock": {Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{foreign}}}}, "lock", LevelFail},
+		"lost all data":  {Report{Look: elector.Look{Terms: []elector.TermRecord{{Reason: elector.ReasonDataLost, Until: at}}}}, "data", LevelWarn},
+		"leads newer":    {Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{newer}}, Others: []int{2, 2}}}, "protocol", LevelWarn},
+		"waits newer":    {Report{Look: elector.Look{Status: led, Others: []int{2, 2}}}, "protocol", LevelWarn},
+		"two are silent": {Report{Look: elector.Look{Status: elector.Status{Nodes: silent}, StatusErr: elector.ErrUnreachable}}, "majority", LevelFail},
 		"fails in a row": {
-			Report{Survey: elector.Survey{Terms: []elector.TermRecord{failed, failed, failed}}}, "flapping", LevelWarn,
+			Report{Look: elector.Look{Terms: []elector.TermRecord{failed, failed, failed}}}, "flapping", LevelWarn,
 		},
 		"fails in each way": { // the newest first
-			Report{Survey: elector.Survey{Terms: []elector.TermRecord{
+			Report{Look: elector.Look{Terms: []elector.TermRecord{
 				{Reason: elector.ReasonUnhealthy, Detail: "disk full", Until: now}, {Reason: elector.ReasonExpired, Until: now}, {Reason: elector.ReasonCrashed, Detail: "killed", Until: now},
 			}}}, "flapping", LevelWarn,
 		},
@@ -242,7 +242,7 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		want  Level
 	}{{elsewhere, time.Second, LevelUnknown}, {elsewhere, 0, LevelFail}, {voter("b", "old"), 0, LevelUnknown}} {
 		got := examined(func(e *examination) {
-			e.candidates(&Report{Survey: elector.Survey{Candidates: []elector.CandidateStatus{voter("a", "new"), c.other}, Status: elector.Status{Nodes: []elector.NodeStatus{{Abstains: c.left}}}}})
+			e.candidates(&Report{Look: elector.Look{Candidates: []elector.CandidateStatus{voter("a", "new"), c.other}, Status: elector.Status{Nodes: []elector.NodeStatus{{Abstains: c.left}}}}})
 		})
 		if got := find(got, "candidates"); got.Level != c.want {
 			t.Errorf("%s abstains for %v: %+v, want %s", c.other.Nodes[0].Name, c.left, got, c.want)
@@ -285,7 +285,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for of, want := range map[int]Level{1: LevelWarn, 2: LevelFail} {
 		e := &examination{}
-		e.refusals(&Report{Survey: elector.Survey{Candidates: roll[:of], Status: elector.Status{Nodes: make([]elector.NodeStatus, 3)}}})
+		e.refusals(&Report{Look: elector.Look{Candidates: roll[:of], Status: elector.Status{Nodes: make([]elector.NodeStatus, 3)}}})
 		if len(e.findings) != of || e.findings[0].Level != want || e.findings[0].Node != "n2" {
 			t.Errorf("%d of 3: %+v", of, e.findings)
 		}

@@ -236,7 +236,7 @@ func TestFlapping(t *testing.T) {
 			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
 		},
 	} {
-		if got := find(examined(func(e *examination) { e.flapping(&Report{Survey: elector.Survey{Terms: terms}}, now) }), "flapping"); got.Found != want {
+		if got := find(examined(func(e *examination) { e.flapping(&Report{Look: elector.Look{Terms: terms}}, now) }), "flapping"); got.Found != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
@@ -271,7 +271,7 @@ func TestWhatCannotBeReadIsNoForeignKey(t *testing.T) {
 	} {
 		got := append(examined(func(e *examination) {
 			e.facts = []facts{{Node: "a", RTT: 306 * time.Millisecond}}
-			e.held(&Report{Survey: elector.Survey{Status: elector.Status{Nodes: []elector.NodeStatus{{Node: "a", Err: &rediserr.NodeError{Node: "a", Err: c.err}}}}, CandidatesErr: c.err}})
+			e.held(&Report{Look: elector.Look{Status: elector.Status{Nodes: []elector.NodeStatus{{Node: "a", Err: &rediserr.NodeError{Node: "a", Err: c.err}}}}, CandidatesErr: c.err}})
 		}), Finding{})[0]
 		if got.Check != c.check || !strings.Contains(got.Found, c.says) || strings.Contains(got.Advice, "DEL") {
 			t.Errorf("%v: %+v", c.err, got)

@@ -3,21 +3,18 @@ package doctor
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
-// Report is what the nodes, the candidates and the history show of an election, all read through
-// the public API.
+// Report is a look at an election, with what it takes to judge it.
 type Report struct {
-	elector.Survey
+	elector.Look
 
 	Unresponsive bool  // the leader seems to hang or to be dead
-	Ticks        []Job // of [Ticks]
+	Ticks        []Job // of the jobs that the look has found
 	TicksErr     error
 	Writes       []Finding // of [Writable]; nil: not tried
 }
@@ -25,17 +22,16 @@ type Report struct {
 // RecentTerms is how many of the newest terms it takes to see that an election is flapping.
 const RecentTerms = 20
 
-// Read reads an election: its status, its candidates, so many of its newest terms and its ticks, all at the same
-// time. It blocks for at most 3.3 s, or until ctx ends. What could not be read has its error in the Report.
+// Read reads an election: its status, its candidates, so many of its newest terms, at least one, and its ticks. It takes one look,
+// and then reads the marks of the jobs that this shows. It blocks for at most 3.3 s, and 1.5 s more where there are jobs, or
+// until ctx ends. What could not be read has its error in the Report.
 //
 // If the leader is missing from the roll, the status is read once more: the leader is Unresponsive
 // when it has then neither renewed its lease nor been replaced. It may also be alive, and not receive
 // roll calls.
 func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
-	var reading sync.WaitGroup
-	reading.Go(func() { r.Ticks, r.TicksErr = Ticks(ctx, el) })
-	r.Survey = el.Survey(ctx, terms, module.Only{})
-	reading.Wait()
+	r.Look = el.Look(ctx, max(1, terms))
+	r.readTicks(ctx, el)
 	if r.CandidatesErr == nil && len(r.Candidates)+len(r.Others) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up
 	}

@@ -34,11 +34,34 @@ type Job struct {
 // mark. It makes one request to each node, and two more where there are jobs, and waits for them as
 // Election.Status does. What could not be read, and marks of other programs, are in the error, beside the others.
 func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
+	return ticks(ctx, el, func(ctx context.Context, n *nodes.Node) ([]string, error) {
+		names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
+		err := n.Do(ctx, names)
+		return names.Val(), err
+	})
+}
+
+// readTicks reads the marks of the jobs that a look has found.
+func (r *Report) readTicks(ctx context.Context, el *elector.Election) {
+	r.Ticks, r.TicksErr = ticks(ctx, el, func(_ context.Context, n *nodes.Node) ([]string, error) {
+		i := slices.IndexFunc(r.Nodes, func(seen elector.NodeStatus) bool { return seen.Node == n.Name })
+		if i < 0 {
+			return nil, r.StatusErr
+		}
+		return r.Nodes[i].Jobs, errors.Unwrap(r.Nodes[i].JobsErr) // without the node, which comes back
+	})
+}
+
+// ticks reads the jobs whose names each node has.
+func ticks(ctx context.Context, el *elector.Election, names func(context.Context, *nodes.Node) ([]string, error)) ([]Job, error) {
 	ns := el.Nodes(module.Only{})
 	if ns == nil {
 		return nil, errNoQuorum
 	}
-	read := func(ctx context.Context, n *nodes.Node) ([]Job, error) { return ticksOn(ctx, n, el) }
+	read := func(ctx context.Context, n *nodes.Node) ([]Job, error) {
+		jobs, err := names(ctx, n)
+		return ticksOn(ctx, n, el, jobs, err)
+	}
 	newest := map[string]Job{}
 	var errs []error
 	for _, a := range nodes.Ask(ctx, ns, nodeTimeout, nodeTimeout/6, read, nodes.Majority[[]Job](ns)) {
@@ -52,36 +75,35 @@ func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 	return slices.SortedFunc(maps.Values(newest), func(a, b Job) int { return strings.Compare(a.Job, b.Job) }), errors.Join(errs...)
 }
 
-func ticksOn(ctx context.Context, n *nodes.Node, el *elector.Election) ([]Job, error) {
+// ticksOn reads the marks of jobs on a node. err is why their names could not be read.
+func ticksOn(ctx context.Context, n *nodes.Node, el *elector.Election, names []string, err error) ([]Job, error) {
 	keys := "+zrevrange +hgetall +time %R~" + el.Prefix() + ":{" + el.Name() + "}:*"
-	names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
-	err := n.Do(ctx, names)
 	switch {
-	case err == nil && len(names.Val()) == 0:
+	case err == nil && len(names) == 0:
 		return nil, nil
 	case err != nil && !rediserr.WrongType(err):
 		return nil, rediserr.Needs(err, keys)
 	}
-	once, err := fence.NewOnce(n.Client(), el)
-	if err != nil {
-		return nil, err
+	once, onceErr := fence.NewOnce(n.Client(), el)
+	if onceErr != nil {
+		return nil, onceErr
 	}
-	taken, err := once.Read(ctx, names.Val())
-	if names.Err() != nil {
-		taken, err = once.All(ctx) // which explains why not
+	taken, readErr := once.Read(ctx, names)
+	if err != nil {
+		taken, readErr = once.All(ctx) // which explains why not
 	}
 	if len(taken) == 0 {
-		return nil, rediserr.Needs(err, keys)
+		return nil, rediserr.Needs(readErr, keys)
 	}
-	now, terr := n.Client().Time(ctx).Result()
-	if terr != nil {
-		return nil, rediserr.Needs(terr, "+time")
+	now, err := n.Client().Time(ctx).Result()
+	if err != nil {
+		return nil, rediserr.Needs(err, "+time")
 	}
 	var jobs []Job
 	for _, t := range taken {
 		jobs = append(jobs, Job{t, n.Name, t.Overdue(now), min(t.Blocked(now), t.Blocked(time.Now()))})
 	}
-	return jobs, err
+	return jobs, readErr
 }
 
 // lateIn is after how long a tick counts as overdue: sooner a failover, or clocks that differ, may be why.

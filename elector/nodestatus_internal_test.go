@@ -78,7 +78,7 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 					hold("b/B/1 n=1 lease=10000 token=8", 9*time.Second)
 				}
 			})
-			v := readNodes(t.Context(), ns, &k, time.Second, 0)[0]
+			v := readNodes(t.Context(), ns, &k, time.Second, nil)[0]
 			if v.Err != nil || v.Holder != "b" || v.LeaseLeft != left {
 				t.Errorf("at %s: read %+v", cmd, v)
 			}
@@ -105,7 +105,7 @@ func TestReadNamesAForeignKey(t *testing.T) {
 				_ = m.Set(key, "7")
 			}
 			tc.spoil()
-			v := readNodes(t.Context(), ns, &k, time.Second, 0)[0]
+			v := readNodes(t.Context(), ns, &k, time.Second, nil)[0]
 			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !rediserr.Permanent(v.Err) {
 				t.Errorf("says %v, want %q", v.Err, tc.says)
 			}
@@ -150,7 +150,7 @@ func TestReadShowsTheSameWithoutMGET(t *testing.T) {
 			change()
 			var shown [4]string
 			for mget = range answers {
-				st := readNodes(t.Context(), ns, &k, time.Second, 0)[0]
+				st := readNodes(t.Context(), ns, &k, time.Second, nil)[0]
 				st.RTT, st.pastErr = 0, nil
 				if shown[mget] = fmt.Sprintf("%+v", st); shown[mget] != shown[0] {
 					t.Errorf("%s: %s, with answer %d to MGET %s", name, shown[0], mget, shown[mget])
