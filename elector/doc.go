@@ -62,29 +62,16 @@
 //     (a quarter of a lease; three quarters when renewals don't get through). A
 //     minority may hang, die or restart empty without effect; a majority that loses
 //     its data ends the term.
-//   - Sentinel, Cluster: as one Redis. A failover can lose the lock, which a leader
-//     that reaches the new master notices at its next renewal. On the side of a master
-//     that is cut off a leader continues until the partition heals; if that master has
-//     min-replicas-to-write 1, for min-replicas-max-lag, 2 s and a lease at most.
-//
-// A node that lost its data abstains: it grants nothing for one lease. So
-// no candidate leads beside the old leader, except when all nodes are new to a candidate
-// that has just started: it assumes the very first start and leads at once, until the
-// old leader's next renewal beside it.
+//   - Sentinel, Cluster: as one Redis, until a failover loses the lock: docs/servers.md
+//     has the bounds.
 //
 // All candidates must list the same nodes, in any order, and an address must lead to one
 // server. A candidate that meets a holder that votes with other nodes does not lead, or
-// ends its term; two can both lead while no node on both lists answers both of them, and
-// for about two leases after. Lists without a common node can't be noticed. An address
-// that leads to several servers (round robin by DNS, a Service, a balancer) mostly is,
-// within a lease. docs/safety.md has the bounds.
+// ends its term. Lists without a common node can't be noticed. docs/safety.md has the bounds.
 //
 // Tokens are unique and grow in the order of elections, without assumptions about
 // clocks, while no node of the granting majority loses its data before the first
-// renewal has copied the token to the other nodes. Otherwise the wall clock keeps them
-// growing, as long as the new candidate's clock is not behind the fastest clock shown
-// (by a candidate or a single node) by more than the time since; one that is more than
-// an hour ahead of a node's counts as an hour ahead.
+// renewal has copied the token to the other nodes. Otherwise the wall clocks keep them growing.
 //
 // # What is not promised
 //
