@@ -38,8 +38,8 @@ restarts. A pause of your own is replaced; one by another operator only with
 		if st.Leader != nil {
 			done.leader = st.Leader.Candidate
 		}
-		if st.Paused && !o.force && st.PauseBy != o.by {
-			return &exitError{code: exitRefused, err: errors.New("paused already " + pausedBy(st) + "; to replace that pause, use --force")}
+		if err := o.mayEnd(st, "replace"); err != nil {
+			return err
 		}
 		err = el.Pause(ctx, d, o.reason)
 		if st.Paused {
@@ -50,6 +50,14 @@ restarts. A pause of your own is replaced; one by another operator only with
 	c.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
 	o.add(cmd, "`TEXT` that status and the candidates' logs show", "replace another operator's pause; pause also an unknown election")
 	return cmd
+}
+
+// mayEnd returns why this operator must not end a pause, or replace it: it protects the work of another one.
+func (o *actFlags) mayEnd(st elector.Status, what string) error {
+	if !st.Paused || o.force || st.PauseBy == o.by {
+		return nil
+	}
+	return &exitError{code: exitRefused, err: errors.New("paused already " + pausedBy(st) + "; to " + what + " that pause, use --force")}
 }
 
 // pauseJSON is what pause and resume print with --json.
@@ -104,9 +112,10 @@ func printPause(t *terminal, err error, done pauseJSON, asJSON bool) error {
 func resumeCommand(c *connection) *cobra.Command {
 	var o actFlags
 	cmd := &cobra.Command{
-		Use:     "resume NAME",
-		Short:   "End a pause",
-		Long:    `End the pause of the election NAME. If there is none, that is not an error.`,
+		Use:   "resume NAME",
+		Short: "End a pause",
+		Long: `End the pause of the election NAME; one by another operator, whose work it may
+protect, only with --force. If there is none, that is not an error.`,
 		Example: `  mandate resume poller`,
 		PreRunE: o.open(c),
 	}
@@ -116,6 +125,9 @@ func resumeCommand(c *connection) *cobra.Command {
 			if !st.Paused && unknownElection(ctx, el, st) {
 				return &exitError{code: exitNoLeader, err: errors.New(noTrace)}
 			}
+			if err := o.mayEnd(st, "end"); err != nil {
+				return err
+			}
 			done.idle = !st.Paused && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable }) // else a node may know more
 			if st.Paused {
 				done.Replaced = pausedBy(st)
@@ -124,6 +136,6 @@ func resumeCommand(c *connection) *cobra.Command {
 		done.By = o.by
 		return printPause(c.terminal, el.Resume(ctx), done, o.asJSON)
 	})
-	o.add(cmd, "", "")
+	o.add(cmd, "", "end another operator's pause")
 	return cmd
 }

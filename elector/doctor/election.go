@@ -145,7 +145,12 @@ func (e *examination) pause(r *Report) {
 		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(r.PauseLeft), r.Pause)
 		return
 	}
-	e.add("", "pause", LevelWarn, e.command("resume", r.Election)+", or give it an end: "+e.command("pause", r.Election, "--for", "1h"), "the election is paused without an end (%s)", r.Pause)
+	e.add("", "pause", LevelWarn, e.resume(r), "the election is paused without an end (%s)", r.Pause)
+}
+
+// resume is the advice to end a pause, which may protect the work of whoever asked for it.
+func (e *examination) resume(r *Report) string {
+	return "ask " + cmp.Or(r.PauseBy, "who paused it") + " whether it is over, then: " + e.command("resume", r.Election, "--force")
 }
 
 // leader reports whether the election has a leader, and if not, why.
@@ -166,7 +171,7 @@ func (e *examination) leader(r *Report) {
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
 		e.add("", "trace", LevelWarn, "check the name, the prefix and the nodes; "+e.command("ls")+" lists all of them", "no trace of an election %q on these nodes", name)
 	case r.Paused:
-		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused (%s)", r.Pause)
+		e.add("", "leader", LevelWarn, e.resume(r), "no leader: the election is paused (%s)", r.Pause)
 	case r.Finished():
 		e.add("", "leader", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
 	case r.CandidatesErr != nil:
