@@ -125,8 +125,10 @@ func readNode(ctx context.Context, n *nodes.Node, k *protocol.Keys, also more) (
 		all = append(all, cmds...)
 	}
 	read := func(cmds []redis.Cmder) error {
-		_ = n.Do(ctx, cmds...) // each has its own error
-		return ctx.Err()
+		if err := n.Try(ctx, cmds...); errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return ctx.Err() // each has its own error
 	}
 	switch err = read(all); {
 	case err != nil:

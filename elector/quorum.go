@@ -178,12 +178,13 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 
 // listed returns the names that the nodes keep under a prefix, those with the newest events first, at
 // most most of them. The errors are by node.
-func listed(ctx context.Context, nodes *nodes.Nodes, prefix string, most int) (names []string, errs []error) {
+func listed(ctx context.Context, ns *nodes.Nodes, prefix string, most int) (names []string, errs []error) {
 	key := protocol.NamesKey(prefix)
 	var mu sync.Mutex
 	last := map[string]float64{} // the time of the last event, by name
-	errs = nodes.Each(ctx, statusTimeout, func(ctx context.Context, c redis.UniversalClient) error {
-		found, err := c.ZRevRangeWithScores(ctx, key, 0, int64(most)).Result()
+	errs = ns.Look(ctx, statusTimeout, func(ctx context.Context, n *nodes.Node) error {
+		cmd := redis.NewZSliceCmd(ctx, "zrevrange", key, 0, most, "withscores")
+		err, found := n.Do(ctx, cmd), cmd.Val()
 		switch {
 		case rediserr.WrongType(err):
 			return rediserr.ForeignKey(key, "holds another type than a sorted set")

@@ -150,7 +150,12 @@ func Read(ctx context.Context, nodes *nodes.Nodes, prefix, name string, limit ti
 	views := make([]View, nodes.Len())
 	var all sync.WaitGroup
 	for node := range views {
-		all.Go(func() { views[node] = s.view(ctx, node) })
+		all.Go(func() {
+			_ = nodes.All()[node].Look(ctx, func(ctx context.Context) error {
+				views[node] = s.view(ctx, node)
+				return views[node].Err
+			})
+		})
 	}
 	all.Wait()
 	return views

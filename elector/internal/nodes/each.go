@@ -16,6 +16,13 @@ func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context
 	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
 }
 
+// Look is Each with the Look of each node, for commands that travel with others.
+func (ns *Nodes) Look(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
+	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		return n.Look(ctx, func(ctx context.Context) error { return ask(ctx, n) })
+	})
+}
+
 func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -42,7 +49,7 @@ const trialLasts = 100 * time.Millisecond
 // can be read may still refuse every write, for want of memory or disk. The errors are by
 // node. An error for which rediserr.Denied is true proves nothing about other users.
 func (ns *Nodes) TryWrite(ctx context.Context, k *protocol.Keys, limit time.Duration) []error {
-	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+	return ns.Look(ctx, limit, func(ctx context.Context, n *Node) error {
 		return rediserr.Needs(n.Do(ctx, redis.NewStatusCmd(ctx, "set", k.Check(), "0", "px", trialLasts.Milliseconds())), "+set ~"+k.Check())
 	})
 }
@@ -53,7 +60,7 @@ func (ns *Nodes) TryWrite(ctx context.Context, k *protocol.Keys, limit time.Dura
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error) {
 	var mu sync.Mutex // guards receivers
 	receivers = -1
-	errs = ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+	errs = ns.Look(ctx, limit, func(ctx context.Context, n *Node) error {
 		sent := redis.NewIntCmd(ctx, "publish", channel, payload)
 		if err := n.Do(ctx, sent); err != nil {
 			return rediserr.Needs(err, "+publish &"+channel)

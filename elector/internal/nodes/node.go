@@ -58,8 +58,9 @@ type Node struct {
 	tls      bool
 	received atomic.Bool // something was received, or a TLS handshake succeeded
 
-	commands *commands // that need no vote
-	open     *leaving  // the connections
+	commands *commands                 // that need no vote
+	silent   atomic.Pointer[time.Time] // since when Look has had no answer; nil: it has
+	open     *leaving                  // the connections
 
 	checked atomic.Pointer[time.Time] // when CheckDue last returned true; nil: never
 	several atomic.Pointer[several]   // nil: its address was never seen to lead to several servers

@@ -25,6 +25,7 @@ const (
 // Nodes is the part of nodes.Nodes that a Channel needs.
 type Nodes interface {
 	Majority() int
+	Silent() []int // the nodes that have answered nothing lately
 	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error)
 	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error)
 }
@@ -109,6 +110,9 @@ func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enoug
 		return s.Kind == pubsub.Message && len(s.Payload) <= protocol.MaxMessage
 	})
 	defer answers.Close()
+	for _, node := range c.Nodes.Silent() {
+		answers.Without(node)
+	}
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // the request might be obeyed, but no answer could arrive
 		return refused
 	}

@@ -19,6 +19,8 @@ type fakeNodes struct {
 }
 
 func (n *fakeNodes) Majority() int { return 1 }
+
+func (n *fakeNodes) Silent() []int { return nil }
 func (n *fakeNodes) Subscribe(_ string, most int, filter func(pubsub.Signal) bool) *pubsub.Subscription {
 	return pubsub.NewSubscription(1, most, filter)
 }

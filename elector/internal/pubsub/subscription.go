@@ -75,12 +75,27 @@ func (s *Subscription) note(sig Signal) {
 	if sig.Kind == Message || sig.Kind == Failed && !rediserr.RefusedSubscribe(sig.Err) {
 		return
 	}
+	s.set(sig.Node, sig.Err)
+}
+
+// set notes what has become of the subscription to a node.
+func (s *Subscription) set(node int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.nodes)
-	s.nodes[sig.Node] = sig.Err
+	s.nodes[node] = err
 	if len(s.nodes) == s.of && before < s.of {
 		close(s.all)
+	}
+}
+
+// Without keeps Ready from waiting for a node that is known not to answer, unless it has confirmed the subscription.
+func (s *Subscription) Without(node int) {
+	s.mu.Lock()
+	_, known := s.nodes[node]
+	s.mu.Unlock()
+	if !known {
+		s.set(node, context.DeadlineExceeded)
 	}
 }
 
