@@ -137,8 +137,14 @@ func (f *feed) follow(ctx context.Context) {
 	listings := make(chan listing)
 	wg.Go(func() { f.followSite(ctx) })
 	wg.Go(func() {
-		for ; ctx.Err() == nil; sleep(ctx, listEvery) {
-			sendTo(ctx, listings, f.search(ctx))
+		for ctx.Err() == nil {
+			l := f.search(ctx)
+			sendTo(ctx, listings, l)
+			every := listEvery
+			if !l.complete { // the error would stay beside nodes that answer again
+				every = rowEvery
+			}
+			sleep(ctx, every)
 		}
 	})
 	var queue []report // all rows; the first ones are read next
@@ -243,8 +249,8 @@ func (f *feed) followSite(ctx context.Context) {
 }
 
 func (r *report) row() console.Row {
-	why, next := r.problem()
-	row := console.Row{Election: r.Election, State: r.state(), Rank: r.rank(why), Problem: why, Next: next}
+	p := r.problem()
+	row := console.Row{Election: r.Election, State: r.state(), Rank: r.rank(p), Problem: sentence(p), Next: p.Advice}
 	if r.group != nil {
 		r.group.fill(&row)
 		return row
@@ -287,25 +293,22 @@ func (g *groupReport) fill(row *console.Row) {
 }
 
 // rank returns the place of a report in a list with problems first.
-func (r *report) rank(problem string) int {
+func (r *report) rank(p doctor.Finding) int {
 	switch state := r.state(); {
-	case slices.ContainsFunc(r.problems(), severalLead):
+	case state == stateUnknown:
+		return console.RankProblem
+	case p.Level == doctor.LevelFail:
 		return console.RankUrgent
 	case state == stateAbandoned, state == stateFinished:
 		return console.RankAbandoned
 	case state == statePaused:
 		return console.RankPaused
-	case state != stateLed && state != stateUnknown:
-		return console.RankUrgent
-	case state == stateUnknown || problem != "":
+	case p.Level == doctor.LevelWarn:
 		return console.RankProblem
 	default:
 		return console.RankWell
 	}
 }
-
-// severalLead: two candidates lead at the same time, or hold locks on different nodes.
-func severalLead(f doctor.Finding) bool { return f.Check == "leaders" || f.Check == "locks" }
 
 // millis returns an instant in milliseconds since 1970; 0 for the zero time.
 func millis(t time.Time) int64 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,9 +81,12 @@ func printFindings(t *terminal, findings []doctor.Finding, verbose, asJSON bool)
 	}
 	p := output.New(t.stdout)
 	p.Width = cmp.Or(p.Width, helpWidth) // these are sentences, for people also in a file
-	fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
+	fields := output.Fields{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
+	if i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == doctor.CheckUnseen }); i >= 0 {
+		fields[0].Text = "nothing wrong is visible; " + findings[i].Found
+	}
 	if problems := doctor.Problems(findings); len(problems) > 0 {
-		fields = []output.Field{{Name: "problem", Text: problems[0].Found, Color: output.Red}, {Name: "next", Text: problems[0].Advice, Color: output.Yellow}}
+		fields = output.Fields{{Name: "problem", Text: sentence(problems[0]), Color: levelColor(problems[0].Level)}, {Name: "next", Text: problems[0].Advice, Color: output.Yellow}}
 	}
 	lines := append(p.Fields(fields), "")
 	count := map[doctor.Level]int{}
@@ -108,9 +112,29 @@ var marks = map[doctor.Level]struct {
 	doctor.LevelOK: {"ok  ", output.Green}, doctor.LevelUnknown: {"-   ", output.Dim}, doctor.LevelNote: {"note", output.Cyan}, doctor.LevelWarn: {"warn", output.Yellow}, doctor.LevelFail: {"FAIL", output.Red},
 }
 
+// sentence returns what was found, and since when it has been so.
+func sentence(f doctor.Finding) string {
+	if f.Since.IsZero() {
+		return f.Found
+	}
+	layout := "15:04:05"
+	if time.Since(f.Since) > 12*time.Hour {
+		layout = dateTimeZone
+	}
+	return fmt.Sprintf("%s (since %s, %s)", f.Found, f.Since.Local().Format(layout), output.Ago(f.Since))
+}
+
+// levelColor returns the color of a line about a finding; of no finding: none.
+func levelColor(l doctor.Level) output.Color {
+	if l == "" {
+		return output.Plain
+	}
+	return marks[l].color
+}
+
 func findingLines(p *output.Printer, f doctor.Finding) []string {
 	const indent = 18
-	mark, found := marks[f.Level], f.Found
+	mark, found := marks[f.Level], sentence(f)
 	if f.Level == doctor.LevelUnknown {
 		found = "not known: " + found
 	}

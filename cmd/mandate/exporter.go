@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,13 +24,13 @@ import (
 )
 
 const exporterHelp = `Serve metrics for Prometheus about every election of the prefix, as Redis knows
-them: whether there is a leader and for how long not, how many candidates answer
-and could lead, whether it is paused, and which Redis nodes can be read. It also
-sees elections whose candidates are all gone, and programs that are not scraped.
-A group of shards is read as a whole, and has series for the group and for each
-of its members, and none for its single shards. Each job of a scheduler whose
-ticks are kept on these nodes (mandate ticks NAME) has series: for how long it is
-overdue, or blocked, and when ticks that nobody ran were found last.
+them: what mandate doctor would find, and for how long that has been so; whether there
+is a leader, how many candidates answer and could lead, whether it is paused, and
+which Redis nodes can be read. It also sees elections whose candidates are all
+gone, and programs that are not scraped. A group of shards is read as a whole,
+and has series for the group and for each of its members, and none for its single
+shards. Each job of a scheduler whose ticks are kept on these nodes has a series
+of how long it is overdue.
 
 GET /metrics reads all elections, at most every 5 s, and for at most 80 % of
 the scrape's time-out, which Prometheus sends (8 s of 10 s): it lists the
@@ -104,25 +104,25 @@ type exporter struct {
 	nobody  *elector.Election // its status shows the nodes
 	handler http.Handler      // of the registry that holds this collector
 
-	mu      sync.Mutex // held while Redis is read, so that only one reading runs; guards all fields below
+	mu      sync.Mutex    // guards the fields below
+	reading chan struct{} // closed when the reading that runs has ended; nil: none runs
 	read    time.Time
 	metrics []prometheus.Metric
-	vacant  map[string]vacancy           // by election
-	unowned map[string]map[int]time.Time // by group: since when each shard without an owner has been seen so
+
+	since map[subject]time.Time // of the reading: since when something of that level has been shown
 }
 
-// vacancy is what the readings have shown of an election without a leader.
-type vacancy struct {
-	led   time.Time // when a leader was last seen
-	term  time.Time // begin of the last term in the history
-	since time.Time // when no leader was seen first; zero: there is one
+// subject is what findings are about: an election, a group, or, without a name, the nodes; and how bad they are.
+type subject struct {
+	election, group string
+	level           doctor.Level
 }
 
 // newExporter makes a handler of scrapes, of all elections under the Quorum's prefix.
 func newExporter(q *elector.Quorum) http.Handler {
 	registry := prometheus.NewRegistry()
 	el, _ := q.Election(anyElection) // the prefix was checked
-	e := &exporter{quorum: q, nobody: el, vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
+	e := &exporter{quorum: q, nobody: el, since: map[subject]time.Time{}}
 	registry.MustRegister(prometheus.CollectorFunc(e.collect))
 	// Two members with one id would have the same series: the others are served all the same.
 	e.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
@@ -140,13 +140,32 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.handler.ServeHTTP(w, r)
 }
 
+// refresh waits at most so long for a reading that is fresh. Only one runs: a scrape that can wait for less than that serves
+// what was there before.
 func (e *exporter) refresh(within time.Duration) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Since(e.read) >= freshFor {
-		e.metrics = e.readMetrics(within)
-		e.read = time.Now()
+	if time.Since(e.read) < freshFor {
+		e.mu.Unlock()
+		return
 	}
+	if e.reading == nil {
+		e.reading = make(chan struct{})
+		go e.readAnew(within, e.reading)
+	}
+	done := e.reading
+	e.mu.Unlock()
+	select {
+	case <-done:
+	case <-time.After(within):
+	}
+}
+
+func (e *exporter) readAnew(within time.Duration, done chan struct{}) {
+	metrics := e.readMetrics(within)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.metrics, e.read, e.reading = metrics, time.Now(), nil
+	close(done)
 }
 
 // collect is a prometheus.CollectorFunc of the newest reading, which describes nothing at first: what there is depends on Redis.
@@ -162,92 +181,93 @@ func (e *exporter) readMetrics(within time.Duration) []prometheus.Metric {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	began := time.Now()
-	var nodes elector.Status
+	site := report{}
 	var looked sync.WaitGroup
-	looked.Go(func() { nodes, _ = e.nobody.Status(ctx) }) // it has the errors of the nodes
+	looked.Go(func() {
+		site.Writes = whileRead(ctx, e.quorum, e.nobody.Name(), func() { site.Status, site.StatusErr = e.nobody.Status(ctx) })
+	})
 	names, err := e.quorum.Elections(ctx)
 	rows := foldedRows(names)
-	rerr := readAll(ctx, e.quorum, rows, 1)
+	rerr := readAll(ctx, e.quorum, rows, doctor.RecentTerms)
 	took := time.Since(began)
-	s := &samples{prefix: e.quorum.Prefix()}
+	s := &samples{prefix: e.quorum.Prefix(), now: time.Now(), was: e.since, since: map[subject]time.Time{}}
 	complete := err == nil && rerr == nil
 	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
 	looked.Wait()
-	for _, n := range nodes.Nodes {
+	for _, n := range site.Nodes {
 		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", oneIf(n.Reachable || n.Answered), "node", n.Node)
 	}
-	now, there := time.Now(), map[string]bool{}
+	shared := slices.DeleteFunc(site.problems(), func(f doctor.Finding) bool { return f.Check != "majority" })
 	for i := range rows {
 		r := &rows[i]
-		there[r.Election] = true
 		if r.group != nil {
-			s.group(r, e.unownedFor(r, now))
+			s.group(r)
 		} else {
-			s.election(r, e.leaderless(r, now))
+			s.election(r)
 		}
 		complete = complete && r.TicksErr == nil
+		shared = append(shared, s.findings(r, &site)...)
 		for k := range r.Ticks {
 			s.job(r.Election, &r.Ticks[k])
 		}
 	}
-	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(complete))
-	if err == nil { // otherwise elections that are missing now may still exist
-		maps.DeleteFunc(e.vacant, func(name string, _ vacancy) bool { return !there[name] })
-		maps.DeleteFunc(e.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
+	s.lasting(subject{}, shared)
+	if complete { // else what is missing now may still be so
+		clear(e.since)
 	}
+	maps.Copy(e.since, s.since)
+	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(complete))
 	return s.all
 }
 
-// leaderless returns for how many seconds an election has had no leader: since the reported end of
-// the last term, or else since that was first seen. A term whose end was never reported may have
-// lasted until a moment ago, and too short is the safe side: an election that has been vacant for a
-// day and has no candidates no longer raises an alarm. +Inf: no leader was ever seen.
-func (e *exporter) leaderless(r *report, now time.Time) float64 {
-	v := e.vacant[r.Election]
-	var last elector.TermRecord // zero: unknown, or there is none
-	if len(r.Terms) > 0 && !r.Terms[0].Current {
-		last = r.Terms[0]
+// findings adds those of an election or a group, and returns those that are about the nodes, which other elections share.
+func (s *samples) findings(r, site *report) (shared []doctor.Finding) {
+	of := subject{election: r.Election}
+	own := r.Findings(nil)
+	if r.group != nil {
+		of, own = subject{group: r.group.Group}, r.groupFindings()
 	}
-	switch {
-	case !r.leaderKnown():
-		return 0
-	case r.Leader != nil:
-		e.vacant[r.Election] = vacancy{led: now}
-		return 0
-	case v.since.IsZero(), last.From.After(v.since) && !last.From.Equal(v.term): // in the latter case a leader was elected and vanished between two readings
-		v.since = now
+	down := func(all []elector.NodeStatus) int {
+		return howMany(all, func(n elector.NodeStatus) bool { return !n.Reachable })
 	}
-	v.term = cmp.Or(last.From, v.term)
-	e.vacant[r.Election] = v
-	switch {
-	case r.TermsErr == nil && len(r.Terms) == 0 && v.led.IsZero(): // counted from now, it would seem missed again after each restart of the exporter
-		return math.Inf(1)
-	case last.Until.After(v.led) && last.Until.Before(v.since): // otherwise it is the end of an earlier term, or its leader's clock is ahead
-		return lasting(last.Until, now)
-	default:
-		return lasting(v.since, now)
-	}
+	own = slices.DeleteFunc(own, func(f doctor.Finding) bool {
+		is := f.Check == "same-server" || f.Check == "majority" && down(r.Nodes) <= down(site.Nodes)
+		if is {
+			shared = append(shared, f)
+		}
+		return is
+	})
+	s.lasting(of, own)
+	return shared
 }
 
-// lasting returns the seconds since a time, and never zero, so that an alert can test it at once.
-func lasting(since, now time.Time) float64 { return max(time.Millisecond, now.Sub(since)).Seconds() }
-
-// unownedFor returns for how many seconds the shard that is longest without an owner has been seen so.
-func (e *exporter) unownedFor(r *report, now time.Time) (longest float64) {
-	switch {
-	case r.StatusErr != nil:
-		return 0
-	case r.group.gone && !r.group.missed: // counted from now, it would seem missed again after each restart of the exporter
-		delete(e.unowned, r.Election)
-		return math.Inf(1)
+// lasting adds for how long what was found of a subject has been so: since the time that the finding names, or since the
+// readings have shown something as bad, so that one cause that follows another is no new one.
+func (s *samples) lasting(of subject, all []doctor.Finding) {
+	longest := map[subject]map[string]float64{}
+	for _, f := range all {
+		if !f.Level.Worse(doctor.LevelUnknown) {
+			continue
+		}
+		of.level = f.Level
+		if longest[of] == nil {
+			longest[of], s.since[of] = map[string]float64{}, s.now
+			if was, ok := s.was[of]; ok {
+				s.since[of] = was
+			}
+		}
+		begin := s.since[of]
+		if !f.Since.IsZero() && f.Since.Before(s.now) { // else by a clock ahead of ours
+			begin = f.Since
+		}
+		longest[of][f.Check] = max(longest[of][f.Check], s.now.Sub(begin).Seconds())
 	}
-	since := map[int]time.Time{}
-	for _, v := range r.group.Unowned {
-		since[v.Shard] = cmp.Or(e.unowned[r.Election][v.Shard], now)
-		longest = max(longest, lasting(since[v.Shard], now))
+	for of, checks := range longest {
+		for check, lasts := range checks {
+			s.gauge("finding_seconds", "For how long mandate doctor would have found this, by its check and level (note, warn, fail). Without an election and a group: of the Redis nodes.",
+				lasts, "election", of.election, "group", of.group, "check", check, "level", string(of.level))
+		}
 	}
-	e.unowned[r.Election] = since
-	return longest
 }
 
 // maxMembers is how many members of a group have their own series.
@@ -255,8 +275,10 @@ const maxMembers = 200
 
 // samples collects gauges.
 type samples struct {
-	prefix string
-	all    []prometheus.Metric
+	prefix     string
+	all        []prometheus.Metric
+	now        time.Time
+	was, since map[subject]time.Time // of the exporter: before this reading, and after it
 }
 
 // gauge adds a value with the prefix and pairs of further labels. Anyone who may write to Redis can
@@ -272,19 +294,17 @@ func (s *samples) gauge(name, help string, value float64, labels ...string) {
 	}
 }
 
-func (s *samples) election(r *report, leaderless float64) {
+func (s *samples) election(r *report) {
 	gauge := func(name, help string, value float64) { s.gauge("election_"+name, help, value, "election", r.Election) }
 	if r.leaderKnown() {
 		gauge("leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.", oneIf(r.Leader != nil))
-		gauge("leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.", leaderless)
 		gauge("paused", "1 while an operator wants no new leader.", oneIf(r.Paused))
 	}
 	if r.CandidatesErr != nil {
 		return
 	}
-	able, all, observers := r.count()
+	able, all, _ := r.count()
 	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(all))
-	gauge("observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.", float64(observers))
 	gauge("candidates_able", "Candidates that lead or could be elected.", float64(able))
 }
 
@@ -299,14 +319,10 @@ func (s *samples) job(election string, j *doctor.Job) {
 	}
 	gauge("overdue_seconds", "For how long the next tick of the job has been due, by the clock of its Redis; 0: it is not. last_run is how the newest run ended.",
 		j.Late.Seconds(), "last_run", last)
-	gauge("blocked_seconds", "For how long the job can't run, because its mark is in the future; 0: it can.", j.Ahead.Seconds())
-	if len(j.Skipped) > 0 {
-		gauge("skipped_timestamp_seconds", "When ticks of the job that nobody ran were found last. Absent: never.", float64(j.Skipped[0].Found.UnixMilli())/1000)
-	}
 }
 
 // group adds what is known of a group and of its members, and nothing for single shards.
-func (s *samples) group(r *report, unowned float64) {
+func (s *samples) group(r *report) {
 	if r.StatusErr != nil {
 		return
 	}
@@ -314,7 +330,6 @@ func (s *samples) group(r *report, unowned float64) {
 	gauge := func(name, help string, value float64) { s.gauge("group_"+name, help, value, "group", st.Group) }
 	gauge("shards", "Shards of the group.", float64(st.Shards))
 	gauge("shards_unowned", "Shards that no member reports as its own.", float64(len(st.Unowned)))
-	gauge("unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one. +Inf: the group has had no members for a day.", unowned)
 	gauge("shards_moving", "Shards that a member owns and another one is to own.", float64(len(st.Moving)))
 	gauge("members", "Living members.", float64(len(st.Members)))
 	gauge("members_open", "Living members that want shards: healthy, and not stopping.", float64(r.group.open()))

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +45,22 @@ func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
 		all[name] = v
 	}
 	return all, w.Body.String()
+}
+
+// lasts returns for how many seconds the exporter has found something of an election or, as GROUP#, of a group: "fail gone orders";
+// -1: it does not.
+func lasts(text, finding string) float64 {
+	of := strings.Fields(finding + " ")
+	election, group := append(of, "")[2], ""
+	if name, is := strings.CutSuffix(election, "#"); is {
+		election, group = "", name
+	}
+	m := regexp.MustCompile(fmt.Sprintf(`(?m)^mandate_finding_seconds\{check="%s",election="%s",group="%s",level="%s",prefix="mandate"\} (\S+)$`, of[1], election, group, of[0])).FindStringSubmatch(text)
+	if m == nil {
+		return -1
+	}
+	v, _ := strconv.ParseFloat(m[1], 64)
+	return v
 }
 
 // listedNow is an election with an event a moment ago.
@@ -84,8 +101,8 @@ func TestExporter(t *testing.T) {
 		electortest.Advance(time.Second)
 		want("led", map[string]float64{
 			"exporter_list_complete": 1, "redis_node_up{redis.test:6379}": 1,
-			"election_leader_known{orders}": 1, "election_leaderless_seconds{orders}": 0, "election_paused{orders}": 0,
-			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2, "election_observers{orders}": 1,
+			"election_leader_known{orders}": 1, "election_paused{orders}": 0,
+			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2,
 			"election_leader_known{old}": 0, "election_candidates{old}": 0,
 			"election_leader_known{new}": 0, "election_candidates{new}": 1, "election_candidates_able{new}": 0,
 			`election_leader_known{ev\"il\\}`: 0,
@@ -99,16 +116,20 @@ func TestExporter(t *testing.T) {
 		want("all candidates are gone", map[string]float64{
 			"election_leader_known{orders}": 0, "election_paused{orders}": 1, "election_candidates{orders}": 0, "election_candidates_able{orders}": 0,
 		})
-		got, _ := scrape(t, e)
-		// Since it was first missed: its leader vanished.
-		if s := got["election_leaderless_seconds{orders}"]; s < 25 || s > 55 {
-			t.Errorf("leaderless for %v s", s)
+		_, text := scrape(t, e)
+		// A pause since it began; a vacancy since its reported end, or since it was first missed: its leader vanished.
+		for finding, about := range map[string]float64{"warn pause orders": 40, "fail gone ended": 3641, "fail able new": 41, "fail able orders": -1, "warn trace old": 41, "fail majority ": -1} {
+			if s := lasts(text, finding); s < about-3 || s > about+15 {
+				t.Errorf("%s for %v s, want about %v", finding, s, about)
+			}
 		}
-		if s := got["election_leaderless_seconds{ended}"]; s < 3600 || s > 3700 { // since its reported end
-			t.Errorf("one whose leader ended an hour ago is leaderless for %v s", s)
-		}
-		if s := got["election_leaderless_seconds{old}"]; !math.IsInf(s, 1) { // since the first scrape it would be missed
-			t.Errorf("an old one is leaderless for %v s", s)
+		must(t, testcluster.ElectionOf(r.Quorum("operator"), "orders").Resume(t.Context()))
+		electortest.Advance(6 * time.Second)
+		scrape(t, e)
+		electortest.Advance(20 * time.Second)
+		_, text = scrape(t, e)
+		if s := lasts(text, "fail able orders"); s < 20 || s > 30 { // only an observer is left
+			t.Errorf("its leader vanished, and it is missed for %v s", s)
 		}
 
 		r.CutOff("exporter")
@@ -116,30 +137,6 @@ func TestExporter(t *testing.T) {
 		want("Redis does not answer", map[string]float64{"exporter_list_complete": 0, "redis_node_up{redis.test:6379}": 0},
 			"election_leader_known{orders}", "election_candidates{orders}")
 	})
-}
-
-// Neither a leader's clock that is ahead nor a restart of the exporter changes for how long something is missed.
-func TestLeaderlessByOtherClocks(t *testing.T) {
-	now := time.Now()
-	e := &exporter{vacant: map[string]vacancy{}, unowned: map[string]map[int]time.Time{}}
-	r := reportOf(elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Reachable: true, Fence: 1}}})
-	r.Terms = []elector.TermRecord{{From: now, Until: now.Add(time.Hour), Reason: elector.ReasonShutdown}}
-	e.leaderless(&r, now)
-	if s := e.leaderless(&r, now.Add(2*time.Minute)); s != 120 {
-		t.Errorf("leaderless for %v s", s)
-	}
-	r = groupRow("g", shard.Set{0})
-	r.group.Unowned = []shard.Vacancy{{Shard: 0}}
-	for _, c := range []struct {
-		gone, missed bool
-		want         float64
-	}{{true, true, 0.001}, {true, false, math.Inf(1)}, {false, false, 0.001}} { // they were gone for a day, and begin anew
-		now = now.Add(time.Hour)
-		r.group.gone, r.group.missed = c.gone, c.missed
-		if s := e.unownedFor(&r, now); s != c.want {
-			t.Errorf("%+v: %v", c, s)
-		}
-	}
 }
 
 // Regression: an election that could not be read was missing, and nothing showed that.
@@ -207,6 +204,44 @@ func TestScrapeEndsBeforeItsTimeout(t *testing.T) {
 	}
 }
 
+// Who reads a thousand elections waits once for a node that hangs, and sees all of them; when the node answers, it counts again.
+func TestHangingNodeIsWaitedForOnce(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		c.Start("a").Elected(time.Minute)
+		for i := range 1000 {
+			c.Client("x", 0).ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprintf("e%d", i)))
+		}
+		q := c.Quorum("exporter")
+		e := newExporter(q)
+		c.Hang(2)
+		for range 2 { // the second scrape needs no luck of the first one
+			began := time.Now()
+			got, text := scrape(t, e)
+			if took := time.Since(began); took > 3*time.Second || strings.Count(text, "mandate_election_candidates{") != 1001 || got["election_leader_known{orders}"] != 1 {
+				t.Errorf("it took %v, and %d elections were read", took, strings.Count(text, "mandate_election_candidates{"))
+			}
+			time.Sleep(freshFor)
+		}
+		c.Nodes[2].Heal()
+		time.Sleep(freshFor)
+		if got, text := scrape(t, e); got["exporter_list_complete"] != 1 || strings.Contains(text, `check="majority"`) {
+			t.Errorf("the node answers again:\n%.3000s", text)
+		}
+		// A scrape that can wait for less than the one that reads is served all the same.
+		time.Sleep(freshFor)
+		c.Hang(0, 1, 2)
+		go scrape(t, e)
+		synctest.Wait()
+		hasty, began := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody), time.Now()
+		hasty.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "1")
+		w := httptest.NewRecorder()
+		if e.ServeHTTP(w, hasty); time.Since(began) >= time.Second || !strings.Contains(w.Body.String(), "mandate_redis_node_up") {
+			t.Errorf("after %v: %.200s", time.Since(began), w.Body)
+		}
+		time.Sleep(scrapeTimeout)
+	})
+}
+
 // A group has series for itself and for its members, and none for single shards.
 func TestExporterShowsGroups(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
@@ -217,7 +252,7 @@ func TestExporterShowsGroups(t *testing.T) {
 		e := newExporter(r.Quorum("exporter"))
 		got, text := scrape(t, e)
 		for name, want := range map[string]float64{
-			"group_shards{invoices}": 40, "group_shards_unowned{invoices}": 0, "group_unowned_seconds{invoices}": 0, "group_shards_moving{invoices}": 0,
+			"group_shards{invoices}": 40, "group_shards_unowned{invoices}": 0, "group_shards_moving{invoices}": 0,
 			"group_members{invoices}": 2, "group_members_open{invoices}": 2, "group_assigner_known{invoices}": 1, "election_leader_known{orders}": 1,
 		} {
 			if g, there := got[name]; !there || g != want {
@@ -236,7 +271,7 @@ func TestExporterShowsGroups(t *testing.T) {
 			t.Errorf("after b's death:\n%s", text)
 		}
 		electortest.Advance(20 * time.Second)
-		if got, text = scrape(t, e); got["group_shards_unowned{invoices}"] != 0 || got["group_unowned_seconds{invoices}"] != 0 {
+		if got, text = scrape(t, e); got["group_shards_unowned{invoices}"] != 0 || lasts(text, "fail shards invoices#") != -1 {
 			t.Errorf("b's shards have no owner:\n%s", text)
 		}
 		r.CutOff("a")
@@ -244,7 +279,7 @@ func TestExporterShowsGroups(t *testing.T) {
 		scrape(t, e)
 		electortest.Advance(time.Minute)
 		got, text = scrape(t, e)
-		if s := got["group_unowned_seconds{invoices}"]; s < 60 || s > 130 || got["group_shards_unowned{invoices}"] != 40 || got["group_members{invoices}"] != 0 || got["group_assigner_known{invoices}"] != 0 {
+		if s := lasts(text, "fail gone invoices#"); s < 60 || s > 130 || got["group_shards_unowned{invoices}"] != 40 || got["group_members{invoices}"] != 0 || got["group_assigner_known{invoices}"] != 0 {
 			t.Errorf("without members:\n%s", text)
 		}
 		r.CutOff("exporter")
@@ -310,7 +345,7 @@ func TestOverdueTicksAreSeen(t *testing.T) {
 		electortest.Advance(time.Minute + 30*time.Second)
 		_, text := scrape(t, e)
 		for series, want := range map[string]float64{
-			"overdue mail": 30, "overdue hourly": 0, "overdue sweep": 0, "blocked mail": 0, "blocked hourly": 0, "blocked sweep": (48*time.Hour - 90*time.Second).Seconds(),
+			"overdue mail": 30, "overdue hourly": 0, "overdue sweep": 0,
 		} {
 			if g := jobSeries(text, series+" seconds"); math.Abs(g-want) > 1 {
 				t.Errorf("%s is %v, want %v", series, g, want)
@@ -319,7 +354,7 @@ func TestOverdueTicksAreSeen(t *testing.T) {
 		if f, all := first(); f.Check != "ticks" || strings.Contains(all, "mail has") || f.Advice != "mandate ticks reports" || !strings.Contains(f.Found, "sweep is blocked for another 47h58m") {
 			t.Errorf("%+v\n%s", f, all)
 		}
-		if strings.Contains(text, "tick_skipped") || strings.Contains(text, `election="orders",prefix="mandate",scheduled`) {
+		if lasts(text, "note skipped reports") != -1 || lasts(text, "warn ticks reports") == -1 || strings.Contains(text, `election="orders",prefix="mandate",scheduled`) {
 			t.Error(text)
 		}
 		// Ticks were skipped, and the job is overdue for longer than a failover takes.
@@ -327,8 +362,8 @@ func TestOverdueTicksAreSeen(t *testing.T) {
 		takeTick(t, r, a, fence.Tick{Job: "mail", At: found, Next: found.Add(time.Minute), Prev: found.Add(-10 * time.Second), Why: "nobody led"})
 		electortest.Advance(3 * time.Minute)
 		_, text = scrape(t, e)
-		if s := jobSeries(text, "skipped mail timestamp_seconds"); math.Abs(s-float64(found.UnixMilli())/1000) > 1 {
-			t.Errorf("found at %v, want %v", s, found)
+		if s := lasts(text, "note skipped reports"); math.Abs(s-time.Since(found).Seconds()) > 5 {
+			t.Errorf("found %v s ago, want %v", s, time.Since(found))
 		}
 		if _, all := first(); !strings.Contains(all, "mail has been overdue for 2m") || strings.Contains(all, "skipped") {
 			t.Error(all)

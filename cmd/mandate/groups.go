@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -16,12 +17,10 @@ func (r *report) groupCells() ([]string, output.Color) {
 	}
 	owned, able := g.owned(), g.able()
 	if r.StatusErr != nil {
-		owned, able, color = stateUnknown, "?", output.Red
-	} else if why, _ := g.problem(r.flags); why != "" {
-		condition, color = why, output.Yellow
-		if len(g.Unowned) > 0 || g.missed {
-			color = output.Red
-		}
+		owned, able = stateUnknown, "?"
+	}
+	if p := r.problem(); p.Level != "" {
+		condition, color = p.Found, levelColor(p.Level)
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", "", "", "", condition}, color
 }
@@ -61,23 +60,40 @@ func (g *groupReport) open() int {
 	return howMany(g.Members, func(m shard.MemberStatus) bool { return m.Closed == "" })
 }
 
-// problem returns what is wrong with a group, and the command to type next.
-func (g *groupReport) problem(flags nextFlags) (why, next string) {
-	next = flags.command("shards", g.Group)
-	switch {
-	case g.missed:
-		return "no member answers: none is running, or Redis refuses them", flags.command("history", shard.ElectionOfAssigner(g.Group))
-	case g.gone:
-		return "", ""
-	case len(g.Unowned) > 0:
-		return fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(g.Unowned), g.Shards, unowned(g.Status), g.Unowned[0].Why), next
-	case g.Assigner == "":
-		return "no assigner: shards stay where they are", next
-	case len(g.Missing) > 0:
-		return fmt.Sprintf("members missing: %d, such as %s", len(g.Missing), g.Missing[0].ID), next
-	default:
-		return failing(g.Status, flags)
+// groupFindings returns what is wrong with a group, the most serious first.
+func (r *report) groupFindings() (all []doctor.Finding) {
+	g, next := r.group, r.flags.command("shards", r.group.Group)
+	add := func(check string, level doctor.Level, advice, found string, args ...any) {
+		all = append(all, doctor.Finding{Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
 	}
+	switch {
+	case r.StatusErr != nil:
+		add("majority", doctor.LevelFail, r.flags.command("doctor"), "%v", r.StatusErr)
+		return all
+	case g.missed:
+		add("gone", doctor.LevelFail, r.flags.command("history", shard.ElectionOfAssigner(g.Group)), "no member answers: none is running, or Redis refuses them")
+		return all
+	case g.gone:
+		return nil
+	}
+	if len(g.Unowned) > 0 {
+		add("shards", doctor.LevelFail, next, "%d of %d shards have no owner: %s (%s)", len(g.Unowned), g.Shards, unowned(g.Status), g.Unowned[0].Why)
+	}
+	if g.Assigner == "" {
+		add("assigner", doctor.LevelWarn, next, "no assigner: shards stay where they are")
+	}
+	if len(g.Missing) > 0 {
+		add("members", doctor.LevelWarn, next, "members missing: %d, such as %s", len(g.Missing), g.Missing[0].ID)
+	}
+	for i := range g.Members { // who owns one or two shards can't own them more evenly
+		if m := &g.Members[i]; m.Due > 0 && len(m.Owned) > 2 && float64(len(m.Owned)) > 1.5*m.Due {
+			add("members", doctor.LevelWarn, next, "%s owns %d shards, and %s are due to it", m.ID, len(m.Owned), formatNumber(m.Due))
+		}
+	}
+	if why, advice := failing(g.Status, r.flags); why != "" {
+		add("shards", doctor.LevelWarn, advice, "%s", why)
+	}
+	return all
 }
 
 func unowned(st shard.Status) string {

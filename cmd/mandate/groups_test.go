@@ -33,9 +33,9 @@ func TestGroupRow(t *testing.T) {
 		"missed":      {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true, missed: true} }), "tenants#* vacant (8 shards) - - 0/0 - no member answers: none is running, or Redis refuses them", "no member answers"},
 		"gone":        {tenants(func(g *groupReport) { *g = groupReport{Status: shard.Status{Shards: 8}, gone: true} }), "tenants#* abandoned (8 shards) - - 0/0 -", ""},
 	} {
-		why, next := c.r.problem()
-		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && !strings.HasPrefix(next, "mandate ") {
-			t.Errorf("%s: %q, %q", name, why, next)
+		p := c.r.problem()
+		if !strings.HasPrefix(p.Found, c.problem) || (p.Found != "") != (c.problem != "") || p.Found != "" && !strings.HasPrefix(p.Advice, "mandate ") {
+			t.Errorf("%s: %+v", name, p)
 		}
 		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false))
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {

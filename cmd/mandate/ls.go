@@ -112,7 +112,8 @@ func electionTable(all []report, wide bool) *output.Table {
 			t.Row(color, cells...)
 			continue
 		}
-		condition, _ := r.problem()
+		p := r.problem()
+		condition := p.Found
 		able, last := r.ableOf(), "-"
 		if r.TermsErr != nil {
 			last = "?"
@@ -122,8 +123,8 @@ func electionTable(all []report, wide bool) *output.Table {
 		}
 		l := r.Leader
 		if l == nil {
-			state, color := r.state(), output.Red
-			if state == stateAbandoned || state == stateFinished || state == statePaused {
+			state, color := r.state(), levelColor(p.Level)
+			if p.Level == "" || state == statePaused {
 				color = output.Dim
 			}
 			t.Row(color, r.Election, state, "-", "-", able, last, "", "", "", condition)
@@ -138,7 +139,7 @@ func electionTable(all []report, wide bool) *output.Table {
 			where = []string{fmt.Sprint(l.Token), exact(l.Since), l.Advertise}
 		}
 		cells := append([]string{r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last}, where...)
-		t.Row(output.Plain, append(cells, condition)...)
+		t.Row(levelColor(p.Level), append(cells, condition)...)
 	}
 	return t
 }

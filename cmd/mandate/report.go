@@ -54,7 +54,7 @@ func (r *report) state() string {
 		return stateNone
 	case r.Finished():
 		return stateFinished
-	case len(r.Candidates) == 0 && r.longGone():
+	case r.Abandoned():
 		return stateAbandoned
 	default:
 		return stateVacant
@@ -64,19 +64,6 @@ func (r *report) state() string {
 // leaderKnown reports whether the nodes that answered show who leads, or that nobody does.
 func (r *report) leaderKnown() bool {
 	return r.StatusErr == nil && majorityAnswered(r.Status) && r.MayLead == nil
-}
-
-// missed is for how long an election with neither a leader nor candidates counts as an outage. After
-// that it seems to be unused.
-const missed = 24 * time.Hour
-
-// longGone reports whether the last term ended so long ago that an election without candidates counts
-// as abandoned. A term whose end was never reported may have lasted until a moment ago.
-func (r *report) longGone() bool {
-	if r.TermsErr != nil || len(r.Terms) == 0 {
-		return r.TermsErr == nil
-	}
-	return !r.Terms[0].Until.IsZero() && time.Since(r.Terms[0].Until) > missed
 }
 
 // count returns how many candidates lead or could be elected now, how many there are, and how many
@@ -115,23 +102,17 @@ func (r *report) lastEnd() *elector.TermRecord {
 	return &r.Terms[i]
 }
 
-// problems returns what is wrong with an election, with the command to type next, the most serious first.
+// problems returns what is wrong with an election or a group, with the command to type next, the most serious first.
 func (r *report) problems() []doctor.Finding {
-	return slices.DeleteFunc(doctor.Problems(r.Findings(r.flags.command)), func(f doctor.Finding) bool { return f.Found == r.hidden })
+	all := r.Findings(r.flags.command)
+	if r.group != nil {
+		all = r.groupFindings()
+	}
+	return slices.DeleteFunc(doctor.Problems(all), func(f doctor.Finding) bool { return f.Found == r.hidden })
 }
 
-// problem returns the most serious problem, and the command to type next; both are empty if nothing
-// is wrong.
-func (r *report) problem() (why, next string) {
-	switch {
-	case r.group != nil && r.StatusErr != nil:
-		return r.StatusErr.Error(), r.flags.command("doctor")
-	case r.group != nil:
-		return r.group.problem(r.flags)
-	}
-	first := append(r.problems(), doctor.Finding{})[0]
-	return first.Found, first.Advice
-}
+// problem returns the most serious problem; one without a level: there is none.
+func (r *report) problem() doctor.Finding { return append(r.problems(), doctor.Finding{})[0] }
 
 // reportMore are the JSON keys of a report other than those of the status.
 type reportMore struct {
@@ -140,7 +121,9 @@ type reportMore struct {
 	Able          *int                `json:"able"`                     // how many of them lead or could be elected; null: not known
 	NodesWritable *int                `json:"nodes_writable,omitempty"` // how many accept writes; in status and ls only, if this Redis user may write
 	LastEnd       *elector.TermRecord `json:"last_end"`                 // the newest ended term; null: none, or not known
+	Level         doctor.Level        `json:"level,omitempty"`          // of the problem: warn or fail
 	Problem       string              `json:"problem,omitempty"`        // the most serious finding
+	Since         time.Time           `json:"problem_since,omitzero"`   // since when it has been so, where that is known
 	Next          string              `json:"next,omitempty"`           // what to type next
 
 	Roll []elector.CandidateStatus `json:"roll,omitempty"` // the candidates that answered, the leader first
@@ -154,7 +137,8 @@ func (r report) MarshalJSON() ([]byte, error) {
 		more.Candidates, more.Able = new(len(r.Candidates)), &able
 	}
 	more.NodesWritable = r.writable()
-	more.Problem, more.Next = r.problem()
+	p := r.problem()
+	more.Level, more.Problem, more.Since, more.Next = p.Level, p.Found, p.Since, p.Advice
 	st, err := json.Marshal(r.Status)
 	if err != nil {
 		return nil, err
@@ -312,6 +296,7 @@ func (r *report) read(ctx context.Context, q *elector.Quorum, terms int) {
 func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 	g, name := r.group, r.group.Group
 	st, err := shard.Read(ctx, q, name)
+	r.Report = doctor.Report{Look: elector.Look{Status: elector.Status{Election: r.Election}}}
 	if g.gone, g.missed = errors.Is(err, shard.ErrNoGroup), false; g.gone {
 		st.Shards = len(g.listed)
 		for _, n := range g.listed {
@@ -320,7 +305,7 @@ func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
 		var el *elector.Election
 		if el, err = q.Election(shard.ElectionOfAssigner(name)); err == nil {
 			r.Terms, r.TermsErr = el.History(ctx, 1)
-			g.missed = !r.longGone()
+			g.missed = !r.Abandoned()
 		}
 	}
 	st.Group = name

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,8 +44,8 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 	}
 	r := reportOf(elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}})
 	r.flags = " --prefix p"
-	if _, next := r.problem(); !strings.Contains(next, "mandate ls --prefix p") {
-		t.Errorf("next is %q", next)
+	if p := r.problem(); !strings.Contains(p.Advice, "mandate ls --prefix p") {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -88,7 +87,7 @@ func TestHeadline(t *testing.T) {
 		t.Errorf("a first leader: %q", got)
 	}
 	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonVanished}}
-	if got := line(); got != "ok b leads; before it a: vanished; next mandate history e --prefix p; " {
+	if got := line(); !strings.HasPrefix(got, "ok b leads; before it a: vanished, at the latest ") || !strings.HasSuffix(got, " ago; next mandate history e --prefix p; ") {
 		t.Errorf("after a crash: %q", got)
 	}
 	r.Terms[0] = elector.TermRecord{Candidate: "a", Reason: elector.ReasonExpired, Until: now, Detail: "suspended"}
@@ -112,15 +111,15 @@ func TestWhoMayLead(t *testing.T) {
 	if row := r.row(); row.State != stateUnknown || row.Rank != console.RankProblem || row.Leader != "a" {
 		t.Errorf("the console's row: %+v", row)
 	}
-	if why, _ := r.problem(); !strings.HasSuffix(why, "(down: refused): the leader is unknown") {
-		t.Errorf("the problem is %q", why)
+	if p := r.problem(); !strings.HasSuffix(p.Found, "(down: refused): the leader is unknown") {
+		t.Errorf("%+v", p)
 	}
 	if exit := (*exitError)(nil); !errors.As(waitFlags{}.lacks(r.Status, nil, false), &exit) || exit.code != exitUnreachable {
 		t.Errorf("wait: %+v", exit)
 	}
-	e, s := &exporter{vacant: map[string]vacancy{}}, &samples{}
-	if s.election(&r, e.leaderless(&r, time.Now())); len(e.vacant) > 0 || len(s.all) != 3 {
-		t.Errorf("%v; samples beside those of the roll: %v", e.vacant, s.all)
+	s := &samples{}
+	if s.election(&r); len(s.all) != 2 {
+		t.Errorf("samples beside those of the roll: %v", s.all)
 	}
 }
 
@@ -151,11 +150,10 @@ func TestFinished(t *testing.T) {
 	now := time.Now()
 	r := reportOf(elector.Status{Election: "nightly", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
 	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonFinished, From: now.Add(-time.Minute), Until: now.Add(-time.Second)}}
-	e := &exporter{vacant: map[string]vacancy{}}
-	why, _ := r.problem()
+	p := r.problem()
 	head := r.headline(r.problems(), now)
-	if r.state() != stateFinished || why != "" || r.rank(why) != console.RankAbandoned || e.leaderless(&r, now) != 1 || len(head) != 1 || head[0].Name != "ok" {
-		t.Errorf("%s, %q, %+v, without a leader for %v s", r.state(), why, head, e.leaderless(&r, now))
+	if r.state() != stateFinished || p.Found != "" || r.rank(p) != console.RankAbandoned || len(head) != 1 || head[0].Name != "ok" {
+		t.Errorf("%s, %+v, %+v", r.state(), p, head)
 	}
 	for name, change := range map[string]func(*report){
 		"candidates of another version": func(r *report) { r.Others = []int{9} },
@@ -167,12 +165,12 @@ func TestFinished(t *testing.T) {
 		}
 	}
 	r.Candidates = []elector.CandidateStatus{{ID: "b", Role: "following", Detail: "unwell"}}
-	if why, _ := r.problem(); r.state() != stateVacant || why == "" || math.IsInf(e.leaderless(&r, now), 1) {
-		t.Errorf("one waits: %s, %q", r.state(), why)
+	if p := r.problem(); r.state() != stateVacant || p.Level != doctor.LevelFail || !p.Since.Equal(r.Terms[0].Until) {
+		t.Errorf("one waits: %s, %+v", r.state(), p)
 	}
 	r.Candidates, r.Terms[0].Reason = nil, elector.ReasonFailed
-	if why, _ := r.problem(); r.state() != stateVacant || why == "" {
-		t.Errorf("it failed: %s, %q", r.state(), why)
+	if p := r.problem(); r.state() != stateVacant || p.Level != doctor.LevelFail {
+		t.Errorf("it failed: %s, %+v", r.state(), p)
 	}
 }
 
@@ -187,8 +185,8 @@ func TestNotes(t *testing.T) {
 	if err := printStatus(term, &r, format{}); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
 		t.Errorf("%v: %s", err, &out)
 	}
-	if why, _ := r.problem(); why != "" {
-		t.Errorf("a problem: %q", why)
+	if p := r.problem(); p.Level != "" {
+		t.Errorf("a problem: %+v", p)
 	}
 	out.Reset()
 	if err := printFindings(term, r.Findings(nil), false, false); err != nil || !regexp.MustCompile(`(?s)^ok +nothing is wrong\n\nnote +data .* notes 1, `).MatchString(out.String()) || verdict(r.Findings(nil)) != nil {

@@ -69,9 +69,12 @@ func printStatus(t *terminal, r *report, f format) error {
 	}
 	p, problems := output.New(t.stdout), r.problems()
 	head := r.headline(problems, time.Now())
-	for _, note := range r.Findings(r.flags.command) {
-		if note.Level == doctor.LevelNote {
-			head = append(head, output.Field{Name: "note", Text: note.Found + " -> " + note.Advice})
+	for _, f := range r.Findings(r.flags.command) {
+		switch {
+		case f.Level == doctor.LevelNote:
+			head.Add("note", sentence(f)+" -> "+f.Advice, output.Plain)
+		case f.Check == doctor.CheckUnseen:
+			head.Add("unseen", f.Found, output.Plain)
 		}
 	}
 	lines := p.Fields(append(head, r.fields(problems, f.wide)...))
@@ -90,10 +93,10 @@ func (r *report) headline(problems []doctor.Finding, now time.Time) (fields outp
 	for i, f := range problems {
 		switch {
 		case i == 0:
-			fields.Add("problem", f.Found, output.Red)
+			fields.Add("problem", sentence(f), levelColor(f.Level))
 			fields.Add("next", f.Advice, output.Yellow)
 		case f.Check != "leader": // which has a field of its own
-			fields.Add("also", strings.TrimSuffix(f.Found+" -> "+f.Advice, " -> "), output.Yellow)
+			fields.Add("also", strings.TrimSuffix(sentence(f)+" -> "+f.Advice, " -> "), levelColor(f.Level))
 		}
 	}
 	switch {
@@ -188,6 +191,8 @@ func (r *report) lastEndText() string {
 	t := r.lastEnd()
 	text := t.Candidate + ": " + string(t.Reason)
 	switch {
+	case t.Reason == elector.ReasonVanished && r.Leader != nil && !r.Leader.Since.IsZero():
+		text += ", at the latest " + output.Ago(r.Leader.Since)
 	case t.Until.IsZero():
 	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // the leader was suspended, or cut off
 		text += ", reported " + output.Ago(t.Until)

@@ -44,11 +44,14 @@ func (l Level) Worse(than Level) bool { return slices.Index(levels, l) > slices.
 
 // Finding is the outcome of one check.
 type Finding struct {
-	Node   string `json:"node,omitempty"`   // empty: the finding is about all nodes
-	Check  string `json:"check"`            // what was checked, one word
-	Level  Level  `json:"level"`            // ok, unknown, note, warn or fail
-	Found  string `json:"found"`            // in words
-	Advice string `json:"advice,omitempty"` // what to do
+	Node   string    `json:"node,omitempty"`   // empty: the finding is about all nodes
+	Check  string    `json:"check"`            // what was checked, one word
+	Level  Level     `json:"level"`            // ok, unknown, note, warn or fail
+	Found  string    `json:"found"`            // in words
+	Since  time.Time `json:"since,omitzero"`   // since when it has been so; zero: not known, or Found says it
+	Advice string    `json:"advice,omitempty"` // what to do
+
+	denied bool // it is unknown for want of a right
 }
 
 // others stands in the ranking for the checks that it does not name.
@@ -57,7 +60,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "lock", "majority", "rights", "refuses", "same-server", "copies", "reach", "unreached", "trace", "vote", "pause", "ids", "candidates", "lease", "protocol", "able", "leader", "ticks",
+	"servers", "leaders", "locks", "nodes", "candidates", "lock", "majority", "rights", "refuses", "same-server", "copies", "reach", "unreached", "trace", "vote", "pause", "ids", "lease", "protocol", "able", "gone", "leader", "ticks",
 	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
@@ -87,7 +90,9 @@ func Merge(findings []Finding) (merged []Finding) {
 			merged = append(merged, f)
 			continue
 		}
-		merged[i].Node += ", " + f.Node
+		m := &merged[i]
+		m.Advice = strings.ReplaceAll(m.Advice, m.Node, m.Node+", "+f.Node)
+		m.Node += ", " + f.Node
 	}
 	return merged
 }
@@ -148,20 +153,54 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 		}
 	}
 	var seen Report
+	var writes []Finding
 	var reading sync.WaitGroup
 	if cfg.Election != "" {
 		reading.Go(func() { seen = Read(ctx, el, RecentTerms) })
+		reading.Go(func() { writes, _ = Writable(ctx, q, cfg.Election) }) // the name is right
 	}
 	e := newExamination(protocol.KeysOf(q.Prefix(), el.Name()).In(nodes.Database()), nodes.Majority(), cfg.Command)
+	e.user = userOf(nodes)
 	e.facts = inspect(ctx, nodes, e.keys, timeout)
 	reading.Wait()
 	e.timing = lease.Timing{Lease: cmp.Or(cfg.Lease, leaseOf(seen.Nodes))}.WithDefaults()
 	e.nodes()
 	if cfg.Election != "" {
+		seen.Writes = writes
 		e.held(&seen)
 		e.election(&seen)
+		e.reachable(&seen)
 	}
-	return sortFindings(e.findings), nil
+	return e.finish(), nil
+}
+
+// finish returns all findings in their order, with one more if rights were missing to see what is wrong.
+func (e *examination) finish() []Finding {
+	all := e.worstMajority()
+	var unseen []string
+	for _, f := range all {
+		if f.denied && !slices.Contains(unseen, f.Check) {
+			unseen = append(unseen, f.Check)
+		}
+	}
+	if len(unseen) == 0 {
+		return all
+	}
+	return append(all, Finding{Check: CheckUnseen, Level: LevelUnknown, Found: fmt.Sprintf("%d checks need more rights than %s has: %s", len(unseen), e.user, strings.Join(unseen, ", "))})
+}
+
+// CheckUnseen is the check of the Finding that counts what could not be checked for want of rights. Without it all was seen.
+const CheckUnseen = "unseen"
+
+// worstMajority keeps of several findings about the majority the worst one: the nodes may answer PING, and not what they hold.
+func (e *examination) worstMajority() []Finding {
+	worst := -1
+	return slices.DeleteFunc(sortFindings(e.findings), func(f Finding) bool {
+		if f.Check == "majority" {
+			worst++
+		}
+		return f.Check == "majority" && worst > 0
+	})
 }
 
 var errNoQuorum = errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
@@ -177,6 +216,16 @@ func open(q *elector.Quorum, election string) (*nodes.Nodes, *elector.Election, 
 		return nil, nil, fmt.Errorf("doctor: %w", err)
 	}
 	return nodes, el, nil
+}
+
+// userOf names the Redis user who looks at the nodes.
+func userOf(ns *nodes.Nodes) string {
+	if ns != nil && ns.Len() > 0 {
+		if name := rediserr.UserOf(ns.All()[0].Client()); name != "" {
+			return "user " + name
+		}
+	}
+	return "this Redis user"
 }
 
 // leaseOf returns the lease that the holder of the lock uses; 0 when the lock is free.
@@ -196,6 +245,7 @@ type examination struct {
 	majority int
 	timing   lease.Timing
 	command  func(verb string, args ...string) string // see Config.Command
+	user     string                                   // the Redis user who looks
 	findings []Finding
 }
 
@@ -205,12 +255,21 @@ func newExamination(keys protocol.Keys, majority int, command func(string, ...st
 			return strings.Join(append([]string{"mandate", verb}, args...), " ")
 		}
 	}
-	return &examination{keys: keys, majority: majority, command: command}
+	return &examination{keys: keys, majority: majority, command: command, user: userOf(nil)}
 }
 
 func (e *examination) add(node, check string, level Level, advice, found string, args ...any) {
 	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
 }
+
+// unseen adds that something could not be checked. err: why.
+func (e *examination) unseen(node, check, advice string, err error, found string, args ...any) {
+	e.add(node, check, LevelUnknown, advice, found, args...)
+	e.findings[len(e.findings)-1].denied = rediserr.Denied(err)
+}
+
+// since notes since when what was added last has been so.
+func (e *examination) since(at time.Time) { e.findings[len(e.findings)-1].Since = at }
 
 // nodeTimeout bounds Writable and Ticks when the caller's context does not, as Election.Status is bounded.
 const nodeTimeout = 1500 * time.Millisecond
@@ -232,7 +291,7 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
 		switch {
 		case rediserr.Denied(err):
-			f.Level, f.Found = LevelUnknown, "this Redis user may not write"
+			f.Level, f.Found, f.denied = LevelUnknown, "this Redis user may not write", true
 		case err != nil && !rediserr.Answered(err):
 			f.Level, f.Found = LevelUnknown, problemOf(err)
 		case err != nil:

@@ -38,15 +38,24 @@ func (e *examination) election(r *Report) {
 	if r.Conflict != "" {
 		e.add("", "locks", LevelFail, sameList, "%s", r.Conflict)
 	}
+	level, voteless := LevelWarn, 0
 	for _, n := range r.Nodes {
-		e.vote(n)
+		if n.Abstains > 0 || n.Foreign != "" {
+			voteless++
+		}
+	}
+	if len(r.Nodes)-voteless < protocol.Majority(len(r.Nodes)) {
+		level = LevelFail
+	}
+	for _, n := range r.Nodes {
+		e.vote(n, level)
 	}
 	e.leader(r)
 	if r.Paused {
 		e.pause(r)
 	}
 	if r.CandidatesErr != nil {
-		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", strings.TrimRight(r.CandidatesErr.Error(), "."))
+		e.unseen("", "candidates", "", r.CandidatesErr, "the roll could not be called: %s", strings.TrimRight(r.CandidatesErr.Error(), "."))
 	} else {
 		if len(r.Others) > 0 && !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Protocol == r.Others[0] }) { // see vote
 			e.add("", "protocol", LevelWarn, otherVersion, "candidates of another version: %d, with %v", len(r.Others), protocol.OtherVersion(r.Others[0]))
@@ -60,7 +69,7 @@ func (e *examination) election(r *Report) {
 	e.dataLoss(r, time.Now())
 	e.flapping(r, time.Now())
 	if r.StatusErr == nil && r.TermsErr != nil { // a right is missing, or the key is another program's
-		e.add("", "history", LevelUnknown, "", "it can't be read: %s", strings.TrimRight(r.TermsErr.Error(), "."))
+		e.unseen("", "history", "", r.TermsErr, "it can't be read: %s", strings.TrimRight(r.TermsErr.Error(), "."))
 	}
 }
 
@@ -84,7 +93,9 @@ func (e *examination) reachable(r *Report) {
 		effect = ": the leader is unknown"
 	}
 	why, advice := causes(append(refusing, unread...))
-	advice = cmp.Or(advice, e.command("doctor", r.Election))
+	if e.facts == nil {
+		advice = cmp.Or(advice, e.command("doctor", r.Election))
+	}
 	switch {
 	case n == 0 && r.StatusErr != nil:
 		e.add("", "majority", LevelFail, advice, "the Redis nodes could not be read: %v", r.StatusErr)
@@ -94,6 +105,30 @@ func (e *examination) reachable(r *Report) {
 	default:
 		e.add("", "majority", level, advice, "%d of %d nodes can't be written (%s)%s", out, n, why, effect)
 	}
+	if out > 0 {
+		e.since(silentSince(r, unread))
+	}
+	for _, f := range r.Writes {
+		if f.denied {
+			e.findings = append(e.findings, f)
+		}
+	}
+}
+
+// silentSince returns since when candidates have had no answer of one of these nodes; zero: they had, or none says so.
+func silentSince(r *Report, nodes []Finding) (since time.Time) {
+	longest := time.Duration(0)
+	for _, c := range r.Candidates {
+		for _, n := range c.Nodes {
+			if slices.ContainsFunc(nodes, func(f Finding) bool { return f.Node == n.Name }) {
+				longest = max(longest, n.SilentFor)
+			}
+		}
+	}
+	if longest > 0 {
+		since = time.Now().Add(-longest)
+	}
+	return since
 }
 
 // sameServer reports nodes that keep one identity. What the servers report of themselves tells whether they are one.
@@ -108,6 +143,8 @@ func (e *examination) sameServer(r *Report) {
 		case n.Identity == "" || first == i:
 		case e.facts == nil:
 			e.add(n.Node, "same-server", level, e.command("doctor", r.Election)+" shows which", "the server of %s, or a copy of its data", r.Nodes[first].Node)
+		case e.facts[i].Info["run_id"] == "" || e.facts[first].Info["run_id"] == "":
+			e.add(n.Node, "same-server", level, "grant +info, or run this as an administrator, to see which", "the server of %s, or a copy of its data", r.Nodes[first].Node)
 		case e.facts[i].Info["run_id"] != e.facts[first].Info["run_id"] && e.facts[i].Info["role"] == "master" && e.facts[first].Info["role"] == "master":
 			e.add(n.Node, "copies", LevelWarn, "redis-cli DEL '"+e.keys.ID+"' there: a running term suffers no harm",
 				"its data are a copy of those of %s: lists of nodes that differ are noticed less reliably", r.Nodes[first].Node)
@@ -116,9 +153,9 @@ func (e *examination) sameServer(r *Report) {
 }
 
 // vote reports a node that can't vote.
-func (e *examination) vote(n elector.NodeStatus) {
+func (e *examination) vote(n elector.NodeStatus, level Level) {
 	if n.Abstains > 0 {
-		e.add(n.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
+		e.add(n.Node, "vote", level, "wait; if this happens again, find out why the node loses its data",
 			"it is new, or lost its data: no vote for another %v", n.Abstains.Truncate(time.Second)+time.Second)
 	}
 	switch {
@@ -130,7 +167,7 @@ func (e *examination) vote(n elector.NodeStatus) {
 		if n.LeaseLeft > 0 {
 			end = fmt.Sprintf("it lasts for another %v", n.LeaseLeft.Truncate(time.Second)+time.Second)
 		}
-		e.add(n.Node, "lock", LevelFail, "find out who wrote it, and have that use another prefix; only if nothing uses it: redis-cli DEL '"+key+"'",
+		e.add(n.Node, "lock", level, "find out who wrote it, and have that use another prefix; only if nothing uses it: redis-cli DEL '"+key+"'",
 			"%s: this node can't vote; %s", n.Foreign, end)
 	}
 }
@@ -139,18 +176,19 @@ func (e *examination) vote(n elector.NodeStatus) {
 const otherVersion = "use the command of that version, and delete nothing; a handover between the two costs up to a lease"
 
 // pause reports a pause. It warns of one that only an operator can end, because such a pause is
-// easily forgotten, and nobody notices it before the leader is gone.
+// easily forgotten, and nobody notices it before the leader is gone; and of any that keeps the election without a leader.
+// The pause may protect the work of whoever asked for it.
 func (e *examination) pause(r *Report) {
-	if r.PauseLeft > 0 {
+	advice := "ask " + cmp.Or(r.PauseBy, "who paused it") + " whether it is over, then: " + e.command("resume", r.Election, "--force")
+	switch {
+	case r.StatusErr == nil && r.Leader == nil && r.MayLead == nil:
+		e.add("", "pause", LevelWarn, advice, "no leader: the election is paused (%s)", r.Pause)
+	case r.PauseLeft > 0:
 		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(r.PauseLeft), r.Pause)
-		return
+	default:
+		e.add("", "pause", LevelWarn, advice, "the election is paused without an end (%s)", r.Pause)
 	}
-	e.add("", "pause", LevelWarn, e.resume(r), "the election is paused without an end (%s)", r.Pause)
-}
-
-// resume is the advice to end a pause, which may protect the work of whoever asked for it.
-func (e *examination) resume(r *Report) string {
-	return "ask " + cmp.Or(r.PauseBy, "who paused it") + " whether it is over, then: " + e.command("resume", r.Election, "--force")
+	e.since(r.PauseSince)
 }
 
 // leader reports whether the election has a leader, and if not, why.
@@ -164,41 +202,60 @@ func (e *examination) leader(r *Report) {
 	case l != nil:
 		unprobed := map[bool]string{true: ", without a probe: nobody would notice work that hangs"}[r.Unprobed()]
 		e.add("", "leader", LevelOK, "", "%s leads with token %d%s", l.Candidate, l.Token, unprobed)
+		e.since(l.Since)
 	case r.MayLead != nil && r.MayLead.Protocol != 0, len(r.Candidates) == 0 && len(r.Others) > 0: // see protocol
 	case r.MayLead != nil:
 		e.add("", "leader", LevelUnknown, "", "%s may lead, which depends on nodes that can't be read", r.MayLead.Candidate)
 	case r.Blocked != "": // see lock
 	case !r.Traced() && len(r.Candidates) == 0: // candidates that have never led leave no trace on the nodes
 		e.add("", "trace", LevelWarn, "check the name, the prefix and the nodes; "+e.command("ls")+" lists all of them", "no trace of an election %q on these nodes", name)
-	case r.Paused:
-		e.add("", "leader", LevelWarn, e.resume(r), "no leader: the election is paused (%s)", r.Pause)
+	case r.Paused: // see pause
 	case r.Finished():
-		e.add("", "leader", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
+		e.add("", "gone", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
+		e.since(r.Vacant())
 	case r.CandidatesErr != nil:
-		e.add("", "leader", LevelWarn, e.command("history", name), "no leader")
+		e.add("", "leader", LevelFail, e.command("history", name), "no leader")
+		e.since(r.Vacant())
+	case r.Abandoned():
+		e.add("", "gone", LevelNote, "start a candidate; or remove its keys, see docs/redis.md", "no leader, and no candidate: it seems to be no longer used")
+		e.since(r.Vacant())
 	case len(r.Candidates) == 0:
-		e.add("", "leader", LevelFail, "start one, or look into the log of one that runs: it names what Redis refuses",
+		e.add("", "gone", LevelFail, "start one, or look into the log of one that runs: it names what Redis refuses",
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
+		e.since(r.Vacant())
 	case other != nil:
-		e.add("", "nodes", LevelFail, sameHere, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
+		e.elsewhere(r, other)
 	case !slices.ContainsFunc(r.Candidates, elector.CandidateStatus.Able): // ready reports why
 	default:
-		e.add("", "leader", LevelWarn, "wait; "+e.command("history", name), "no leader: an election may be under way")
+		e.add("", "leader", LevelFail, "wait; if it stays, see why the last terms ended: "+e.command("history", name)+"; none is recorded where Redis evicts keys (maxmemory-policy)",
+			"no leader: an election may be under way")
+		e.since(r.Vacant())
 	}
+}
+
+// elsewhere reports a leader with another list of nodes. If a candidate waits with the list given here, it was forgotten.
+func (e *examination) elsewhere(r *Report, other *elector.CandidateStatus) {
+	advice := sameHere
+	for _, c := range r.Candidates {
+		if namesIn(c.Nodes) == namesIn(asListed(r.Nodes)) {
+			advice = fmt.Sprintf("stop %s (%s): %s waits with the nodes given here", other.ID, placeOf(*other), c.ID)
+		}
+	}
+	e.add("", "nodes", LevelFail, advice, "%s leads, but not by the nodes given here: it votes with %s", other.ID, namesOf(other.Nodes))
 }
 
 // unresponsive reports a leader that does not answer. While it renews on time, it neither hangs nor is dead.
 func (e *examination) unresponsive(r *Report) {
 	l, left, end := r.Leader, r.LeaseLeft(), "its lease has just ended"
 	if lease := leaseOf(r.Nodes); lease-left < lease*5/16 {
-		e.add("", "leader", LevelWarn, "grant its Redis user the right to subscribe, see docs/redis.md; if it stops renewing, look for the process on its host",
+		e.add("", "leader", LevelWarn, "grant its Redis user +subscribe, and the channels (&PREFIX:*), see docs/redis.md; if it stops renewing, look for the process on its host",
 			"%s leads with token %d, renewed its lease %v ago, and does not answer: it may not receive requests", l.Candidate, l.Token, short(lease-left))
 		return
 	}
 	if left > 0 {
 		end = fmt.Sprintf("its lease ends in %v unless it renews", short(left))
 	}
-	e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
+	e.add("", "leader", LevelWarn, "look for the process on its host; if it runs, its Redis user may lack +subscribe, or the channels (&PREFIX:*)",
 		"%s leads with token %d, and does not answer: it may hang or be dead; %s", l.Candidate, l.Token, end)
 }
 
@@ -215,6 +272,27 @@ func elsewhere(r *Report) *elector.CandidateStatus {
 	return nil
 }
 
+// placeOf says where a candidate runs.
+func placeOf(c elector.CandidateStatus) string {
+	where := "host " + cmp.Or(c.Host, "unknown")
+	if c.PID != 0 {
+		where = fmt.Sprintf("process %d on %s", c.PID, where)
+	}
+	return where
+}
+
+// asListed returns nodes as a candidate with that list would report them. A node that answers and has no identity,
+// because no candidate has ever claimed there, is a difference, too.
+func asListed(nodes []elector.NodeStatus) []elector.VotingNode {
+	listed := make([]elector.VotingNode, len(nodes))
+	for i, n := range nodes {
+		if listed[i] = (elector.VotingNode{Name: n.Node, Identity: n.Identity}); n.Identity == "" && n.Reachable {
+			listed[i].Identity = fmt.Sprintf("none%d", i)
+		}
+	}
+	return listed
+}
+
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
 // sameHere is the advice when the nodes given here are not those of the candidates.
@@ -228,11 +306,7 @@ func (e *examination) candidates(r *Report) {
 		if c.Leads() {
 			leaders = append(leaders, fmt.Sprintf("%s (token %d) on %s", c.ID, c.Token, namesOf(c.Nodes)))
 		}
-		where := "host " + cmp.Or(c.Host, "unknown")
-		if c.PID != 0 {
-			where = fmt.Sprintf("process %d on %s", c.PID, where)
-		}
-		places[c.ID] = append(places[c.ID], where)
+		places[c.ID] = append(places[c.ID], placeOf(c))
 	}
 	if len(leaders) > 1 {
 		e.add("", "leaders", LevelFail, "if they still do: stop all but one of them now; then "+sameList,
@@ -245,12 +319,15 @@ func (e *examination) candidates(r *Report) {
 		}
 	}
 	lists := byList(r.Candidates)
-	switch {
+	switch a, b := unlike(r.Candidates); {
 	case len(lists) == 0:
+	case len(lists) == 1 && a != b:
+		e.add("", "candidates", LevelWarn, "unless these are one server: restart those that have the old list with the new one",
+			"%s has %s in its list, and %s has %s in its place", a.ID, namesOf(without(a.Nodes, b.Nodes)), b.ID, namesOf(without(b.Nodes, a.Nodes)))
 	case len(lists) == 1:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
 	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }),
-		!slices.ContainsFunc(r.Candidates, func(c elector.CandidateStatus) bool { return namesIn(c) != namesIn(r.Candidates[0]) }):
+		!slices.ContainsFunc(r.Candidates, func(c elector.CandidateStatus) bool { return namesIn(c.Nodes) != namesIn(r.Candidates[0].Nodes) }):
 		e.add("", "candidates", LevelUnknown, "repeat this in four leases; if it stays, have each address lead to the same server everywhere",
 			"whether they vote with the same nodes: not all have met the data that are there now")
 	default:
@@ -264,14 +341,7 @@ func (e *examination) candidates(r *Report) {
 
 // sameHere compares the candidates' nodes with those given here.
 func (e *examination) sameHere(nodes []elector.NodeStatus, all []elector.CandidateStatus) {
-	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(nodes))}
-	for i, n := range nodes {
-		// A node that answers and has no identity, because no candidate has ever claimed there, is a
-		// difference, too.
-		if here.Nodes[i].Identity = n.Identity; n.Identity == "" && n.Reachable {
-			here.Nodes[i].Identity = fmt.Sprintf("none%d", i)
-		}
-	}
+	here := elector.CandidateStatus{Nodes: asListed(nodes)}
 	switch {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
 	case emptied(nodes, all[0]):
@@ -334,10 +404,15 @@ func (e *examination) unreached(r *Report) {
 			}
 		}
 	}
+	a, b := unlike(r.Candidates)
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		s := silent[name]
+		if a != b && len(without([]elector.VotingNode{{Name: name}}, asListed(r.Nodes))) > 0 {
+			continue // see candidates: it may have been replaced
+		}
 		e.add(name, "unreached", LevelWarn, "look at the network and the firewalls between the hosts of these candidates and this node",
-			"has not answered %s for %v", list(s.who), s.longest.Round(time.Second))
+			"has not answered %s", list(s.who))
+		e.since(time.Now().Add(-s.longest))
 	}
 }
 
@@ -389,6 +464,9 @@ func (e *examination) ready(r *Report) {
 		}
 	}
 	level, advice := LevelWarn, "fix the work or its probe"
+	if able == 0 && r.Leader == nil && r.MayLead == nil && !r.Paused {
+		level = LevelFail
+	}
 	switch {
 	case resting == len(why):
 		advice = cmp.Or(unwanted[elector.Reason(ended)], "wait") + ": " + e.command("history", r.Election)
@@ -400,16 +478,18 @@ func (e *examination) ready(r *Report) {
 	}
 	switch {
 	case observers > 0 && len(all) == 0:
-		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
+		e.add("", "able", level, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
 		return
 	case able == len(all):
 		return
-	case able == 0 && r.MayLead == nil:
-		level = LevelFail
+	case level == LevelFail:
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
 	}
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(reasons, len(why))], "; "))
+	if level == LevelFail {
+		e.since(r.Vacant())
+	}
 }
 
 // reasons is how many candidates are named that could not lead, each with its reason.
@@ -427,6 +507,25 @@ func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
 	return lists
 }
 
+// unlike returns two candidates that have a node each which the other one has not, by its name, where no identity shows whether
+// the two are one server; the same one twice: there are none.
+func unlike(all []elector.CandidateStatus) (a, b *elector.CandidateStatus) {
+	for i := range all {
+		a, b = &all[0], &all[i]
+		if unknown := func(n elector.VotingNode) bool { return n.Identity == "" }; slices.ContainsFunc(append(without(a.Nodes, b.Nodes), without(b.Nodes, a.Nodes)...), unknown) {
+			return a, b
+		}
+	}
+	return nil, nil
+}
+
+// without returns the nodes whose names are not among those of others.
+func without(nodes, others []elector.VotingNode) []elector.VotingNode {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n elector.VotingNode) bool {
+		return slices.ContainsFunc(others, func(o elector.VotingNode) bool { return o.Name == n.Name })
+	})
+}
+
 func idsOf(all []elector.CandidateStatus) (ids []string) {
 	for _, c := range all {
 		ids = append(ids, c.ID)
@@ -434,9 +533,9 @@ func idsOf(all []elector.CandidateStatus) (ids []string) {
 	return ids
 }
 
-// namesIn returns the names of a candidate's nodes, in any order.
-func namesIn(c elector.CandidateStatus) string {
-	names := strings.Fields(namesOf(c.Nodes))
+// namesIn returns the names of nodes, in any order.
+func namesIn(nodes []elector.VotingNode) string {
+	names := strings.Fields(namesOf(nodes))
 	slices.Sort(names)
 	return strings.Join(names, " ")
 }
@@ -461,7 +560,7 @@ var unwanted = map[elector.Reason]string{
 	elector.ReasonUnhealthy: "fix the work or its probe",
 	elector.ReasonExpired:   "see which nodes did not confirm the renewals, or whether processes were suspended",
 	elector.ReasonLost:      "find out what deletes or evicts the lock",
-	elector.ReasonDataLost:  "find out what empties the nodes: FLUSHALL, or a restart without persistence",
+	elector.ReasonDataLost:  "find out what empties the nodes: FLUSHALL, eviction (maxmemory-policy), or a restart without persistence",
 	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonCrashed:   "look for processes that are killed, and at their machines",
@@ -477,7 +576,7 @@ func (e *examination) dataLoss(r *Report, now time.Time) {
 	level := map[bool]Level{true: LevelNote, false: LevelWarn}[r.Leader != nil]
 	for _, t := range r.Terms {
 		if t.Reason == elector.ReasonDataLost && now.Sub(t.Until) < lossIn {
-			e.add("", "data", level, "find out what emptied them: FLUSHALL, or a restart without persistence; pause again what was paused",
+			e.add("", "data", level, "find out what emptied them: FLUSHALL, eviction (maxmemory-policy), or a restart without persistence; pause again what was paused",
 				"the nodes lost all their data, at %s: pauses and histories are gone", t.Until.Local().Format("15:04:05 MST"))
 			return
 		}

@@ -116,19 +116,23 @@ func (f *facts) inspect(ctx context.Context, n *nodes.Node, k protocol.Keys) {
 // measure sets RTT to the median, so that one busy moment does not distort it, and Skew
 // from the fastest answer, which is the most exact.
 func (f *facts) measure(ctx context.Context, c redis.UniversalClient) {
-	var took []time.Duration
-	for range pings {
+	sent := time.Now()
+	if err := c.Ping(ctx).Err(); err != nil && !rediserr.Denied(err) { // a refusal comes as fast as a pong
+		f.Ping = err
+		return
+	}
+	took := []time.Duration{time.Since(sent) / 2} // the greeting was half of it; it counts where no other one is answered
+	for i := range pings {
 		sent := time.Now()
 		err := c.Ping(ctx).Err()
-		took = append(took, time.Since(sent))
-		if err == nil || rediserr.Denied(err) { // a refusal comes as fast as a pong
-			continue
+		if rediserr.TimedOut(err) { // it is slow, and not down
+			break
 		}
-		if len(took) == 1 || !rediserr.TimedOut(err) {
+		if err != nil && !rediserr.Denied(err) {
 			f.Ping = err
 			return
 		}
-		break // it is slow, and not down
+		took = append(took[:i], time.Since(sent))
 	}
 	slices.Sort(took)
 	f.RTT = took[len(took)/2]

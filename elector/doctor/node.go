@@ -34,7 +34,7 @@ func (e *examination) node(f *facts) {
 	e.clock(f)
 }
 
-const nearer = "use a longer lease, or a Redis nearby"
+const nearer = "see what keeps it busy (redis-cli SLOWLOG GET, redis-cli --latency); if it is far away: a longer lease, or a Redis nearby"
 
 // reach compares the round trip with two limits: the time-out of a request, and the round trip with
 // which a term still survives the loss of all connections.
@@ -54,8 +54,7 @@ func (e *examination) reach(f *facts) {
 func (e *examination) rights(f *facts) {
 	switch {
 	case f.LooksOnly && len(f.Refused) == 0:
-		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
-			"this Redis user may read elections, but cannot campaign")
+		e.unseen(f.Node, "rights", "for the rights of the candidates run it as their Redis user", f.EvalErr, "this Redis user may read elections, but cannot campaign")
 	case f.holdsBack():
 		e.add(f.Node, "rights", LevelFail, "end the pause: redis-cli CLIENT UNPAUSE; or look for what drops large packets, or holds scripts back, on the way",
 			"PING is answered in %v, and no script within %v", short(f.RTT), timeout)
@@ -93,7 +92,7 @@ func needed(refused string) bool {
 func (e *examination) messages(f *facts) {
 	switch {
 	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
-		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
+		e.unseen(f.Node, "messages", "", f.ReceiveErr, "this Redis user may not publish, or not subscribe")
 	case rediserr.TimedOut(f.ReceiveErr) && (f.RTT > near || f.holdsBack()):
 		e.add(f.Node, "messages", LevelUnknown, "", "it could not be found out within %v", timeout)
 	case f.ReceiveErr != nil:
@@ -109,10 +108,9 @@ func (e *examination) role(f *facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "failover", LevelUnknown, granting("+info to see it", f.InfoErr), "%s", problemOf(f.InfoErr))
-	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
-		e.add(f.Node, "failover", LevelFail, cmp.Or(e.cure(f), remedy(f.Node, "READONLY")), "it is a replica of %s, and takes no writes",
-			net.JoinHostPort(f.Info["master_host"], f.Info["master_port"]))
+		e.unseen(f.Node, "failover", granting("+info to see it", f.InfoErr), f.InfoErr, "%s", problemOf(f.InfoErr))
+	case f.masterOf() != "":
+		e.add(f.Node, "failover", LevelFail, e.cure(f), "it is a replica of %s, and takes no writes", f.masterOf())
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
 		e.add(f.Node, "failover", LevelFail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")
 	case (f.ViaSentinel || f.Cluster) && f.Info["min_slaves_good_slaves"] == "": // which is shown only if it is set
@@ -130,6 +128,14 @@ func (e *examination) role(f *facts) {
 	}
 }
 
+// masterOf returns the address of a replica's master; empty: it is no replica, or does not say so.
+func (f *facts) masterOf() string {
+	if role := f.Info["role"]; role != "slave" && role != "replica" { // the latter is Dragonfly's word
+		return ""
+	}
+	return net.JoinHostPort(f.Info["master_host"], f.Info["master_port"])
+}
+
 // persistence checks what a node keeps over a restart.
 func (e *examination) persistence(f *facts) {
 	aof := f.Conf["appendonly"]
@@ -143,7 +149,7 @@ func (e *examination) persistence(f *facts) {
 	fsync := f.Conf["appendfsync"]
 	switch {
 	case aof == "":
-		e.add(f.Node, "persistence", LevelUnknown, granting("+config|get or +info to see it", f.InfoErr, f.ConfErr), "the server does not reveal it")
+		e.unseen(f.Node, "persistence", granting("+config|get or +info to see it", f.InfoErr, f.ConfErr), cmp.Or(f.InfoErr, f.ConfErr), "the server does not reveal it")
 	case aof == "no":
 		e.add(f.Node, "persistence", LevelWarn, "set appendonly yes, best with appendfsync always", "no append-only file: %s", after)
 	case fsync == "no":
@@ -173,7 +179,7 @@ func (e *examination) eviction(f *facts) {
 	used, _ := strconv.ParseFloat(f.Info["used_memory"], 64)
 	switch {
 	case err != nil || policy == "":
-		e.add(f.Node, "eviction", LevelUnknown, granting("+info or +config|get to see it", f.InfoErr, f.ConfErr), "the server does not reveal it")
+		e.unseen(f.Node, "eviction", granting("+info or +config|get to see it", f.InfoErr, f.ConfErr), cmp.Or(f.InfoErr, f.ConfErr), "the server does not reveal it")
 	case limit == 0:
 		e.add(f.Node, "eviction", LevelOK, "", "no memory limit, so nothing is evicted")
 	case policy != "noeviction":
@@ -189,9 +195,9 @@ func (e *examination) eviction(f *facts) {
 func (e *examination) clock(f *facts) {
 	switch {
 	case f.SkewErr != nil:
-		e.add(f.Node, "clock", LevelUnknown, granting("+time to see it", f.SkewErr), "%s", problemOf(f.SkewErr))
+		e.unseen(f.Node, "clock", granting("+time to see it", f.SkewErr), f.SkewErr, "%s", problemOf(f.SkewErr))
 	case f.Skew.Abs() > time.Second:
-		e.add(f.Node, "clock", LevelWarn, "run NTP on this host and on that of "+f.Node+": after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
+		e.add(f.Node, "clock", LevelWarn, "run NTP on this host and on "+f.Node+": a clock that is set forward there frees the lock at once", "its clock differs from this host's by %v", short(f.Skew))
 	default:
 		e.add(f.Node, "clock", LevelOK, "", "its clock differs from this host's by %v", short(f.Skew))
 	}
@@ -208,7 +214,7 @@ func (e *examination) version(f *facts) {
 	least, tested := minVersions[name]
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "version", LevelUnknown, granting("+info to see it", f.InfoErr), "%s", problemOf(f.InfoErr))
+		e.unseen(f.Node, "version", granting("+info to see it", f.InfoErr), f.InfoErr, "%s", problemOf(f.InfoErr))
 	case !tested:
 		e.add(f.Node, "version", LevelWarn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", text)
 	case err != nil:
@@ -277,9 +283,8 @@ func causes(unfit []Finding) (why, advice string) {
 	var whys, cures []string
 	for _, f := range Merge(unfit) {
 		whys = append(whys, f.Node+": "+f.Found)
-		first, _, _ := strings.Cut(f.Node, ", ")
-		if cure := strings.ReplaceAll(f.Advice, first, f.Node); cure != "" && !slices.Contains(cures, cure) {
-			cures = append(cures, cure)
+		if f.Advice != "" && !slices.Contains(cures, f.Advice) {
+			cures = append(cures, f.Advice)
 		}
 	}
 	return strings.Join(whys, "; "), strings.Join(cures, "; ")
@@ -314,6 +319,8 @@ func (e *examination) cure(f *facts) string {
 	case id != "" && f.Info["role"] != "master" &&
 		slices.ContainsFunc(e.facts, func(o facts) bool { return o.Node != f.Node && o.Info["master_replid"] == id }):
 		return "list independent servers, or only the master of these replicas"
+	case f.masterOf() != "":
+		return "give the address of its master, " + f.masterOf() + ", or those of the sentinels; promote it (REPLICAOF NO ONE) only if nothing else manages it"
 	case f.EvalErr != nil && !f.LooksOnly:
 		return e.advice(f, f.EvalErr)
 	case len(f.Refused) > 0:

@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
@@ -17,6 +19,8 @@ type Report struct {
 	Ticks        []Job // of the jobs that the look has found
 	TicksErr     error
 	Writes       []Finding // of [Writable]; nil: not tried
+
+	user string // the Redis user who looked
 }
 
 // RecentTerms is how many of the newest terms it takes to see that an election is flapping.
@@ -31,6 +35,7 @@ const RecentTerms = 20
 // roll calls.
 func Read(ctx context.Context, el *elector.Election, terms int) (r Report) {
 	r.Look = el.Look(ctx, max(1, terms))
+	r.user = userOf(el.Nodes(module.Only{}))
 	r.readTicks(ctx, el)
 	if r.CandidatesErr == nil && len(r.Candidates)+len(r.Others) == 0 {
 		r.CandidatesErr = ctx.Err() // time was up
@@ -61,6 +66,27 @@ func (r *Report) Unprobed() bool {
 // between the runs of mandate run --once, or after a crash of all candidates of which the last had nothing to do.
 func (r *Report) Finished() bool {
 	return r.Leader == nil && r.Blocked == "" && len(r.Others) == 0 && r.CandidatesErr == nil && len(r.Candidates) == 0 && len(r.Terms) > 0 && r.Terms[0].Reason == elector.ReasonFinished
+}
+
+// abandoned is after how long without a leader an election that has no candidate counts as no longer used.
+const abandoned = 24 * time.Hour
+
+// Abandoned reports whether an election seems to be no longer used: there is no candidate, and no leader for a day, or never.
+// A leader that vanished may have led until a moment ago.
+func (r *Report) Abandoned() bool {
+	if r.StatusErr != nil || r.Leader != nil || r.MayLead != nil || len(r.Candidates)+len(r.Others) > 0 || r.CandidatesErr != nil || r.TermsErr != nil {
+		return false
+	}
+	return len(r.Terms) == 0 || !r.Vacant().IsZero() && time.Since(r.Vacant()) > abandoned
+}
+
+// Vacant returns since when there has been no leader, as the last one has reported; zero: there is one, or the last one
+// vanished.
+func (r *Report) Vacant() time.Time {
+	if r.Leader != nil || r.MayLead != nil || len(r.Terms) == 0 {
+		return time.Time{}
+	}
+	return r.Terms[0].Until
 }
 
 // checkLeader finds out whether the leader is unresponsive. A lease that has ended while the
@@ -109,5 +135,6 @@ func (r *Report) Findings(command func(verb string, args ...string) string) []Fi
 	e.reachable(r)
 	e.sameServer(r)
 	e.election(r)
-	return sortFindings(e.findings)
+	e.user = cmp.Or(r.user, e.user)
+	return e.finish()
 }

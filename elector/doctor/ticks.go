@@ -36,7 +36,7 @@ type Job struct {
 func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 	return ticks(ctx, el, func(ctx context.Context, n *nodes.Node) ([]string, error) {
 		names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
-		err := n.Do(ctx, names)
+		err := n.Try(ctx, names)
 		return names.Val(), err
 	})
 }
@@ -106,6 +106,13 @@ func ticksOn(ctx context.Context, n *nodes.Node, el *elector.Election, names []s
 	return jobs, readErr
 }
 
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // lateIn is after how long a tick counts as overdue: sooner a failover, or clocks that differ, may be why.
 const lateIn = time.Minute
 
@@ -148,15 +155,17 @@ func (j *Job) Problem(election string, command func(verb string, args ...string)
 func (e *examination) ticks(r *Report) {
 	advice := e.command("ticks", r.Election)
 	var problems, skipped []string
+	var found time.Time // when the newest ones of skipped were
 	for i := range r.Ticks {
 		j := &r.Ticks[i]
-		switch found, _ := j.Problem(r.Election, e.command); {
-		case found != "" && j.Ahead == 0 && j.Late <= lateIn:
+		switch what, _ := j.Problem(r.Election, e.command); {
+		case what != "" && j.Ahead == 0 && j.Late <= lateIn:
 			problems = append(problems, fmt.Sprintf("%s (%s)", j.Job, j.Run.Outcome))
-		case found != "":
-			problems = append(problems, found)
+		case what != "":
+			problems = append(problems, what)
 		}
 		if len(j.Skipped) > 0 && time.Since(j.Skipped[0].Found) < lossIn {
+			found = latest(found, j.Skipped[0].Found)
 			skipped = append(skipped, fmt.Sprintf("%s (%s)", j.Job, cmp.Or(j.Skipped[0].Reason, "no reason given")))
 		}
 	}
@@ -165,11 +174,12 @@ func (e *examination) ticks(r *Report) {
 	}
 	if len(skipped) > 0 {
 		e.add("", "skipped", LevelNote, advice, "ticks were not run, as was found in the last hour: %s", list(skipped))
+		e.since(found)
 	}
 	switch err := r.TicksErr; {
 	case errors.Is(err, fence.ErrForeignMark): // no tick of that job can be taken
 		e.add("", "ticks", LevelWarn, advice, "%s", problemOf(err))
 	case err != nil && r.StatusErr == nil:
-		e.add("", "ticks", LevelUnknown, "", "they can't be read: %s", problemOf(err))
+		e.unseen("", "ticks", "", err, "they can't be read: %s", problemOf(err))
 	}
 }

@@ -68,39 +68,20 @@ func from(v float64, w func(int) float64) func(int) float64 {
 func healthy() fleet {
 	f := fleet{}
 	for _, host := range []string{"a", "b"} {
-		leads := 0.0
+		leads, token := 0.0, 0.0
 		if host == "a" {
-			leads = 1
-			f["a probe_healthy{probe=work}"] = is(1)
+			leads, token = 1, 41
 		}
-		f[host+" is_leader{}"] = is(leads)
-		f[host+" lease_left_seconds{}"] = func(i int) float64 { return leads * (2.5 + float64(i%3)) } // of a long grace
-		f[host+" renewals_total{result=confirmed}"] = per(6 * leads)
-		f[host+" renewals_total{result=unconfirmed}"] = is(0)
-		for _, le := range []string{"0.01", "2.5", "+Inf"} {
-			f[host+" renewal_seconds_bucket{le="+le+"}"] = per(6 * leads)
-		}
-		for _, node := range []string{"r1", "r2", "r3"} {
-			f[host+" requests_total{node="+node+",result=answered}"] = per(6)
-			f[host+" requests_total{node="+node+",result=failed}"] = is(0)
-			f["e redis_node_up{node="+node+"}"] = is(1)
-		}
-		for _, reason := range []string{"shutdown", "unhealthy", "expired"} {
+		f[host+" is_leader{}"], f[host+" token{}"] = is(leads), is(token)
+		for _, reason := range []string{"shutdown", "handover", "expired"} {
 			f[host+" step_downs_total{reason="+reason+"}"] = is(0)
 		}
-		for name, v := range map[string]float64{
-			"leader_known": 1, "able": 1, "paused": 0, "overruns_total": 0, "leader_changes_total": 1,
-			"lease_seconds": 10, "probe_healthy{probe=candidate}": 1,
-		} {
-			f[host+" "+strings.TrimSuffix(name, "{}")] = is(v)
+		for name, v := range map[string]float64{"leader_known": 1, "able": 1, "paused": 0, "overruns_total": 0, "leader_changes_total": 1} {
+			f[host+" "+name] = is(v)
 		}
 	}
 	for name, v := range map[string]float64{
-		"exporter_list_complete": 1, "election_leader_known": 1, "election_leaderless_seconds": 0, "election_paused": 0,
-		"election_candidates": 2, "election_observers": 0, "election_candidates_able": 2,
-		"tick_overdue_seconds{scheduled_job=mail,last_run=ok}": 0, "tick_blocked_seconds{scheduled_job=mail}": 0,
-		"group_unowned_seconds": 0, "group_members": 2, "group_assigner_known": 1,
-		"group_member_owned{member=m}": 8, "group_member_due{member=m}": 8,
+		"exporter_list_complete": 1, "election_leader_known": 1, "election_paused": 0, "election_candidates": 2, "election_candidates_able": 2,
 	} {
 		f["e "+name] = is(v)
 	}
@@ -117,42 +98,29 @@ type fault struct {
 	every time.Duration // between scrapes, of alerts that take hours
 }
 
+// nothing is the value of a series that is not there.
+const nothing = -1
+
+// found is what the exporter has found: nothing, and from the fault on something that lasts.
+func found(check, level string) fleet {
+	return fleet{"e finding_seconds{check=" + check + ",level=" + level + "}": from(nothing, func(i int) float64 { return 15 * float64(i) })}
+}
+
 var faults = map[string]fault{
 	"MandateNoLeader": {shows: fleet{
-		"a is_leader{}": from(1, is(0)), "a leader_known": from(1, is(0)), "b leader_known": from(1, is(0)), "e election_leader_known": from(1, is(0)),
+		"a is_leader{}": from(1, is(0)), "a token{}": from(41, is(0)), "a leader_known": from(1, is(0)), "b leader_known": from(1, is(0)), "e election_leader_known": from(1, is(0)),
+		"e finding_seconds{check=leader,level=fail}": from(nothing, per(15)),
 	}},
-	"MandateCandidatesGone":       {gone: "ab", never: "e"},
-	"MandateTwoLeaders":           {shows: fleet{"b is_leader{}": from(0, is(1))}},
-	"MandateOverrun":              {shows: fleet{"a overruns_total": from(0, is(1))}, event: true},
-	"MandateFlapping":             {shows: fleet{"a leader_changes_total": from(1, is(9))}, event: true},
-	"MandatePausedLong":           {shows: fleet{"a paused": is(1), "e election_paused": is(1)}, every: slow},
-	"MandateUnhealthyLeader":      {shows: fleet{"a step_downs_total{reason=unhealthy}": from(0, is(1))}, event: true},
-	"MandateLeaseLost":            {shows: fleet{"a step_downs_total{reason=expired}": from(0, is(1))}, event: true},
-	"MandateRenewalLate":          {shows: fleet{"a renewals_total{result=unconfirmed}": from(0, per(1))}},
-	"MandateRenewalsSlow":         {shows: fleet{"a renewal_seconds_bucket{le=0.01}": func(i int) float64 { return 6 * float64(min(i, begins)) }}},
-	"MandateProbeFailingOnLeader": {shows: fleet{"a probe_healthy{probe=work}": from(1, is(0))}},
-	"MandateRedisNodeSilent": {shows: fleet{
-		"a requests_total{node=r1,result=answered}": func(i int) float64 { return 6 * float64(min(i, begins)) },
-		"b requests_total{node=r1,result=answered}": func(i int) float64 { return 6 * float64(min(i, begins)) },
-		"a requests_total{node=r1,result=failed}":   from(0, per(6)),
-	}},
-	"MandateCandidateUnable":  {shows: fleet{"b able": from(1, is(0))}},
-	"MandateElectionVacant":   {shows: fleet{"e election_leader_known": from(1, is(0)), "e election_leaderless_seconds": from(0, per(15))}, never: "ab"},
-	"MandateElectionNoneAble": {shows: fleet{"e election_candidates_able": from(2, is(0))}},
-	"MandateElectionNoStandby": {
+	"MandateTwoLeaders":      {shows: fleet{"b is_leader{}": from(0, is(1)), "b token{}": from(0, is(42))}},
+	"MandateOverrun":         {shows: fleet{"a overruns_total": from(0, is(1))}, event: true},
+	"MandateFlapping":        {shows: fleet{"a leader_changes_total": from(1, is(9))}, event: true},
+	"MandateLeaseLost":       {shows: fleet{"a step_downs_total{reason=expired}": from(0, is(1))}, event: true},
+	"MandateCandidateUnable": {shows: fleet{"b able": from(1, is(0))}},
+	"MandateFailing":         {shows: found("able", "fail"), never: "ab"},
+	"MandateWarning":         {shows: found("unreached", "warn")},
+	"MandateNoStandby": {
 		shows: fleet{"e election_candidates_able": func(i int) float64 { return float64(2 - max(0, i-98)/(max(1, i-98))) }},
 		every: slow,
-	},
-	"MandateShardsUnowned":    {shows: fleet{"e group_unowned_seconds": from(0, per(15))}},
-	"MandateNoAssigner":       {shows: fleet{"e group_assigner_known": from(1, is(0))}},
-	"MandateMemberOverloaded": {shows: fleet{"e group_member_owned{member=m}": from(8, is(16))}},
-	"MandateTickOverdue":      {shows: fleet{"e tick_overdue_seconds{scheduled_job=mail,last_run=ok}": from(0, is(70))}},
-	"MandateTickFailed":       {shows: fleet{"e tick_overdue_seconds{scheduled_job=bills,last_run=panicked}": from(-1, is(0))}, event: true},
-	"MandateTickSkipped":      {shows: fleet{"e tick_skipped_timestamp_seconds{scheduled_job=mail}": from(-9e9, is(begins*15))}, event: true},
-	"MandateRedisNodeDown":    {shows: fleet{"e redis_node_up{node=r1}": from(1, is(0))}},
-	"MandateRedisMajorityDown": {
-		shows: fleet{"e redis_node_up{node=r1}": from(1, is(0)), "e redis_node_up{node=r2}": from(1, is(0))},
-		also:  []string{"MandateRedisNodeDown"},
 	},
 	"MandateExporterBlind": {shows: fleet{"e exporter_list_complete": from(1, is(0))}},
 }
@@ -173,10 +141,7 @@ func (in *incidents) add(f *fault, external string, lost func(host string, i int
 		}
 		name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 		more := map[bool]string{true: `,job="exporter"`, false: `,job="worker"`}[host == "e"]
-		switch {
-		case strings.HasPrefix(name, "group_"):
-			more += `,group="g"`
-		case !strings.HasPrefix(name, "redis_") && !strings.HasPrefix(name, "exporter_"):
+		if !strings.HasPrefix(name, "exporter_") {
 			more += `,election="orders"`
 		}
 		if labels != "" {
@@ -187,7 +152,7 @@ func (in *incidents) add(f *fault, external string, lost func(host string, i int
 			switch gone := strings.Contains(f.gone, host); {
 			case gone && i == begins:
 				values = append(values, "stale")
-			case gone && i > begins || lost(host, i):
+			case gone && i > begins || lost(host, i) || value(i) == nothing:
 				values = append(values, "_")
 			default:
 				values = append(values, strconv.FormatFloat(value(i), 'f', -1, 64))
@@ -226,12 +191,12 @@ func playFaults(t *testing.T, every time.Duration) {
 				continue
 			}
 			for _, a := range show(in, alert, &f, `namespace="`+alert+`"`) {
-				name, site, _ := strings.Cut(a, ",")
-				in.fire = append(in.fire, map[string]any{"labels": fmt.Sprintf(`{alertname=%q,namespace=%q,%s}`, name, alert, site), "value": 1})
+				name, cluster, _ := strings.Cut(a, ",")
+				in.fire = append(in.fire, map[string]any{"labels": fmt.Sprintf(`{alertname=%q,namespace=%q,%s}`, name, alert, cluster), "value": 1})
 			}
 		}
 		end := (steps * every).String()
-		expr := `group by (alertname, namespace, site) (count_over_time(ALERTS{alertstate="firing"}[` + end + `]))`
+		expr := `group by (alertname, namespace, cluster) (count_over_time(ALERTS{alertstate="firing"}[` + end + `]))`
 		tests = append(tests, map[string]any{
 			"name": name, "interval": every.String(), "input_series": in.series,
 			"promql_expr_test": []any{map[string]any{"expr": expr, "eval_time": end, "exp_samples": in.fire}},
@@ -242,11 +207,11 @@ func playFaults(t *testing.T, every time.Duration) {
 		in.add(f, namespace, never)
 		return append(f.also, alert)
 	})
-	play("two clusters, told apart by a label of their own", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
-		in.add(&fault{}, namespace+`,site="well"`, never)
-		in.add(f, namespace+`,site="ill"`, never)
+	play("two clusters", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
+		in.add(&fault{}, namespace+`,cluster="well"`, never)
+		in.add(f, namespace+`,cluster="ill"`, never)
 		for _, a := range append(f.also, alert) {
-			fire = append(fire, a+`,site="ill"`)
+			fire = append(fire, a+`,cluster="ill"`)
 		}
 		return fire
 	})
@@ -269,7 +234,7 @@ func playFaults(t *testing.T, every time.Duration) {
 			}
 		}
 		if host == "a" {
-			left["b is_leader{}"] = from(0, is(1))
+			left["b is_leader{}"], left["b token{}"] = from(0, is(1)), from(0, is(42))
 		}
 		in.add(&fault{shows: left, never: f.never}, namespace, func(h string, i int) bool { return strings.Contains(host+f.gone, h) && i > begins })
 		if f.event || f.gone != "" {

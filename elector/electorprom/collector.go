@@ -117,7 +117,7 @@ func New(e *elector.Elector) *Collector {
 		gauge("able", "1 while this candidate leads or could be elected (an observer: follow): running, healthy, not resting, Redis reachable.", func() float64 { return flag(e.Check() == nil) }),
 		gauge("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease.", c.leaderKnown),
 		gauge("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows.",
-			func() float64 { return flag(e.Stats().Paused) }),
+			func() float64 { st := e.Stats(); return flag(st.Paused && !st.LeaderUnknown) }), // whom Redis does not answer knows of no pause any more
 		gauge("renewals_queued", "How long renewals have waited in this process lately, as a part of the time-out of a request; above 0.25 it is too busy.",
 			func() float64 { return e.Stats().Queued }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
