@@ -66,12 +66,12 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		switch st := m.probes.candidate.Status(); {
 		case st.Healthy:
 			if logged.note(m.log, unhealthy, "", time.Now()) {
-				m.subscribers.publish(m.event(EventHealthy, nil, nil))
+				m.subscribers.publish(m.event(eventHealthy, nil, nil))
 			}
 			return true
 		case st.LastErr == nil: // before the probe's first result there is nothing to log
 		case logged.note(m.log, unhealthy, "unhealthy", time.Now(), "reason", st.Err):
-			ev := m.event(EventUnhealthy, nil, nil)
+			ev := m.event(eventUnhealthy, nil, nil)
 			ev.Detail = st.Err.Error()
 			m.subscribers.publish(ev)
 		}

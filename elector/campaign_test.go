@@ -88,7 +88,7 @@ func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		op := electionOf(c.Quorum("operator"), "orders")
-		go func() { _, _ = op.StepDown(within(t, time.Minute), "") }()
+		go func() { _, _, _ = op.StepDown(within(t, time.Minute), "") }()
 		wantReason(t, term, 5*time.Second, elector.ReasonResigned)
 		b.Quiet(shortLease / 2) // the work takes so long to stop
 		must(t, term.Close(context.Background()))
@@ -259,8 +259,8 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 // that nobody chooses. The leadership moves once, to the new version: a leader that stops hands
 // over to none that is about to be stopped, too.
 func TestDeployMovesTheLeadershipOnce(t *testing.T) {
-	for _, s := range []elector.Succession{elector.SuccessionSeniority, elector.SuccessionPriority} {
-		t.Run(string(s), func(t *testing.T) {
+	for _, s := range []string{elector.SuccessionSeniority, elector.SuccessionPriority} {
+		t.Run(s, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				const deploys, replicas = 10, 5
 				random := rand.New(rand.NewPCG(1, 2))

@@ -60,7 +60,7 @@ type Config struct {
 	Cooldown time.Duration
 
 	// Succession names the next leader. Default empty, a race: the first to claim leads.
-	Succession Succession
+	Succession string
 	// Priority is for SuccessionPriority: the candidate with the highest one leads.
 	Priority int
 	// Observer makes this replica an observer: it follows the election, answers roll calls and is
@@ -143,8 +143,8 @@ func (c Config) validate() error {
 			problems = append(problems, protocol.CheckWord(f.name, f.value, f.most, ""))
 		}
 	}
-	if !slices.Contains([]Succession{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, c.Succession) {
-		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
+	if !slices.Contains([]string{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, c.Succession) {
+		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", c.Succession))
 	}
 	if c.Priority != 0 && c.Succession != SuccessionPriority {
 		problems = append(problems, setting.Errorf("Priority", " is %d, which does nothing without the Succession %s: use that for all candidates, or leave it out", c.Priority, SuccessionPriority))
@@ -169,28 +169,25 @@ func (c Config) validate() error {
 	if err := c.WorkProbeSettings.Validate(); err != nil {
 		problems = append(problems, setting.Errorf("WorkProbeSettings", ": %w", err))
 	}
-	return NewConfigError("config: ", problems...)
+	return setting.Join("config: ", problems...)
 }
 
-// Succession is the rule that names the next leader. The lock alone decides who leads; a
+// A Succession is the rule that names the next leader. The lock alone decides who leads; a
 // Succession only decides for which candidate the others wait, and when a leader hands
 // over. All candidates of an election should use the same. A preferred candidate that is
 // dead or cut off delays an election by a quarter of a lease at most. All but the race
 // are meant for some dozens of candidates: each keeps track of all others.
-type Succession string
-
-// The successions.
 const (
 	// SuccessionPriority: the healthy candidate with the highest Config.Priority leads; of
 	// equals the one with the newer Config.Version, and then the one that has run longest (the
 	// outcome of the bully algorithm). A leader hands over to a preferred candidate that has been
 	// healthy for a lease.
-	SuccessionPriority = Succession(peers.ByPriority)
+	SuccessionPriority = string(peers.ByPriority)
 	// SuccessionSeniority: the healthy candidate with the newest Config.Version leads next; of
 	// equals the one that has run longest.
-	SuccessionSeniority = Succession(peers.BySeniority)
+	SuccessionSeniority = string(peers.BySeniority)
 	// SuccessionRotation: the healthy candidate with the next id in alphabetical order leads
 	// next, after the last one the first (a ring). With Config.MaxTerm
 	// the candidates take turns.
-	SuccessionRotation = Succession(peers.ByRotation)
+	SuccessionRotation = string(peers.ByRotation)
 )

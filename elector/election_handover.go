@@ -12,12 +12,7 @@ import (
 
 const handoverLook = 200 * time.Millisecond // between queries for the leader
 
-// Handover is a change of the leader that was requested.
-type Handover struct {
-	From, To Leader
-}
-
-// StepDown requests that the leader steps down, and waits until a new leader is elected. The
+// StepDown requests that the leader steps down, waits until a new leader is elected, and returns both. The
 // leader first stops its work and then releases the lock. It campaigns again after its
 // Config.Cooldown, and leads again if there is no other candidate. note, of at most 500
 // bytes, is for the history.
@@ -26,38 +21,38 @@ type Handover struct {
 // Config.DrainTimeout) and some round trips. While no candidate can lead it blocks until ctx
 // ends, so give ctx a deadline. The end of ctx does not take the request back.
 //
-// The error is ErrNoLeader when no candidate leads. It is also ErrNoLeader, with Handover.From
+// The error is ErrNoLeader when no candidate leads. It is also ErrNoLeader, with from
 // set, when ctx ends before a new leader is elected, or when none will be because the election
 // is paused. The error is ErrRefused when the leader does not answer, or its term has ended.
 // StepDown does not check whether another candidate could lead: Successors does.
-func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
-	from, err := el.Leader(ctx)
+func (el *Election) StepDown(ctx context.Context, note string) (from, to Leader, err error) {
+	leader, err := el.Leader(ctx)
 	if err != nil {
-		return Handover{}, err
+		return from, to, err
 	}
-	return el.handOver(ctx, from, "", note)
+	return el.handOver(ctx, leader, "", note)
 }
 
-// Transfer is like StepDown, but the leader hands over to the candidate with the id to: for a
+// Transfer is like StepDown, but the leader hands over to the candidate with that id: for a
 // quarter of the lease the nodes elect no other candidate. The error is ErrRefused also when
 // that candidate does not campaign, is not healthy, or leads already; when the election is
 // paused, or so many nodes refuse writes that no candidate could be elected; and when another
 // candidate was elected in the end. Transfer blocks as StepDown does, and before that for a
 // roll call (Candidates).
-func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
-	from, all, err := el.electable(ctx)
+func (el *Election) Transfer(ctx context.Context, id string) (from, to Leader, err error) {
+	leader, all, err := el.electable(ctx)
 	if err != nil {
-		return Handover{}, err
+		return from, to, err
 	}
-	heir, err := eligible(all, to)
+	heir, err := eligible(all, id)
 	if err != nil {
-		return Handover{}, err
+		return from, to, err
 	}
-	h, err := el.handOver(ctx, from, heir.Incarnation, "transfer to "+to)
-	if err == nil && h.To.Candidate != to {
-		err = newRefusal("%s did not take over in time: %s leads", to, h.To.Candidate)
+	from, to, err = el.handOver(ctx, leader, heir.Incarnation, "transfer to "+id)
+	if err == nil && to.Candidate != id {
+		err = newRefusal("%s did not take over in time: %s leads", id, to.Candidate)
 	}
-	return h, err
+	return from, to, err
 }
 
 // eligible returns the candidate with the id to, which could lead now.
@@ -87,27 +82,28 @@ func eligible(all []CandidateStatus, to string) (heir CandidateStatus, err error
 	return heir, err
 }
 
-func (el *Election) handOver(ctx context.Context, from Leader, to, note string) (Handover, error) {
+// handOver requests the leader to hand over to a candidate, or to any. from is that leader once it may have been requested.
+func (el *Election) handOver(ctx context.Context, leader Leader, heir, note string) (from, to Leader, err error) {
 	note = el.signed(note)
 	if err := checkReason(note); err != nil {
-		return Handover{}, err
+		return from, to, err
 	}
-	h := Handover{From: from}
 	events := el.bus.Subscribe(el.keys.Events, 1, func(s pubsub.Signal) bool { return s.Kind == pubsub.Message })
 	defer events.Close()
 	_ = events.Ready(ctx, peers.JoinTimeout) // without messages the change is noticed a little later
-	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
+	got, ok, errs := el.channel().StepDown(ctx, leader.Incarnation, leader.Token, heir, note)
 	switch {
 	case errs != nil:
-		return h, noMajority(el.nodes.Len(), errs)
+		return leader, to, noMajority(el.nodes.Len(), errs)
 	case !ok:
-		if why := el.silent(ctx, h.From); why != "" {
-			return h, newRefusal("the leader %s does not answer and still leads: %s", h.From.Candidate, why)
+		if why := el.silent(ctx, leader); why != "" {
+			return leader, to, newRefusal("the leader %s does not answer and still leads: %s", leader.Candidate, why)
 		}
 	case got.Refused != "":
-		return h, newRefusal("%s", got.Refused)
+		return leader, to, newRefusal("%s", got.Refused)
 	}
-	return el.follow(ctx, h, events)
+	to, err = el.follow(ctx, leader, events)
+	return leader, to, err
 }
 
 // silent returns why a leader seems to have ignored a request; "": its term has ended since. It may have
@@ -130,13 +126,13 @@ func (el *Election) silent(ctx context.Context, l Leader) string {
 
 // follow waits for the next leader. The locks show who leads, with which token; it may even be lower than the
 // last one, if nodes lost their data. A message only triggers the next query.
-func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subscription) (Handover, error) {
+func (el *Election) follow(ctx context.Context, from Leader, events *pubsub.Subscription) (to Leader, err error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return h, failed(ErrNoLeader, "no leader: %s received the request to step down, and no new leader has been elected yet", h.From.Candidate)
+			return to, failed(ErrNoLeader, "no leader: %s received the request to step down, and no new leader has been elected yet", from.Candidate)
 		case <-look.C:
 		case <-events.Arrived():
 		}
@@ -144,10 +140,9 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Subsc
 		st, err := el.Status(ctx)
 		switch {
 		case err == nil && st.Leader == nil && st.MayLead == nil && st.Paused: // there will be no next leader
-			return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
-		case err == nil && st.Leader != nil && st.Leader.holder.Attempt != h.From.holder.Attempt:
-			h.To = *st.Leader
-			return h, nil
+			return to, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", from.Candidate, st.Pause)
+		case err == nil && st.Leader != nil && st.Leader.holder.Attempt != from.holder.Attempt:
+			return *st.Leader, nil
 		}
 	}
 }

@@ -32,17 +32,17 @@ func trio(t *testing.T, c *cluster, change ...func(*elector.Config)) (all []*can
 func TestNoneToResignOrToTakeOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.Quorum("operator")
-		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrNoLeader) {
+		if _, _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("no leader: %v", err)
 		}
 		a, term := leading(c, "a")
-		h, err := electionOf(op, "orders").StepDown(within(t, shortLease/2), "")
-		if !errors.Is(err, elector.ErrNoLeader) || h.From.Token != term.Token() {
-			t.Errorf("no successor: %+v, %v", h, err)
+		from, _, err := electionOf(op, "orders").StepDown(within(t, shortLease/2), "")
+		if !errors.Is(err, elector.ErrNoLeader) || from.Token != term.Token() {
+			t.Errorf("no successor: %+v, %v", from, err)
 		}
 		a.Elected(2 * shortLease) // after its cool-down
 		c.Each(fault{LoseMessages: true}, "a")
-		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
+		if _, _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("a leader without a subscription: %v", err)
 		}
 	})
@@ -57,10 +57,10 @@ func TestStepDownWhoseAnswerIsLost(t *testing.T) {
 		time.Sleep(shortLease)
 		op := c.Quorum("operator")
 		c.Each(fault{LoseMessages: true}, "operator")
-		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "deploy")
+		from, to, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "deploy")
 		next := b.Elected(time.Second)
-		if err != nil || h.From.Token != term.Token() || h.To.Token != next.Token() || h.To.Candidate != "b" {
-			t.Errorf("%+v, %v", h, err)
+		if err != nil || from.Token != term.Token() || to.Token != next.Token() || to.Candidate != "b" {
+			t.Errorf("%+v, %+v, %v", from, to, err)
 		}
 		wantReason(t, term, 0, elector.ReasonResigned)
 	})
@@ -70,15 +70,15 @@ func TestTransferToX(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all, term, op := trio(t, c, func(cfg *elector.Config) { cfg.Cooldown = time.Millisecond })
 		for i := range 12 { // chance would not name the same one again and again
-			to := all[(i+1)%3]
+			heir := all[(i+1)%3]
 			began := time.Now()
-			h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to.ID())
+			_, to, err := electionOf(op, "orders").Transfer(within(t, time.Minute), heir.ID())
 			must(t, err)
-			if h.To.Candidate != to.ID() || h.To.Token <= term.Token() || time.Since(began) > 50*time.Millisecond {
-				t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
+			if to.Candidate != heir.ID() || to.Token <= term.Token() || time.Since(began) > 50*time.Millisecond {
+				t.Fatalf("transfer %d to %s: %+v", i, heir.ID(), to)
 			}
 			wantReason(t, term, 0, elector.ReasonHandover)
-			term = to.Elected(time.Second)
+			term = heir.Elected(time.Second)
 			time.Sleep(shortLease)
 		}
 	})
@@ -94,9 +94,9 @@ func TestTransferToTheDying(t *testing.T) {
 			c.Each(cut, "b")
 		}()
 		began := time.Now()
-		h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b")
-		if !errors.Is(err, elector.ErrRefused) || h.To.Candidate != "c" {
-			t.Errorf("%+v, %v", h, err)
+		_, to, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b")
+		if !errors.Is(err, elector.ErrRefused) || to.Candidate != "c" {
+			t.Errorf("%+v, %v", to, err)
 		}
 		next := all[2].Elected(time.Second)
 		if took := next.Since().Sub(began); took > shortLease/4+100*time.Millisecond {
@@ -132,7 +132,7 @@ func TestOperatorIsRecorded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
 		orders := electionOf(op, "orders").As("ann@bastion")
-		if _, err := orders.StepDown(within(t, time.Minute), "kernel update"); err != nil {
+		if _, _, err := orders.StepDown(within(t, time.Minute), "kernel update"); err != nil {
 			t.Fatal(err)
 		}
 		st, err := orders.Status(t.Context())
@@ -143,7 +143,7 @@ func TestOperatorIsRecorded(t *testing.T) {
 		if st.Leader.Candidate == to {
 			to = "c"
 		}
-		if _, err := orders.Transfer(within(t, time.Minute), to); err != nil {
+		if _, _, err := orders.Transfer(within(t, time.Minute), to); err != nil {
 			t.Fatal(err)
 		}
 		terms, err := orders.History(t.Context(), 3)

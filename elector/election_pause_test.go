@@ -90,7 +90,7 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 				b := c.Start("b", change)
 				b.Quiet(6 * shortLease)
 				continues(t, term)
-				if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
+				if _, _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
 					t.Errorf("transfer in a pause: %v", err)
 				}
 				continues(t, term)

@@ -14,7 +14,7 @@ import (
 )
 
 // ranked starts five candidates, c1 to c5, one second after another.
-func ranked(t *testing.T, c *cluster, s elector.Succession, change func(i int, cfg *elector.Config)) []*candidate {
+func ranked(t *testing.T, c *cluster, s string, change func(i int, cfg *elector.Config)) []*candidate {
 	t.Helper()
 	var all []*candidate
 	for i := 1; i <= 5; i++ {
@@ -43,7 +43,7 @@ func leave(c *cluster, x *candidate, crash bool) {
 
 func TestSuccessionIsPredictable(t *testing.T) {
 	for _, s := range []struct {
-		name  elector.Succession
+		name  string
 		order []int // who leads after whom
 	}{
 		{elector.SuccessionSeniority, []int{2, 3, 4, 5}},
@@ -225,7 +225,7 @@ func TestSuccessorsOnNodesThatRefuseWrites(t *testing.T) {
 					}
 				}
 				check("successors", err)
-				_, err = el.Transfer(within(t, time.Minute), "b")
+				_, _, err = el.Transfer(within(t, time.Minute), "b")
 				check("transfer", err)
 				b.Quiet(shortLease)
 				continues(t, term)

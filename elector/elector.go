@@ -12,6 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -51,12 +52,12 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	})
 	if cfg.Probe != nil {
 		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
-			return nil, NewConfigError("Probe: ", err)
+			return nil, setting.Join("Probe: ", err)
 		}
 	}
 	if cfg.WorkProbe != nil {
 		if e.probes.work, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
-			return nil, NewConfigError("WorkProbe: ", err)
+			return nil, setting.Join("WorkProbe: ", err)
 		}
 	}
 	return e, nil
@@ -92,7 +93,7 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // at most a lease and the time of two requests; the error is then an ErrNotReleased. Run returns the
 // work's error, unchanged, unless that is a RestartError or the term had ended,
 // if only by the clock (then the error is logged); an ErrPermanent when a permanent misconfiguration
-// shows before the election has ever worked; ErrRunning when the Elector is in use; ErrClosed when the
+// shows before the election has ever worked; ErrRefused when the Elector is in use; ErrClosed when the
 // Quorum was closed. An error that comes before the end of ctx is logged, too.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
@@ -121,7 +122,7 @@ func (e *Elector) begin(ctx context.Context) error {
 		return failed(ErrPermanent, "only members of a group of shards campaign in %s: choose a name without #", e.cfg.Election)
 	}
 	if !e.running.CompareAndSwap(false, true) {
-		return ErrRunning
+		return newRefusal("already running")
 	}
 	e.done = e.nodes.Use()
 	if err := checkOpen(e.nodes); err != nil {
@@ -146,7 +147,7 @@ func (e *Elector) begin(ctx context.Context) error {
 //
 // When ctx ends first, the error is ctx's error and, where that is known, why this candidate was not elected by then: an
 // ErrNotLeader that names the leader, an ErrUnreachable, or what Check reports. Otherwise it is an ErrPermanent, ErrClosed,
-// ErrRunning, or for an observer ErrNotLeader.
+// ErrRefused while the Elector is in use, or for an observer ErrNotLeader.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) { return e.elect(ctx, false) }
 
 // TryCampaign is Campaign without a wait for the end of another leader: when a majority of the nodes answers that another

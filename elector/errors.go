@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
 var (
-	// ErrRunning means that Run or Campaign was called while one of them is already
-	// running, or while a term of an earlier Campaign has not been closed.
-	ErrRunning = errors.New("already running")
 	// ErrPermanent means that Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice, an election with the name of a group of
 	// shards, or of an election of such a group. The text names the remedy.
@@ -29,7 +25,8 @@ var (
 	ErrUnreachable = errors.New("no majority of the Redis nodes gave a usable answer")
 	// ErrDenied is an ErrUnreachable because the Redis user lacks a right, which the text names.
 	ErrDenied = explain("the Redis user lacks a right", ErrUnreachable)
-	// ErrRefused means that a request can't be met; the text gives the reason.
+	// ErrRefused means that a request can't be met; the text gives the reason. Run and Campaign return it while one of
+	// them is already running, or a term of an earlier Campaign has not been closed.
 	ErrRefused = errors.New("refused")
 	// ErrNotReleased means that the lock of a term could not be released, because no majority
 	// of the Redis nodes answered until it lapsed. No other candidate could be elected before
@@ -94,62 +91,11 @@ func (r Reason) voluntary() bool {
 	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
 }
 
-// ConfigError is the error for a configuration that can't work, of New, Open, NewQuorum,
-// Quorum.Election, Quorum.Elections and others. It lists every problem, and errors.Is and
-// errors.As look into each of them.
-type ConfigError struct {
-	of       string // what was configured
-	problems []*setting.Error
-	errs     []error
-}
-
-// Problems returns a sentence for each problem: what is wrong with a setting, and what to do about
-// it. names returns the name to use for a setting, such as that of a flag: for a field of Config,
-// "Prefix" (Namespace), "URL 2" (Open) or "client 2" (NewQuorum). A sentence about several settings
-// together stays as it is.
-func (e *ConfigError) Problems(names func(setting string) string) []string {
-	all := make([]string, len(e.problems))
-	for i, p := range e.problems {
-		all[i] = p.Of(names(p.Name))
-	}
-	return all
-}
-
-func (e *ConfigError) Error() string {
-	return e.of + strings.Join(e.Problems(func(setting string) string { return setting }), "\n")
-}
-
-func (e *ConfigError) Unwrap() []error { return e.errs }
-
-// NewConfigError returns a ConfigError of all these errors, which may be joined or ConfigErrors, or nil
-// when there is none: for a package that has settings beside those of an Elector. of is what Error
-// begins with, such as "config: ".
-func NewConfigError(of string, errs ...error) error {
-	e := &ConfigError{of: of}
-	e.add(errs)
-	if len(e.errs) == 0 {
-		return nil
-	}
-	return e
-}
-
-func (e *ConfigError) add(errs []error) {
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			e.add(joined.Unwrap())
-			continue
-		}
-		var of *setting.Error
-		if !errors.As(err, &of) {
-			of = setting.Errorf("", "%w", err)
-		}
-		e.problems = append(e.problems, of)
-		e.errs = append(e.errs, err)
-	}
-}
+// ConfigError is the error for a configuration that can't work, of New, Open, NewQuorum, Quorum.Election, Quorum.Elections
+// and others. It lists every problem, and errors.Is and errors.As look into each of them. Its method Problems(names) returns
+// a sentence for each, in which a setting (a field of Config, "Prefix" of Namespace, "URL 2" of Open, "client 2" of
+// NewQuorum) has the name that the function names returns for it, such as that of a flag.
+type ConfigError = setting.Errors
 
 // Ended is how a term ended: the cause of the work's context (context.Cause),
 // and what Term.Err returns.

@@ -12,19 +12,19 @@ import (
 // The kinds of events. EventElected and EventReleased go to the channel and the history
 // of the election as JSON; the others are for local observers.
 const (
-	EventElected   = protocol.KindElected  // a leader's term has begun
-	EventReleased  = protocol.KindReleased // a term ended and its work has stopped
-	EventVacant    = "vacant"              // no candidate leads (a leader disappeared without a report)
-	EventUnhealthy = "unhealthy"           // this candidate's probe fails: it does not campaign
-	EventHealthy   = "healthy"             // this candidate's probe passes again
-	EventStopping  = "stopping"            // this leader's work was cancelled
-	EventOverrun   = "overrun"             // this leader's work is still running although its lease has ended
+	EventElected  = protocol.KindElected  // a leader's term has begun
+	EventReleased = protocol.KindReleased // a term ended and its work has stopped
+	EventVacant   = "vacant"              // no candidate leads (a leader disappeared without a report)
+	EventStopping = "stopping"            // this leader's work was cancelled
+	EventOverrun  = "overrun"             // this leader's work is still running although its lease has ended
 )
 
-// Operator actions are recorded in the history, and returned by Pauses.
+// The kinds that programs need no names for.
 const (
-	eventPaused  = "paused"  // no new leader is wanted
-	eventResumed = "resumed" // the pause has been ended
+	eventUnhealthy = "unhealthy" // this candidate's probe fails: it does not campaign
+	eventHealthy   = "healthy"   // this candidate's probe passes again
+	eventPaused    = "paused"    // an operator wants no new leader: in the history, and returned by Pauses
+	eventResumed   = "resumed"   // an operator has ended the pause
 )
 
 // byOperator reports whether it is an operator's action, which belongs to no term.
@@ -34,7 +34,7 @@ func (ev Event) byOperator() bool { return ev.Kind == eventPaused || ev.Kind == 
 // from the history or the channel is a hint, never a proof.
 type Event struct {
 	Version   int    `json:"v"`    // of the format: 1
-	Kind      string `json:"kind"` // one of the Event constants, or "paused" or "resumed"
+	Kind      string `json:"kind"` // one of the Event constants, "unhealthy", "healthy", "paused" or "resumed"
 	Election  string `json:"election,omitempty"`
 	Candidate string `json:"candidate,omitempty"` // the candidate that it is about
 	// Incarnation distinguishes two candidates with one id, or two lives of one candidate; empty

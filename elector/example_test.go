@@ -156,11 +156,11 @@ func ExampleElection_StepDown() {
 	}
 	fmt.Println("leader:", leader.Candidate)
 	defer lead(quorum, "worker-2", "")() // follows, until worker-1 steps down
-	moved, err := orders.As("alice").StepDown(ctx, "kernel update")
+	_, next, err := orders.As("alice").StepDown(ctx, "kernel update")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("now:", moved.To.Candidate)
+	fmt.Println("now:", next.Candidate)
 	// Output:
 	// leader: worker-1
 	// now: worker-2

@@ -349,7 +349,7 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 		if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
 			t.Errorf("%v, %v", ids, err)
 		}
-		if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
+		if _, _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
 			t.Errorf("transfer to the leader: %v", err)
 		}
 		continues(t, term)
@@ -362,9 +362,9 @@ func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		_, term, op := trio(t, c)
 		answerAll(c, `{"card":{"id":"b","incarnation":"b1","role":"leading"},"refused":"the term that you mean is over"}`)
-		h, err := electionOf(op, "orders").StepDown(within(t, shortLease), "deploy")
-		if err != nil || h.From.Token != term.Token() || h.To.Token <= term.Token() {
-			t.Errorf("%+v, %v", h, err)
+		from, to, err := electionOf(op, "orders").StepDown(within(t, shortLease), "deploy")
+		if err != nil || from.Token != term.Token() || to.Token <= term.Token() {
+			t.Errorf("%+v, %+v, %v", from, to, err)
 		}
 		wantReason(t, term, 0, elector.ReasonResigned)
 	})

@@ -146,7 +146,7 @@ func (m *machine) enter(ctx context.Context) {
 		m.memory.configLogged = true
 		m.log.Info("starting", "version", m.cfg.Version, "nodes", strings.Join(m.nodes.Names(), " "), "prefix", m.keys.Prefix(),
 			"lease", m.cfg.Lease.String(), "stop_margin", m.cfg.StopMargin.String(), "probes", strings.Join(m.probes.names(), " "),
-			"succession", string(cmp.Or(m.cfg.Succession, "race")))
+			"succession", cmp.Or(m.cfg.Succession, "race"))
 	}
 	m.peers = newPeers(&m.candidate)
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -34,7 +34,7 @@ func TestObserverNeverLeads(t *testing.T) {
 		if _, err := op.Successors(t.Context()); !errors.Is(err, elector.ErrRefused) {
 			t.Errorf("successors: %v", err)
 		}
-		if _, err := op.Transfer(within(t, time.Minute), "o"); !errors.Is(err, elector.ErrRefused) {
+		if _, _, err := op.Transfer(within(t, time.Minute), "o"); !errors.Is(err, elector.ErrRefused) {
 			t.Errorf("transfer: %v", err)
 		}
 		a.Shutdown()

@@ -62,7 +62,7 @@ func Open(urls ...string) (*Quorum, error) {
 		}
 		clients = append(clients, c)
 	}
-	if err := NewConfigError("quorum: ", problems...); err != nil {
+	if err := setting.Join("quorum: ", problems...); err != nil {
 		closeAll(clients)
 		return nil, err
 	}

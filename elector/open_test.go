@@ -152,9 +152,9 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 				continues(t, term)
 				time.Sleep(2 * shortLease) // a pipe's end is noticed at its next use
 				began := time.Now()
-				h, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
+				_, to, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
 				if next := b.Elected(time.Second); err != nil || next.Since().Sub(began) > 50*time.Millisecond {
-					t.Errorf("after %v: %+v, %v", next.Since().Sub(began), h, err)
+					t.Errorf("after %v: %+v, %v", next.Since().Sub(began), to, err)
 				}
 				for _, x := range []*candidate{a, b} {
 					if logged := x.Log.Lines("token-"); len(logged) > 0 {

@@ -29,7 +29,7 @@ func (s self) Info() peers.Candidate {
 	role := now.role
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
-		Role: role, Probes: c.probes.names(), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
+		Role: role, Probes: c.probes.names(), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(c.cfg.Succession, "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {
 		info.Token = t.token

@@ -49,7 +49,7 @@ func TestDatabasesAreApart(t *testing.T) {
 				t.Errorf("%q, want %q (%v, %v)", got, want, err, errNames)
 			}
 		}
-		if _, err := electionOf(second("operator2"), "orders").StepDown(within(t, time.Minute), ""); err != nil {
+		if _, _, err := electionOf(second("operator2"), "orders").StepDown(within(t, time.Minute), ""); err != nil {
 			t.Error(err)
 		}
 		continues(t, term)
@@ -171,15 +171,15 @@ func TestDeafCandidatesAreReachedAgain(t *testing.T) {
 		for _, n := range c.Nodes {
 			n.Deafen()
 		}
-		_, err := el.StepDown(within(t, time.Minute), "")
+		_, _, err := el.StepDown(within(t, time.Minute), "")
 		if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "its subscription does not receive requests") {
 			t.Errorf("a deaf leader: %v", err)
 		}
 		time.Sleep(5 * shortLease / 2)
 		began := time.Now()
-		h, err := el.StepDown(within(t, time.Minute), "")
+		_, to, err := el.StepDown(within(t, time.Minute), "")
 		if err != nil || term.Valid() || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("%+v, %v", h, err)
+			t.Errorf("%+v, %v", to, err)
 		}
 		if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
 			t.Errorf("%d candidates answer, %v", len(roll), err)
@@ -221,8 +221,8 @@ func followFailover(t *testing.T, c *cluster, failover func(old, to *node)) {
 		t.Errorf("%d candidates answer, %v", len(roll), err)
 	}
 	began := time.Now()
-	if h, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
-		t.Errorf("%+v, %v", h, err)
+	if _, to, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
+		t.Errorf("%+v, %v", to, err)
 	}
 	all[1].Elected(shortLease)
 }
@@ -249,7 +249,7 @@ func TestTwinsAreReported(t *testing.T) {
 				}) {
 					t.Errorf("doctor says %+v, %v", found, err)
 				}
-				_, err = electionOf(q, "orders").Transfer(t.Context(), "a")
+				_, _, err = electionOf(q, "orders").Transfer(t.Context(), "a")
 				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
 					t.Errorf("transfer says %v", err)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -62,7 +63,7 @@ const defaultPrefix = "mandate"
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := nodes.Open(clients)
 	if err != nil {
-		return nil, NewConfigError("quorum: ", err)
+		return nil, setting.Join("quorum: ", err)
 	}
 	supervised.Inherit() // before this program starts a child, which must not inherit the pipe
 	bus := pubsub.New(nodes)
@@ -138,7 +139,7 @@ func (q *Quorum) Election(name string) (*Election, error) {
 		return nil, errNoQuorum
 	}
 	prefix := q.Prefix()
-	err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
+	err := setting.Join("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ const maxElections = 10_000
 // with it may be incomplete.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	prefix := q.Prefix()
-	if err := NewConfigError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
+	if err := setting.Join("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
 		return nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {

@@ -349,7 +349,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 				before, after := c.Quorum("operator", to.from...), c.Quorum("operator", to.to...)
 
 				must(t, electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"))
-				if _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
+				if _, _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
 					t.Fatalf("resign: %v", err)
 				}
 				for _, old := range cr.now() {

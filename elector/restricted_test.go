@@ -114,13 +114,13 @@ func (r *restricted) follows(t *testing.T, d time.Duration) {
 
 // restrictedRequest has an operator ask for a step-down, or for a transfer. Where nobody could receive the request or its
 // answer it is refused at once, and changes nothing.
-func restrictedRequest(to string, reason elector.Reason) func(*testing.T, *restricted) {
+func restrictedRequest(heir string, reason elector.Reason) func(*testing.T, *restricted) {
 	return func(t *testing.T, r *restricted) {
-		began, h, err := time.Now(), elector.Handover{}, error(nil)
-		if to != "" {
-			h, err = r.election.Transfer(within(t, time.Minute), to)
+		began, to, err := time.Now(), elector.Leader{}, error(nil)
+		if heir != "" {
+			_, to, err = r.election.Transfer(within(t, time.Minute), heir)
 		} else {
-			h, err = r.election.StepDown(within(t, time.Minute), "maintenance")
+			_, to, err = r.election.StepDown(within(t, time.Minute), "maintenance")
 		}
 		if took := time.Since(began); !r.messages {
 			if !errors.Is(err, elector.ErrDenied) || took > atOnce {
@@ -128,8 +128,8 @@ func restrictedRequest(to string, reason elector.Reason) func(*testing.T, *restr
 			}
 			r.goesOn(t, 2*shortLease)
 			return
-		} else if err != nil || h.To.Candidate != "b" || took > 3*atOnce {
-			t.Errorf("after %v: %+v, %v", took, h, err)
+		} else if err != nil || to.Candidate != "b" || took > 3*atOnce {
+			t.Errorf("after %v: %+v, %v", took, to, err)
 		}
 		wantReason(t, r.term, 0, reason)
 	}

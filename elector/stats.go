@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,12 @@ type Stats struct {
 	RenewalTime    time.Duration
 	RenewalsWithin map[time.Duration]uint64
 	// Nodes counts the requests to each node (claims, renewals, releases), in the order of the quorum.
-	Nodes []NodeRequests
+	Nodes []struct {
+		Node     string
+		Answered uint64
+		Failed   uint64        // errors, and no answer in time
+		Took     time.Duration // by all answered requests together
+	}
 	// Probe and WorkProbe are the statuses of Config.Probe and Config.WorkProbe, with what they
 	// counted since New; nil where there is no probe.
 	Probe, WorkProbe *health.Status
@@ -48,14 +54,6 @@ var latencyBounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// NodeRequests counts the requests to a node.
-type NodeRequests struct {
-	Node     string
-	Answered uint64
-	Failed   uint64        // errors, and no answer in time
-	Took     time.Duration // by all answered requests together
-}
-
 func probeStatus(r *health.Runner) *health.Status {
 	if r == nil {
 		return nil
@@ -70,14 +68,12 @@ type counters struct {
 	lease time.Duration
 
 	mu    sync.Mutex  // of all below
-	stats Stats       // of renewals
+	stats Stats       // of renewals, and of requests by node
 	nodes []nodeCount // by node
 }
 
 // nodeCount is what is known of one node.
 type nodeCount struct {
-	NodeRequests
-
 	failing bool       // it was logged as not responding, or as answering with errors
 	refusal *NodeError // the newest error, if the node answered with it; otherwise nil
 	silent  time.Time  // since when the node has not answered; zero: it does
@@ -106,6 +102,10 @@ var (
 
 func newCounters(log *slog.Logger, names []string, lease time.Duration) *counters {
 	c := &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names)), stats: Stats{RenewalsWithin: map[time.Duration]uint64{}}}
+	c.stats.Nodes = slices.Grow(c.stats.Nodes, len(names))[:len(names)]
+	for i, name := range names {
+		c.stats.Nodes[i].Node = name
+	}
 	for _, bound := range latencyBounds {
 		c.stats.RenewalsWithin[bound] = 0
 	}
@@ -117,11 +117,7 @@ func (c *counters) read() Stats {
 	defer c.mu.Unlock()
 	st := c.stats
 	st.RenewalsWithin = maps.Clone(st.RenewalsWithin)
-	for i := range c.nodes {
-		n := c.nodes[i].NodeRequests
-		n.Node = c.names[i]
-		st.Nodes = append(st.Nodes, n)
-	}
+	st.Nodes = slices.Clone(st.Nodes)
 	return st
 }
 
@@ -130,7 +126,7 @@ func (c *counters) read() Stats {
 func (c *counters) request(node int, took time.Duration, err error) {
 	n, now := &c.nodes[node], time.Now()
 	if err == nil {
-		if well, ended := c.answered(n, now, took); ended {
+		if well, ended := c.answered(node, now, took); ended {
 			n.logged.note(c.log.With("node", c.names[node]), unresponsive, "", well)
 		}
 		return
@@ -140,7 +136,7 @@ func (c *counters) request(node int, took time.Duration, err error) {
 		words = answering
 	}
 	c.mu.Lock()
-	n.Failed++
+	c.stats.Nodes[node].Failed++
 	n.failing, n.refusal, n.failed = true, nil, now
 	if rediserr.Answered(err) {
 		n.silent = time.Time{}
@@ -154,11 +150,12 @@ func (c *counters) request(node int, took time.Duration, err error) {
 
 // answered counts a request that a node has answered. It reports whether that ends a condition of it, and
 // since when the node has been well.
-func (c *counters) answered(n *nodeCount, now time.Time, took time.Duration) (well time.Time, ended bool) {
+func (c *counters) answered(node int, now time.Time, took time.Duration) (well time.Time, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n.Answered++
-	n.Took += took
+	n, requests := &c.nodes[node], &c.stats.Nodes[node]
+	requests.Answered++
+	requests.Took += took
 	n.silent = time.Time{}
 	if !n.failing || !n.ended(now, c.lease) {
 		return well, false

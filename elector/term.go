@@ -294,10 +294,10 @@ func (t *Term) how() *Ended {
 	return ended
 }
 
-// UngrantedTerm is for package electortest alone, which makes terms for tests of a program's work. No
-// election has granted the term. It is valid for the longest lease, and Close ends it like a term of
-// Campaign. The returned function ends it for a reason.
-func UngrantedTerm(_ module.Only, token uint64) (t *Term, end func(Reason)) {
+// Ungranted is for package electortest alone, which makes terms for tests of a program's work: the result is a term that
+// no election has granted, and a function that ends it for a reason. It is valid for the longest lease, and Close ends it
+// like a term of Campaign. The receiver is not used.
+func (*Term) Ungranted(_ module.Only, token uint64) (t *Term, end func(Reason)) {
 	clock := lease.NewClock(nil)
 	t = newTerm(context.Background(), clock, token, lease.NewGrant(clock, lease.Timing{Lease: lease.MaxLease}, clock.Now()))
 	t.stopped = make(chan struct{})

@@ -183,7 +183,7 @@ type successionFlags struct {
 const race = "race"
 
 func successions() []string {
-	return []string{race, string(elector.SuccessionPriority), string(elector.SuccessionSeniority), string(elector.SuccessionRotation)}
+	return []string{race, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation}
 }
 
 func (o *successionFlags) add(t *terminal, cmd *cobra.Command) {
@@ -204,7 +204,7 @@ func (o *successionFlags) configure(t *terminal, cfg *elector.Config) {
 	case !slices.Contains(successions(), o.kind):
 		t.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
 	case o.kind != race:
-		cfg.Succession = elector.Succession(o.kind)
+		cfg.Succession = o.kind
 	}
 }
 

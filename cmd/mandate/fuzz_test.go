@@ -96,7 +96,7 @@ func FuzzTerminal(f *testing.F) {
 			r.Terms = records
 			errs = append(errs, printStatus(c.terminal, &r, f), printElections(c, []report{r, reportOf(elector.Status{Election: words})}, f), printHistory(c.terminal, past, f, word, nil))
 		}
-		for _, err := range append(errs, printHandover(c, elector.Handover{From: leader, To: leader}, nil, false),
+		for _, err := range append(errs, printHandover(c, leader, leader, nil, false),
 			printFindings(c.terminal, []doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)

@@ -14,7 +14,7 @@ import (
 
 func transferCommand(c *connection) *cobra.Command {
 	var o actFlags
-	var to string
+	var id string
 	cmd := &cobra.Command{
 		Use:   "transfer NAME --to ID",
 		Short: "Hand over to a named candidate, and wait for it",
@@ -24,23 +24,23 @@ not a candidate or could not lead now, it is refused and nothing happens; if ID
 fails meanwhile, any candidate may lead after a quarter of the lease.`,
 		Example: `  mandate transfer poller --to worker-2`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
+			if id == "" {
 				c.problem("--to is missing: give the id of a candidate; mandate status NAME --wide lists them")
 			}
 			return o.open(c)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
-				if from.Candidate == to {
-					return elector.Handover{From: from, To: from}, nil
+			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, leader elector.Leader) (from, to elector.Leader, err error) {
+				if leader.Candidate == id {
+					return leader, leader, nil
 				}
-				return el.Transfer(ctx, to)
+				return el.Transfer(ctx, id)
 			})
 		},
 	}
 	o.add(cmd, "", "")
 	c.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
+	cmd.Flags().StringVar(&id, "to", "", "`ID` of the candidate that should lead (required)")
 	return cmd
 }
 
@@ -59,10 +59,10 @@ nevertheless.`,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"`,
 		PreRunE: o.open(c),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error) {
+			return handOver(cmd.Context(), c, &o, func(ctx context.Context, el *elector.Election, leader elector.Leader) (from, to elector.Leader, err error) {
 				if !o.force {
 					if _, err := el.Successors(ctx); errors.Is(err, elector.ErrRefused) {
-						return elector.Handover{From: from}, &exitError{code: exitRefused, err: errors.New(err.Error() + ", or use --force")}
+						return leader, to, &exitError{code: exitRefused, err: errors.New(err.Error() + ", or use --force")}
 					}
 				}
 				return el.StepDown(ctx, o.reason)
@@ -75,24 +75,24 @@ nevertheless.`,
 }
 
 // handOver runs a request that moves the leadership, within the time-out, and prints the outcome.
-// from is the present leader; without one the request itself fails.
-func handOver(ctx context.Context, c *connection, o *actFlags, do func(ctx context.Context, el *elector.Election, from elector.Leader) (elector.Handover, error)) error {
+// leader is the present one; without one the request itself fails.
+func handOver(ctx context.Context, c *connection, o *actFlags, do func(ctx context.Context, el *elector.Election, leader elector.Leader) (from, to elector.Leader, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	el := c.election
-	var h elector.Handover
+	var from, to elector.Leader
 	st, err := el.Status(ctx)
 	if err == nil {
-		var from elector.Leader
+		var leader elector.Leader
 		if st.Leader != nil {
-			from = *st.Leader
+			leader = *st.Leader
 		}
-		h, err = do(ctx, el, from)
+		from, to, err = do(ctx, el, leader)
 	}
-	if o.force && st.Paused && errors.Is(err, elector.ErrNoLeader) && h.From.Token != 0 && ctx.Err() == nil {
+	if o.force && st.Paused && errors.Is(err, elector.ErrNoLeader) && from.Token != 0 && ctx.Err() == nil {
 		err = nil // no leader is what a pause and --force are for
 	}
-	if perr := printHandover(c, h, err, o.asJSON); perr != nil {
+	if perr := printHandover(c, from, to, err, o.asJSON); perr != nil {
 		return perr
 	}
 	if err == nil || errors.Is(err, elector.ErrUnreachable) || st.Leader != nil && !errors.Is(err, elector.ErrNoLeader) {
@@ -114,28 +114,28 @@ type handoverJSON struct {
 	Error string          `json:"error,omitempty"` // why nothing, or not all, was done
 }
 
-func printHandover(c *connection, h elector.Handover, err error, asJSON bool) error {
+func printHandover(c *connection, from, to elector.Leader, err error, asJSON bool) error {
 	if asJSON {
 		var out handoverJSON
-		if h.From.Token != 0 {
-			out.From = &h.From
+		if from.Token != 0 {
+			out.From = &from
 		}
-		if h.To.Token != 0 {
-			out.To = &h.To
+		if to.Token != 0 {
+			out.To = &to
 		}
 		if err != nil {
 			out.Error = err.Error()
 		}
 		return output.JSON(c.stdout, out)
 	}
-	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
+	line := fmt.Sprintf("%s leads, token %d", to.Candidate, to.Token)
 	switch {
-	case h.To.Token == 0 && err == nil:
-		line = h.From.Candidate + " has stepped down; paused: no leader until " + c.given.command("resume", c.election.Name())
-	case h.To.Token == 0:
+	case to.Token == 0 && err == nil:
+		line = from.Candidate + " has stepped down; paused: no leader until " + c.given.command("resume", c.election.Name())
+	case to.Token == 0:
 		return nil
-	case h.To.Token == h.From.Token:
-		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
+	case to.Token == from.Token:
+		line = fmt.Sprintf("%s leads already, token %d", to.Candidate, to.Token)
 	}
 	return output.New(c.stdout).Lines([]string{output.Printable(line)})
 }

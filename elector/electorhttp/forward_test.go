@@ -154,7 +154,7 @@ func TestForwardDuringHandovers(t *testing.T) {
 				f.start(was.id, func(c *elector.Config) { c.Cooldown = -1 })
 			} else if i%3 == 1 {
 				was.Term().Resign()
-			} else if _, err := was.Election().Transfer(context.Background(), ids[(slices.Index(ids, was.id)+1)%len(ids)]); err != nil {
+			} else if _, _, err := was.Election().Transfer(context.Background(), ids[(slices.Index(ids, was.id)+1)%len(ids)]); err != nil {
 				t.Fatal(err)
 			}
 			until(t, lease, "the next leads", func() bool { l := f.leader(); return l != nil && l.Term().Token() > token })

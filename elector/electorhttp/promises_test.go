@@ -72,7 +72,7 @@ var plannedEnds = map[string]func(*pair){
 	"unhealthy": func(p *pair) { p.probe.Fail(errors.New("disk full")) },
 	"finished":  func(p *pair) { p.finish <- nil },
 	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
-	"transfer":  func(p *pair) { go func() { _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
+	"transfer":  func(p *pair) { go func() { _, _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
 }
 
 // Whoever was told 200 may work for valid_for_ms, also when the term ends in

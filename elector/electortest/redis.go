@@ -228,7 +228,7 @@ func (p *Probe) Check(ctx context.Context) error {
 //	err := work(term.Context(), term)
 func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.Reason)) {
 	t.Helper()
-	term, end = elector.UngrantedTerm(module.Only{}, token)
+	term, end = new(elector.Term).Ungranted(module.Only{}, token)
 	t.Cleanup(func() { end(elector.ReasonShutdown) })
 	return term, end
 }

@@ -46,7 +46,7 @@ func TestNoAssigner(t *testing.T) {
 		g.joins("a", "b")
 		el := testcluster.ElectionOf(c.Quorum("operator"), "orders#assigner")
 		must(t, el.Pause(context.Background(), 0, "test"))
-		if _, err := el.StepDown(context.Background(), "test"); err == nil {
+		if _, _, err := el.StepDown(context.Background(), "test"); err == nil {
 			t.Fatal("an assigner was elected in a pause")
 		}
 		time.Sleep(3 * lease)

@@ -49,6 +49,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/nodes"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -114,7 +115,7 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	trial := cfg.candidate("any", max(cfg.Lease, minLease))
 	trial.StopMargin, trial.Cooldown, trial.ProbeSettings, trial.WorkProbeSettings = cfg.StopMargin, cfg.Cooldown, cfg.ProbeSettings, cfg.WorkProbeSettings
 	e, err := elector.New(q, trial)
-	if err := elector.NewConfigError("shard: ", append(cfg.validate(), err)...); err != nil {
+	if err := setting.Join("shard: ", append(cfg.validate(), err)...); err != nil {
 		return nil, err
 	}
 	cfg.ID = e.ID()

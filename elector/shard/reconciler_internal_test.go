@@ -58,7 +58,7 @@ func TestNewest(t *testing.T) {
 func TestNewAssignerContinuesThePlan(t *testing.T) {
 	alone(t, func(t *testing.T, m *Member) {
 		r := newReconciler(t.Context(), m, nil)
-		term, end := elector.UngrantedTerm(module.Only{}, 9)
+		term, end := new(elector.Term).Ungranted(module.Only{}, 9)
 		defer end(elector.ReasonShutdown)
 		r.assign(term)
 		all := []group.Member{{ID: "a", Incarnation: m.incarnation, Weight: 1}, {ID: "b", Incarnation: "B", Weight: 1}}

@@ -13,6 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // ErrNoGroup means that the group has no members: it has none yet, or all have been gone for two
@@ -68,7 +69,7 @@ const readTimeout = 1500 * time.Millisecond
 // elector.ErrUnreachable, with each node's elector.NodeError, when no majority answered. Read-only rights suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	if err := protocol.CheckGroup(name); err != nil {
-		return Status{}, elector.NewConfigError("shard: ", err)
+		return Status{}, setting.Join("shard: ", err)
 	}
 	el, err := q.Election(ElectionOfAssigner(name))
 	if err != nil {

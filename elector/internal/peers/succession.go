@@ -63,7 +63,7 @@ func (p *Peers) updateHeir(ctx context.Context, self Candidate, token uint64, no
 	}
 }
 
-// Order decides which candidate should lead next: an elector.Succession, which describes them.
+// Order decides which candidate should lead next: Config.Succession of package elector, which describes them.
 type Order string
 
 // The orders.

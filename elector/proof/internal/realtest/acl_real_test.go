@@ -413,9 +413,9 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 		complain(what, err)
 		el.survives(term, el.lease/4) // a hopeless request has stopped nothing
 	}
-	_, err := electionOf(q, "orders").Transfer(t.Context(), other)
+	_, _, err := electionOf(q, "orders").Transfer(t.Context(), other)
 	move("no transfer", err)
-	_, err = electionOf(q, "orders").StepDown(t.Context(), "a test")
+	_, _, err = electionOf(q, "orders").StepDown(t.Context(), "a test")
 	move("no resignation", err)
 	if err := electionOf(q, "orders").Pause(t.Context(), time.Minute, "a test"); err != nil {
 		complain("no pause", err)
@@ -538,8 +538,8 @@ func TestRealACLReaderIsEnough(t *testing.T) {
 			t.Errorf("doctor: %+v", f)
 		}
 	}
-	_, resign := electionOf(q, "orders").StepDown(t.Context(), "")
-	_, transfer := electionOf(q, "orders").Transfer(t.Context(), "b")
+	_, _, resign := electionOf(q, "orders").StepDown(t.Context(), "")
+	_, _, transfer := electionOf(q, "orders").Transfer(t.Context(), "b")
 	for needs, err := range map[string]error{
 		"+subscribe &mandate:{orders}:ask:": resign,
 		"+set ~mandate:{orders}:pause":      electionOf(q, "orders").Pause(t.Context(), time.Minute, ""),

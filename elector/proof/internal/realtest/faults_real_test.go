@@ -22,7 +22,7 @@ func TestRealFullMemory(t *testing.T) {
 	servers, el, term := contested(t, 1)
 	servers[0].Do(t, "CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
 	outside := electionOf(open(t, servers[0].URL()), "orders")
-	if _, err := outside.Transfer(t.Context(), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "OOM") {
+	if _, _, err := outside.Transfer(t.Context(), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("transfer: %v", err)
 	}
 	el.survives(term, el.lease)

@@ -55,7 +55,7 @@ type Sim struct {
 	nodes      []*node
 	hosts      []*host
 	group      *group // nil: a single election
-	succession elector.Succession
+	succession string
 	extra      sync.WaitGroup // goroutines of faults
 	forging    atomic.Bool    // in the quiet end
 	forger     *rand.Rand     // of the goroutine of run: in the quiet end
@@ -93,7 +93,7 @@ func newSim(o Options) *Sim {
 		rng: dice(2), forger: dice(9), t: timings(plan, o.Lease),
 		kinds: map[string]int{},
 	}
-	s.succession = []elector.Succession{
+	s.succession = []string{
 		"", "", elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
 	}[dice(5).IntN(5)]
 	if o.Shards > 0 {
