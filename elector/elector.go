@@ -76,9 +76,6 @@ func (e *Elector) Advertise() string { return e.cfg.Advertise }
 // Lease returns the lease that this candidate uses.
 func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
 
-// Logger returns the logger of this candidate: Config.Logger, with the names of election and candidate.
-func (e *Elector) Logger() *slog.Logger { return e.log }
-
 // Incarnation returns a random string, new with every Elector: it distinguishes this process
 // from another one, or from an earlier life, with the same id.
 func (e *Elector) Incarnation() string { return e.incarnation }

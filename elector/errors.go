@@ -48,9 +48,6 @@ func (e *explained) Unwrap() []error { return e.causes }
 // failed makes an error with a text of its own, in which errors.Is finds kind.
 func failed(kind error, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if kind == nil {
-		return err
-	}
 	return explain(err.Error(), kind, err)
 }
 

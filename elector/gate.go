@@ -57,11 +57,11 @@ func (g *Gate) serve(term *Term) {
 // had been killed: the lease lapses, and the history records "vanished". Where that matters,
 // f should recover and return an error.
 func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
-	term, leave, err := g.Enter()
-	if err != nil {
-		return err
+	term := g.enter()
+	if term == nil {
+		return ErrNotLeader
 	}
-	defer leave() // also when f panics: the caller gets the panic
+	defer g.running.Done() // also when f panics: the caller gets the panic
 
 	// Elector.Resign, called by f, must not wait for f.
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, term))
@@ -78,16 +78,13 @@ func TermOf(ctx context.Context) *Term {
 	return t
 }
 
-// Enter is Do without a callback, for code that is told when it may begin and when it has ended by two calls, as
-// the locks of schedulers are. It returns the current term, or ErrNotLeader. The lock is not released before
-// leave, which may be called more than once, so work under it must stop within StopMargin when the term's context
-// ends. It does no I/O.
-func (g *Gate) Enter() (term *Term, leave func(), err error) {
+// enter returns the current term, with one more function that runs under it; nil: this candidate does not lead.
+func (g *Gate) enter() *Term {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.term == nil || !g.term.Valid() {
-		return nil, nil, ErrNotLeader
+	if !g.term.Valid() {
+		return nil
 	}
 	g.running.Add(1)
-	return g.term, sync.OnceFunc(g.running.Done), nil
+	return g.term
 }

@@ -171,34 +171,3 @@ func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 		must(t, gate.Do(t.Context(), func(context.Context, *elector.Term) error { return nil }))
 	})
 }
-
-// What was entered by a call holds the lock until it is left, as what Do runs.
-func TestLockIsReleasedAfterTheGateWasLeft(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		var unused elector.Gate
-		if _, _, err := unused.Enter(); !errors.Is(err, elector.ErrNotLeader) {
-			t.Error(err)
-		}
-		a, gate := gated(c, "a")
-		gateOpens(a)
-		term, leave, err := gate.Enter()
-		if err != nil || term != a.Term() {
-			t.Fatalf("%v, %v", term, err)
-		}
-		resigned := make(chan time.Time, 1)
-		go func() {
-			_ = a.Resign(t.Context())
-			resigned <- time.Now()
-		}()
-		time.Sleep(shortLease / 10)
-		if _, _, err := gate.Enter(); !errors.Is(err, elector.ErrNotLeader) {
-			t.Errorf("entered while the term ends: %v", err)
-		}
-		left := time.Now()
-		leave()
-		leave()
-		if at := <-resigned; at.Before(left) {
-			t.Error("released before the gate was left")
-		}
-	})
-}

@@ -187,9 +187,9 @@ func (m *machine) rival() error {
 		late := r.Late && r.What != ""
 		switch {
 		case late && !r.Sure: // as in a claim that waited for it, this is not certain yet
-			return failed(nil, "another candidate, %s, holds the lock of %s and names other Redis nodes", r.Holder.Candidate, r.Node)
+			return fmt.Errorf("another candidate, %s, holds the lock of %s and names other Redis nodes", r.Holder.Candidate, r.Node)
 		case late, r.For(m.serving.since) > r.Holder.Lease*9/8:
-			return failed(nil, "another leader, %s, holds the lock of %s and %s", r.Holder.Candidate, r.Node, cmp.Or(r.What, "renews it"))
+			return fmt.Errorf("another leader, %s, holds the lock of %s and %s", r.Holder.Candidate, r.Node, cmp.Or(r.What, "renews it"))
 		}
 	}
 	return nil
