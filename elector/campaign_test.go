@@ -16,21 +16,6 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Regression: Campaign returned a term before IsLeader and Term knew of it.
-func TestIsLeaderRightAfterCampaign(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a")
-		for range 20 {
-			term := campaigned(t, a)
-			leads, own := a.IsLeader(), a.Term()
-			must(t, term.Close(t.Context()))
-			if !leads || own != term {
-				t.Fatalf("Campaign returned, IsLeader is %v and Term is %v", leads, own)
-			}
-		}
-	})
-}
-
 // A campaign that ends without a term says why: a program of cron must distinguish that another host runs the job from a
 // Redis that is away, on which no host runs it. TryCampaign does not wait for the end of another leader.
 func TestCampaignSaysWhyNotElected(t *testing.T) {

@@ -32,16 +32,3 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 		}
 	}
 }
-
-// Every duration that the package puts into JSON is one of the above.
-func TestJSONKeysOfDurationsEndInMS(t *testing.T) {
-	duration := reflect.TypeFor[time.Duration]()
-	for _, v := range []any{elector.Status{}, elector.Leader{}, elector.NodeStatus{}, elector.CandidateStatus{}, elector.TermRecord{}, elector.Event{}, elector.PauseRecord{}} {
-		for i := range reflect.TypeOf(v).NumField() {
-			f := reflect.TypeOf(v).Field(i)
-			if tag := f.Tag.Get("json"); f.Type == duration && f.IsExported() && tag != "-" {
-				t.Errorf("%T.%s has the key %q: a number of nanoseconds (json.go)", v, f.Name, tag)
-			}
-		}
-	}
-}

@@ -68,9 +68,6 @@ func parseEvent(s string) (ev Event, ok bool) {
 	return ev, true
 }
 
-// message returns what precedes an event in a message on the events channel.
-func (ev Event) message() protocol.Message { return protocol.Message{Kind: ev.Kind, Token: ev.Token} }
-
 // maxToken is the largest number that Redis' scripts represent exactly.
 const maxToken = 1<<53 - 1
 

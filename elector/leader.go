@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 var (
@@ -45,7 +46,7 @@ func (m *machine) start(t *Term, work Work) {
 	if age > m.timing.CallTimeout()/2 { // so far away the announcement would take the connection that the renewal needs
 		m.renew()
 	}
-	m.voter.Announce(elected.message().Head(), elected.encode())
+	m.voter.Announce(protocol.Message{Kind: elected.Kind, Token: elected.Token}.Head(), elected.encode())
 	m.voter.CheckAddresses(m.cfg.Lease, t.lostTo)
 }
 

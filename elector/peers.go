@@ -19,7 +19,7 @@ func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: peers.Channel{Nodes: c.nodes, Bus: c.bus, Keys: c.keys, Election: c.cfg.Election},
 		Self:    self{c}, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed, OtherVersion: c.logOtherVersion,
-		ID: c.cfg.ID, Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
+		Incarnation: c.incarnation, Order: peers.Order(c.cfg.Succession),
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery(), RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
 	})
 }
@@ -34,14 +34,7 @@ func (s self) Info() peers.Candidate {
 	if t := c.term.Load(); t != nil && (role == roleLeading || role == roleStopping) {
 		info.Token = t.token
 	}
-	names, states := c.nodes.Names(), c.counters.states()
-	for i, id := range c.voter.Identities().ByNode(len(names)) {
-		n := peers.Node{Name: names[i], Identity: id, SilentFor: states[i].silentFor}
-		if refusal := states[i].refusal; refusal != nil {
-			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRemedy)
-		}
-		info.Nodes = append(info.Nodes, n)
-	}
+	info.Nodes = c.counters.votesWith(c.voter.Identities().ByNode(c.nodes.Len()))
 	err := c.check()
 	if role == roleIdle { // it is about to campaign
 		err = c.probes.failing()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -164,23 +166,19 @@ func (c *counters) answered(node int, now time.Time, took time.Duration) (well t
 	return n.well, true
 }
 
-// nodeCondition is what is wrong with a node for this candidate.
-type nodeCondition struct {
-	refusal   *NodeError    // the error with which it answers; nil: none
-	silentFor time.Duration // for how long it has not answered; zero: it does
-}
-
-func (c *counters) states() []nodeCondition {
+// votesWith returns the nodes, which have these identities, with what is wrong with them for this candidate.
+func (c *counters) votesWith(identities []string) []peers.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]nodeCondition, len(c.nodes))
+	all := make([]peers.Node, len(c.nodes))
 	for i := range c.nodes {
-		n := &c.nodes[i]
-		if n.failing {
-			all[i].refusal = n.refusal
+		n, shown := &c.nodes[i], &all[i]
+		shown.Name, shown.Identity = c.names[i], identities[i]
+		if n.failing && n.refusal != nil {
+			shown.Refusal, shown.Remedy = protocol.Clip(n.refusal.Answer(), peers.MaxRefusal), protocol.Clip(n.refusal.Advice(), peers.MaxRemedy)
 		}
 		if !n.silent.IsZero() {
-			all[i].silentFor = time.Since(n.silent)
+			shown.SilentFor = time.Since(n.silent)
 		}
 	}
 	return all

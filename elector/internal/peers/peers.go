@@ -55,7 +55,7 @@ type Config struct {
 	// Go runs a function in the background; the owner of Peers waits for its end.
 	Go func(func())
 
-	ID, Incarnation                            string
+	Incarnation                                string
 	Order                                      Order
 	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
 }

@@ -66,7 +66,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
 		Self:    self, Go: func(f func()) { f() }, NotSubscribed: func(error) {}, OtherVersion: func(int) {},
-		ID: "m", Incarnation: "m1", Order: order,
+		Incarnation: "m1", Order: order,
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
 	return p, nodes
