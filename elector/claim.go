@@ -117,15 +117,14 @@ func (m *machine) noteLocks(locks []protocol.Lock) {
 	m.memory.answeredAt = m.clock.Now()
 	in, ok := protocol.HolderOf(locks, m.nodes.Majority())
 	var leader *Leader
+	before := m.memory.led
+	m.memory.led = ""
 	if ok && in.Incarnation != "" { // a lock of another program names no candidate
 		leader = &Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token}
-		leader.holder.Attempt = in.Attempt
+		m.memory.led = in.Attempt
 	}
-	before := m.published.update(func(s *state) { s.leader = leader }).leader
-	if leader == nil || leader.Incarnation == m.incarnation {
-		return
-	}
-	if before == nil || before.holder.Attempt != leader.holder.Attempt {
+	m.published.update(func(s *state) { s.leader = leader })
+	if leader != nil && leader.Incarnation != m.incarnation && m.memory.led != before {
 		m.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
 	}
 }
@@ -198,7 +197,7 @@ type memory struct {
 	answered         bool        // a majority has answered a claim before
 	abstentionLogged bool        // logged that nodes abstain
 	configLogged     bool        // logged the configuration
-
+	led              string      // the attempt of the leader that the nodes last showed; "": none
 }
 
 // learn records what a tally shows. A counter above zero, a holder, a pause and a reservation are traces

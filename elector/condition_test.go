@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,66 +48,46 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 	})
 }
 
-// A process whose renewals wait in it says so once for all its elections, as long as that lasts, and each Check does.
+// A process whose renewals wait in it says so once for all its elections, also of different leases, as long as that lasts, and
+// each Check does.
 func TestOverloadIsSaidOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		q, logs, all := c.Quorum("process"), "", []*candidate(nil)
-		for i := range 3 {
-			a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil)
-			a.Elected(3 * shortLease)
-			all = append(all, a)
-		}
-		nodes, _ := q.Parts(module.Only{})
-		for range 64 {
-			nodes.Renewed(shortLease/5, shortLease/5)
-		}
-		if queued := all[0].Stats().Queued; queued < 0.5 || queued > 1 {
-			t.Errorf("renewals have waited for %v of their time-out", queued)
-		}
-		time.Sleep(shortLease)
-		for _, a := range all {
-			if err := a.Check(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("too busy for 3 elections with a lease of %v", shortLease)) {
-				t.Errorf("Check says %v", err)
+	for _, leases := range [][]time.Duration{{shortLease, shortLease, shortLease}, {shortLease, 30 * shortLease}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			q, logs, all := c.Quorum("process"), "", []*candidate(nil)
+			for i, lease := range leases {
+				a := makeCandidate(t, q, "a", func(cfg *elector.Config) {
+					cfg.Election, cfg.Lease, cfg.StopMargin = fmt.Sprint("election-", i), lease, 0
+				}).Begin(nil)
+				a.Elected(3 * lease)
+				all = append(all, a)
 			}
-		}
-		time.Sleep(4 * shortLease)
-		for _, a := range all {
-			must(t, a.Check())
-			logs += a.Log.String()
-		}
-		for _, line := range []string{"renewals are late", "renewals are in time again"} {
-			if n := strings.Count(logs, line); n != 1 {
-				t.Errorf("%q is logged %d times", line, n)
+			nodes, _ := q.Parts(module.Only{})
+			longest := slices.Max(leases)
+			for range 64 {
+				nodes.Renewed(longest/5, longest/5)
 			}
-		}
-	})
-}
-
-// Elections of one process whose leases differ say that together.
-func TestOverloadIsSaidOnceForAllLeases(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q, logs, all := c.Quorum("process"), "", []*candidate(nil)
-		for i, lease := range []time.Duration{shortLease, 30 * shortLease} {
-			a := makeCandidate(t, q, "a", func(cfg *elector.Config) {
-				cfg.Election, cfg.Lease, cfg.StopMargin = fmt.Sprint("election-", i), lease, 0
-			}).Begin(nil)
-			a.Elected(3 * lease)
-			all = append(all, a)
-		}
-		nodes, _ := q.Parts(module.Only{})
-		for range 64 {
-			nodes.Renewed(6*shortLease, 6*shortLease) // of the long one
-		}
-		time.Sleep(100 * shortLease)
-		for _, a := range all {
-			logs += a.Log.String()
-		}
-		for _, line := range []string{"renewals are late", "renewals are in time again"} {
-			if n := strings.Count(logs, line); n != 1 {
-				t.Errorf("%q is logged %d times", line, n)
+			if queued := all[len(all)-1].Stats().Queued; queued < 0.5 || queued > 1 {
+				t.Errorf("renewals have waited for %v of their time-out", queued)
 			}
-		}
-	})
+			time.Sleep(shortLease)
+			for i, a := range all {
+				want := fmt.Sprintf("too busy for %d elections with a lease of %v", len(all), leases[i])
+				if err := a.Check(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Check says %v", err)
+				}
+			}
+			time.Sleep(100 * shortLease)
+			for _, a := range all {
+				must(t, a.Check())
+				logs += a.Log.String()
+			}
+			for _, line := range []string{"renewals are late", "renewals are in time again"} {
+				if n := strings.Count(logs, line); n != 1 {
+					t.Errorf("%q is logged %d times", line, n)
+				}
+			}
+		})
+	}
 }
 
 // Regression: what renewals waited for a server that hung, or for a connection that was lost, was said to be the load of this

@@ -76,7 +76,6 @@ var conformance = []struct {
 }{
 	{"ElectedSecondWaitsResignHandsOver", conformHandOver},
 	{"ShutdownReleases", conformShutdown},
-	{"TokensIncreaseOverRestarts", conformTokens},
 	{"WorkErrorEndsRun", conformWorkError},
 	{"WorkDoneCampaignsAgain", conformWorkDone},
 	{"ResignFromInsideTheWork", conformResignInside},
@@ -182,19 +181,6 @@ func conformShutdown(t *testing.T, w *backend) {
 	a.Done = make(chan struct{})
 	a.Begin(nil)
 	newer(t, a.Elected(w.soon()), term)
-}
-
-func conformTokens(t *testing.T, w *backend) {
-	last := uint64(0)
-	for i, id := range []string{"a", "b", "a", "a", "c"} {
-		c := w.start(t, id)
-		term := c.Elected(w.first())
-		if term.Token() <= last {
-			t.Fatalf("term %d has token %d after %d", i, term.Token(), last)
-		}
-		last = term.Token()
-		c.Shutdown()
-	}
 }
 
 func conformWorkError(t *testing.T, w *backend) {

@@ -213,8 +213,7 @@ func (e *Elector) notElected(ended error, answered bool) error {
 // I/O, no allocation, some 50 ns. A process can be paused between this call and
 // whatever it does next: only the token protects against that.
 func (e *Elector) IsLeader() bool {
-	t := e.term.Load()
-	return t != nil && t.Valid()
+	return e.term.Load().Valid()
 }
 
 // LastLeader returns who led when this candidate last queried Redis: this candidate itself while
@@ -232,9 +231,7 @@ func (e *Elector) LastLeader() (Leader, bool) {
 	if l == nil || l.Incarnation == e.incarnation { // its own term has ended
 		return Leader{}, false
 	}
-	known := *l
-	known.holder.Attempt = "" // only the log needs it, and callers compare leaders
-	return known, true
+	return *l, true
 }
 
 // Term returns the term that this candidate serves, nil when it doesn't lead.

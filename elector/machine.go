@@ -176,8 +176,11 @@ func (m *machine) leave() {
 // thousand candidates. So code that needs much stack for a moment is in functions that have returned
 // by then: a large frame below the wait could double the stack of each of these goroutines.
 func (m *machine) run(ctx context.Context, work Work) error {
-	if m.cfg.Observer {
-		return m.observe(ctx)
+	if m.cfg.Observer { // it claims nothing, and its probes have no influence on it
+		m.become(roleObserving, nil)
+		m.voter.Meet(ctx)
+		m.away(ctx, nil)
+		return nil
 	}
 	for {
 		term, err := m.campaign(ctx, false)
@@ -267,14 +270,6 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	m.away(ctx, nil)
-}
-
-// observe runs an observer, until ctx ends. It claims nothing, and its probes have no influence on it.
-func (m *machine) observe(ctx context.Context) error {
-	m.become(roleObserving, nil)
-	m.voter.Meet(ctx)
-	m.away(ctx, nil)
-	return nil
 }
 
 // away blocks until ctx ends or a value comes on wake. As this candidate does not claim meanwhile, it

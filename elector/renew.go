@@ -95,7 +95,8 @@ func (m *machine) renewalDone(tally quorum.Tally) {
 	case tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.count(func(n *Stats) { n.Renewals.Refused++ })
 		t.lost.Store(true)
-		lost := lostData(tally)
+		// How many lost all their data: a node that lost only the lock may have granted it to another candidate since.
+		lost := count(tally.Answers, func(a protocol.Answer) bool { return a.Status == protocol.Planted && a.Note == protocol.Forgot })
 		if m.dataLost = lost >= m.nodes.Majority(); m.dataLost {
 			t.end(ReasonDataLost, fmt.Errorf("at least %d of %d nodes lost all their data", lost, len(tally.Answers)))
 		} else {
@@ -168,12 +169,6 @@ func (m *machine) heir() protocol.Heir {
 
 // reservedFor returns how long the other candidates wait for the heir.
 func (m *machine) reservedFor() time.Duration { return m.cfg.Lease / 4 }
-
-// lostData returns how many nodes a renewal found to have lost all their data of the election. A node that
-// lost only the lock may have granted it to another candidate since.
-func lostData(t quorum.Tally) int {
-	return count(t.Answers, func(a protocol.Answer) bool { return a.Status == protocol.Planted && a.Note == protocol.Forgot })
-}
 
 // rival returns an error if this leader must step down: too many addresses lead to several servers, or another candidate
 // holds one of the nodes. Two proofs count for the latter. A lock refused our claim there, in an answer that came late, and
