@@ -137,7 +137,8 @@ func TestResignWithAForeignContextInsideTheWork(t *testing.T) {
 	})
 }
 
-// Whoever resigns does not find the term valid a moment later, while the state machine is busy. What finishes after a planned end may go on while the lease is kept, and not beyond the release.
+// Whoever resigns does not find the term valid a moment later, while the state machine is busy. What finishes after a planned
+// end may go on while the lease is kept, and not beyond the release.
 func TestKept(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "e", ID: "a", Lease: 10 * time.Second, DrainTimeout: 20 * time.Second})

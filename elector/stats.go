@@ -84,17 +84,6 @@ type nodeCount struct {
 	logged  lasting
 }
 
-// ended reports whether a request that succeeds ends the condition. For a node that did not respond
-// it does, at once. A node that answers with errors may refuse only some requests, such as renewals
-// but not claims, and the condition would end and begin with every lease: it ends only after a lease
-// without errors.
-func (n *nodeCount) ended(now time.Time, lease time.Duration) bool {
-	if n.well.Before(n.failed) {
-		n.well = now
-	}
-	return n.refusal == nil || now.Sub(n.failed) >= lease
-}
-
 // What becomes of a node. An operator who reads "not responding" checks the network, and would find
 // that a node is up which answers with errors.
 var (
@@ -126,21 +115,30 @@ func (c *counters) read() Stats {
 // request counts a request. It logs when a node does not answer or answers with an error, again
 // while that lasts, and once when the node responds again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
-	n, now := &c.nodes[node], time.Now()
+	n, requests, now := &c.nodes[node], &c.stats.Nodes[node], time.Now()
+	c.mu.Lock()
 	if err == nil {
-		if well, ended := c.answered(node, now, took); ended {
+		requests.Answered++
+		requests.Took += took
+		n.silent = time.Time{}
+		if n.well.Before(n.failed) {
+			n.well = now
+		}
+		// A node that answers with errors may refuse only some requests, such as renewals but not claims, and the condition
+		// would end and begin with every lease: it ends only after a lease without errors.
+		well, ended := n.well, n.failing && (n.refusal == nil || now.Sub(n.failed) >= c.lease)
+		n.failing = n.failing && !ended
+		c.mu.Unlock()
+		if ended {
 			n.logged.note(c.log.With("node", c.names[node]), unresponsive, "", well)
 		}
 		return
 	}
 	words := unresponsive
-	if rediserr.Answered(err) {
-		words = answering
-	}
-	c.mu.Lock()
-	c.stats.Nodes[node].Failed++
+	requests.Failed++
 	n.failing, n.refusal, n.failed = true, nil, now
 	if rediserr.Answered(err) {
+		words = answering
 		n.silent = time.Time{}
 		_ = errors.As(err, &n.refusal)
 	} else if n.silent.IsZero() {
@@ -148,22 +146,6 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	}
 	c.mu.Unlock()
 	n.logged.note(c.log, words, "failing", now, "error", err)
-}
-
-// answered counts a request that a node has answered. It reports whether that ends a condition of it, and
-// since when the node has been well.
-func (c *counters) answered(node int, now time.Time, took time.Duration) (well time.Time, ended bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, requests := &c.nodes[node], &c.stats.Nodes[node]
-	requests.Answered++
-	requests.Took += took
-	n.silent = time.Time{}
-	if !n.failing || !n.ended(now, c.lease) {
-		return well, false
-	}
-	n.failing = false
-	return n.well, true
 }
 
 // votesWith returns the nodes, which have these identities, with what is wrong with them for this candidate.
