@@ -11,6 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -249,12 +250,7 @@ func (e *Elector) StandsBy(module.Only) bool {
 // ClaimNow is for package shard. It makes a candidate that waits for the end of another one's lease claim at once, and does nothing
 // to any other: for a program that has learned in another way that the leader is gone. If it is not,
 // the candidate has only made one more request to each node. It returns at once, and does no I/O.
-func (e *Elector) ClaimNow(module.Only) {
-	select {
-	case e.claimWanted <- struct{}{}:
-	default:
-	}
-}
+func (e *Elector) ClaimNow(module.Only) { pubsub.Wake(e.claimWanted) }
 
 // Resign calls Term.Resign for the term that this candidate serves, and blocks until its work has
 // returned and the lock was released, or until ctx ends; an ErrNotReleased means that

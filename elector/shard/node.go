@@ -9,6 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
@@ -24,13 +25,6 @@ type node struct {
 	// members are those that the node has shown to this member as the assigner, and listed is when.
 	members []group.Member
 	listed  time.Time
-}
-
-func (n *node) beatNow() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
 }
 
 // outgoing is what the beats send. It is never changed, but replaced (publish).
@@ -51,7 +45,7 @@ func (r *reconciler) publish() {
 	}
 	r.out.Store(out)
 	for i := range r.nodes {
-		r.nodes[i].beatNow()
+		pubsub.Wake(r.nodes[i].wake)
 	}
 }
 

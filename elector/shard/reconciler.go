@@ -107,7 +107,7 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	// A message reports only that something has changed; the next beat to that node returns what.
 	changes := m.bus.Subscribe(m.store.Changes, 0, func(s pubsub.Signal) bool {
 		if s.Kind == pubsub.Subscribed || s.Kind == pubsub.Message && (s.Payload == "plan" || r.out.Load().term != nil) {
-			r.nodes[s.Node].beatNow()
+			pubsub.Wake(r.nodes[s.Node].wake)
 		}
 		return false
 	})
