@@ -125,10 +125,8 @@ func readNode(ctx context.Context, n *nodes.Node, k *protocol.Keys, also more) (
 		all = append(all, cmds...)
 	}
 	read := func(cmds []redis.Cmder) error {
-		if err := n.Try(ctx, cmds...); errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		return ctx.Err() // each has its own error
+		_ = n.Do(ctx, cmds...) // each has its own error
+		return ctx.Err()
 	}
 	switch err = read(all); {
 	case err != nil:

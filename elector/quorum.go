@@ -181,30 +181,28 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 // most most of them. The errors are by node.
 func listed(ctx context.Context, ns *nodes.Nodes, prefix string, most int) (names []string, errs []error) {
 	key := protocol.NamesKey(prefix)
-	var mu sync.Mutex
-	last := map[string]float64{} // the time of the last event, by name
-	errs = ns.Look(ctx, statusTimeout, func(ctx context.Context, n *nodes.Node) error {
+	list := func(ctx context.Context, n *nodes.Node) ([]redis.Z, error) {
 		cmd := redis.NewZSliceCmd(ctx, "zrevrange", key, 0, most, "withscores")
-		err, found := n.Do(ctx, cmd), cmd.Val()
-		switch {
-		case rediserr.WrongType(err):
-			return rediserr.ForeignKey(key, "holds another type than a sorted set")
-		case err != nil:
-			return rediserr.Needs(err, "+zrevrange %R~"+key)
+		if err := n.Do(ctx, cmd); rediserr.WrongType(err) {
+			return nil, rediserr.ForeignKey(key, "holds another type than a sorted set")
+		} else if err != nil {
+			return nil, rediserr.Needs(err, "+zrevrange %R~"+key)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, z := range found {
+		return cmd.Val(), nil
+	}
+	last := map[string]float64{} // the time of the last event, by name
+	for _, a := range nodes.Ask(ctx, ns, statusTimeout, statusTimeout, list, nodes.Majority[[]redis.Z](ns)) {
+		for _, z := range a.Value {
 			// An invalid name must not prevent reading all other elections.
 			if name, _ := z.Member.(string); protocol.CheckWord("Election", name, protocol.MaxName, "{}") == nil {
 				last[name] = max(last[name], z.Score)
 			}
 		}
-		if len(found) > most {
-			return fmt.Errorf("there are more than %d elections", most)
+		if len(a.Value) > most {
+			a.Err = fmt.Errorf("there are more than %d elections", most)
 		}
-		return nil
-	})
+		errs = append(errs, a.Err)
+	}
 	names = slices.SortedFunc(maps.Keys(last), func(a, b string) int {
 		return cmp.Or(cmp.Compare(last[b], last[a]), strings.Compare(a, b))
 	})

@@ -136,13 +136,13 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s, err := strconv.ParseFloat(r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds"), 64); err == nil && s > 0 {
 		timeout = min(timeout, time.Duration(s*float64(time.Second)))
 	}
-	e.refresh(timeout * 8 / 10)
+	e.refresh(timeout)
 	e.handler.ServeHTTP(w, r)
 }
 
-// refresh waits at most so long for a reading that is fresh. Only one runs: a scrape that can wait for less than that serves
-// what was there before.
-func (e *exporter) refresh(within time.Duration) {
+// refresh waits for a reading that is fresh, for less than the time-out of the scrape. Only one runs: a scrape that can wait for
+// less than that one serves what was there before.
+func (e *exporter) refresh(timeout time.Duration) {
 	e.mu.Lock()
 	if time.Since(e.read) < freshFor {
 		e.mu.Unlock()
@@ -150,13 +150,13 @@ func (e *exporter) refresh(within time.Duration) {
 	}
 	if e.reading == nil {
 		e.reading = make(chan struct{})
-		go e.readAnew(within, e.reading)
+		go e.readAnew(timeout*8/10, e.reading)
 	}
 	done := e.reading
 	e.mu.Unlock()
 	select {
 	case <-done:
-	case <-time.After(within):
+	case <-time.After(timeout * 9 / 10):
 	}
 }
 

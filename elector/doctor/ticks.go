@@ -36,7 +36,7 @@ type Job struct {
 func Ticks(ctx context.Context, el *elector.Election) ([]Job, error) {
 	return ticks(ctx, el, func(ctx context.Context, n *nodes.Node) ([]string, error) {
 		names := redis.NewStringSliceCmd(ctx, "zrevrange", protocol.KeysOf(el.Prefix(), el.Name()).Jobs(), 0, -1)
-		err := n.Try(ctx, names)
+		err := n.Do(ctx, names)
 		return names.Val(), err
 	})
 }

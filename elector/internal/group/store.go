@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -145,19 +144,17 @@ type Gone struct {
 
 // Read reads what each node keeps of a group, and waits at most limit for each node. It needs
 // only the rights to read.
-func Read(ctx context.Context, nodes *nodes.Nodes, prefix, name string, limit time.Duration) []View {
-	s := NewStore(nodes, prefix, name, 0, 0, limit)
-	views := make([]View, nodes.Len())
-	var all sync.WaitGroup
-	for node := range views {
-		all.Go(func() {
-			_ = nodes.All()[node].Look(ctx, func(ctx context.Context) error {
-				views[node] = s.view(ctx, node)
-				return views[node].Err
-			})
-		})
+func Read(ctx context.Context, ns *nodes.Nodes, prefix, name string, limit time.Duration) []View {
+	s := NewStore(ns, prefix, name, 0, 0, limit)
+	views := make([]View, ns.Len())
+	view := func(ctx context.Context, n *nodes.Node) (View, error) {
+		v := s.view(ctx, slices.Index(ns.All(), n))
+		return v, v.Err
 	}
-	all.Wait()
+	for i, a := range nodes.Ask(ctx, ns, limit, limit, view, nodes.Majority[View](ns)) {
+		views[i] = a.Value
+		views[i].Err = a.Err
+	}
 	return views
 }
 

@@ -19,56 +19,10 @@ func (n *Node) Do(ctx context.Context, cmds ...redis.Cmder) error { return n.com
 // commandsOverdue is how long a call keeps other commands waiting: its connection may be dead.
 const commandsOverdue = 250 * time.Millisecond
 
-// Who looks at a thousand elections waits for a node that hangs once: after a wait in vain the next ones are brief, until
-// it answers, or for silence.
-const (
-	silence = 5 * time.Second
-	brief   = 50 * time.Millisecond
-)
-
 // commands is the queue of plain commands for a node.
 type commands struct {
 	queue queue[*asked]
 	rdb   redis.UniversalClient
-}
-
-// Silent reports whether somebody has waited for the node in vain lately.
-func (n *Node) Silent() bool {
-	since := n.silent.Load()
-	return since != nil && time.Since(*since) < silence
-}
-
-// Silent returns the nodes that are.
-func (ns *Nodes) Silent() (silent []int) {
-	for i, n := range ns.list {
-		if n.Silent() {
-			silent = append(silent, i)
-		}
-	}
-	return silent
-}
-
-// Look calls ask for those who only look: it hardly waits for a node that is Silent.
-func (n *Node) Look(ctx context.Context, ask func(context.Context) error) error {
-	if n.Silent() {
-		short, cancel := context.WithTimeout(ctx, brief)
-		defer cancel()
-		ctx = short
-	}
-	began := time.Now()
-	err := ask(ctx)
-	switch {
-	case err == nil, rediserr.Answered(err):
-		n.silent.Store(nil)
-	case rediserr.TimedOut(err) && time.Since(began) >= commandsOverdue:
-		n.silent.Store(new(time.Now()))
-	}
-	return err
-}
-
-// Try is Do for those who only look.
-func (n *Node) Try(ctx context.Context, cmds ...redis.Cmder) error {
-	return n.Look(ctx, func(ctx context.Context) error { return n.Do(ctx, cmds...) })
 }
 
 // asked are commands that travel together.

@@ -13,23 +13,12 @@ import (
 
 // Each calls ask for all nodes at once, and waits at most limit for each. The errors are by node.
 func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
-	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
-}
-
-// Look is Each with the Look of each node, for commands that travel with others.
-func (ns *Nodes) Look(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
-	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
-		return n.Look(ctx, func(ctx context.Context) error { return ask(ctx, n) })
-	})
-}
-
-func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.NodeError(i, ask(ctx, n)) })
+		wg.Go(func() { errs[i] = ns.NodeError(i, ask(ctx, n.rdb)) })
 	}
 	wg.Wait()
 	return errs
@@ -49,29 +38,35 @@ const trialLasts = 100 * time.Millisecond
 // can be read may still refuse every write, for want of memory or disk. The errors are by
 // node. An error for which rediserr.Denied is true proves nothing about other users.
 func (ns *Nodes) TryWrite(ctx context.Context, k *protocol.Keys, limit time.Duration) []error {
-	return ns.Look(ctx, limit, func(ctx context.Context, n *Node) error {
-		return rediserr.Needs(n.Do(ctx, redis.NewStatusCmd(ctx, "set", k.Check(), "0", "px", trialLasts.Milliseconds())), "+set ~"+k.Check())
-	})
+	try := func(ctx context.Context, n *Node) (struct{}, error) {
+		return struct{}{}, rediserr.Needs(n.Do(ctx, redis.NewStatusCmd(ctx, "set", k.Check(), "0", "px", trialLasts.Milliseconds())), "+set ~"+k.Check())
+	}
+	var errs []error
+	for _, a := range Ask(ctx, ns, limit, limit, try, Majority[struct{}](ns)) {
+		errs = append(errs, a.Err)
+	}
+	return errs
 }
 
 // Publish publishes on a channel of every node, and waits at most limit for each. It returns how many clients have
 // received the message, by the node with the highest count, and the errors by node; -1 if no node answers or can
 // know it (the servers of a Cluster each count only their own).
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) (receivers int, errs []error) {
-	var mu sync.Mutex // guards receivers
-	receivers = -1
-	errs = ns.Look(ctx, limit, func(ctx context.Context, n *Node) error {
+	publish := func(ctx context.Context, n *Node) (int, error) {
 		sent := redis.NewIntCmd(ctx, "publish", channel, payload)
-		if err := n.Do(ctx, sent); err != nil {
-			return rediserr.Needs(err, "+publish &"+channel)
+		err := n.Do(ctx, sent)
+		if _, cluster := n.rdb.(*redis.ClusterClient); cluster || err != nil {
+			return -1, rediserr.Needs(err, "+publish &"+channel)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if _, cluster := n.rdb.(*redis.ClusterClient); !cluster {
-			receivers = max(receivers, int(sent.Val()))
+		return int(sent.Val()), nil
+	}
+	receivers = -1
+	for _, a := range Ask(ctx, ns, limit, limit, publish, Majority[int](ns)) {
+		errs = append(errs, a.Err)
+		if a.Err == nil {
+			receivers = max(receivers, a.Value)
 		}
-		return nil
-	})
+	}
 	return receivers, errs
 }
 

@@ -59,7 +59,7 @@ type Node struct {
 	received atomic.Bool // something was received, or a TLS handshake succeeded
 
 	commands *commands                 // that need no vote
-	silent   atomic.Pointer[time.Time] // since when Look has had no answer; nil: it has
+	silent   atomic.Pointer[time.Time] // when Ask waited for it in vain; nil: it answers
 	open     *leaving                  // the connections
 
 	checked atomic.Pointer[time.Time] // when CheckDue last returned true; nil: never
