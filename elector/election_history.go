@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
@@ -192,18 +193,20 @@ func eventsOf(byNode [][]string, st Status) []Event {
 
 // recordsOf turns events into terms, newest first.
 func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
-	terms := map[termID]*TermRecord{}
+	terms, stopping := map[termID]*TermRecord{}, map[termID]Event{}
 	for _, ev := range events {
 		t := terms[idOf(ev)]
 		if t == nil {
 			t = &TermRecord{Election: ev.Election, Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise, id: idOf(ev)}
 			terms[t.id] = t
 		}
-		switch ev.Kind { // the history holds no others
+		switch ev.Kind { // the history holds no others of a term
 		case EventElected:
 			t.From = ev.Time
 		case EventReleased:
 			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
+		case EventStopping:
+			stopping[t.id] = ev
 		}
 	}
 	records := make([]TermRecord, 0, len(terms))
@@ -217,6 +220,9 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			t.Lasted = now.Sub(t.From)
 		case t.Until.IsZero():
 			t.Reason = ReasonVanished
+			if ev, was := stopping[t.id]; was {
+				t.Reason, t.Detail = ev.Reason, strings.TrimPrefix(ev.Detail+"; ", "; ")+"its process was gone before its work had stopped"
+			}
 		case !t.From.IsZero():
 			t.Lasted = t.end().Sub(t.From)
 		}

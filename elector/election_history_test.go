@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -52,6 +53,32 @@ func TestHistoryOfTheNodes(t *testing.T) {
 			t.Errorf("with two nodes away: %+v, %v", got, err)
 		}
 		c.Heal()
+	})
+}
+
+// A leader whose work takes long to stop says so, and is not called vanished if it is killed then.
+func TestHistoryOfALeaderKilledWhileItStops(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		kill := make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = time.Minute })
+		a.Begin(func(context.Context, *elector.Term) error { <-kill; return nil })
+		a.Elected(3 * shortLease)
+		b := c.Start("b")
+		a.Stop()
+		time.Sleep(3 * time.Second)
+		orders := electionOf(c.Quorum("operator"), "orders")
+		if got, err := orders.History(t.Context(), 1); err != nil || !got[0].Current || got[0].Reason != "" {
+			t.Errorf("while it stops: %+v, %v", got, err)
+		}
+		c.Each(down, "a")
+		b.Elected(5 * shortLease)
+		time.Sleep(time.Second)
+		got, err := orders.History(t.Context(), 2)
+		if err != nil || len(got) != 2 || got[1].Reason != elector.ReasonShutdown || !strings.HasSuffix(got[1].Detail, "its process was gone before its work had stopped") {
+			t.Errorf("%+v, %v", got, err)
+		}
+		c.Heal()
+		close(kill)
 	})
 }
 

@@ -138,19 +138,28 @@ func (m *machine) drain(renews bool) {
 	// A process that was suspended until its lease had ended has had no time to stop the work, nor to
 	// notice that another process (the helper of mandate run) has stopped it: report no overrun yet.
 	_, toEnd := t.grant.Left()
-	lapse := time.NewTimer(max(toEnd, m.timing.RetryEvery()))
+	notBefore := time.Now().Add(max(toEnd, m.timing.RetryEvery()))
+	lapse := time.NewTimer(min(slowStop, time.Until(notBefore)))
 	defer lapse.Stop()
-	for m.outcome == nil {
+	for told := false; m.outcome == nil; {
 		if !m.await(signals{lapse: lapse.C}) {
 			continue
 		}
-		if _, left := t.grant.Left(); left > 0 {
-			lapse.Reset(left) // the lease was renewed
+		if !told { // if it is killed now, it can't report its end any more
+			ev := m.event(EventStopping, t, t.how())
+			m.voter.Announce(protocol.Message{Kind: ev.Kind, Token: ev.Token}.Head(), ev.encode())
+			told = true
+		}
+		if _, left := t.grant.Left(); max(left, time.Until(notBefore)) > 0 {
+			lapse.Reset(max(left, time.Until(notBefore))) // of a lease that was renewed
 			continue
 		}
 		m.overrun()
 	}
 }
+
+// slowStop is after how long the history learns that a leader is stopping: most work has returned by then.
+const slowStop = time.Second
 
 // signals are what await waits for besides the work and the renewals; nil: it does not.
 type signals struct {
