@@ -321,9 +321,13 @@ func (e *examination) candidates(r *Report) {
 	lists := byList(r.Candidates)
 	switch a, b := unlike(r.Candidates); {
 	case len(lists) == 0:
-	case len(lists) == 1 && a != b:
-		e.add("", "candidates", LevelWarn, "unless these are one server: restart those that have the old list with the new one",
-			"%s has %s in its list, and %s has %s in its place", a.ID, namesOf(without(a.Nodes, b.Nodes)), b.ID, namesOf(without(b.Nodes, a.Nodes)))
+	case len(lists) == 1 && a != nil:
+		advice := "unless these are one server: restart those that have the old list with the new one"
+		if !slices.ContainsFunc(without(b.Nodes, a.Nodes), unidentified) { // these answer
+			advice = fmt.Sprintf("unless these are one server: restart %s with the list of %s", a.ID, b.ID)
+		}
+		e.add("", "candidates", LevelWarn, advice,
+			"%s still has %s in its list, and %s has %s in its place", a.ID, namesOf(without(a.Nodes, b.Nodes)), b.ID, namesOf(without(b.Nodes, a.Nodes)))
 	case len(lists) == 1:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
 	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }),
@@ -404,10 +408,10 @@ func (e *examination) unreached(r *Report) {
 			}
 		}
 	}
-	a, b := unlike(r.Candidates)
+	old, _ := unlike(r.Candidates)
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		s := silent[name]
-		if a != b && len(without([]elector.VotingNode{{Name: name}}, asListed(r.Nodes))) > 0 {
+		if old != nil && len(without([]elector.VotingNode{{Name: name}}, asListed(r.Nodes))) > 0 {
 			continue // see candidates: it may have been replaced
 		}
 		e.add(name, "unreached", LevelWarn, "look at the network and the firewalls between the hosts of these candidates and this node",
@@ -508,16 +512,19 @@ func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
 }
 
 // unlike returns two candidates that have a node each which the other one has not, by its name, where no identity shows whether
-// the two are one server; the same one twice: there are none.
+// the two are one server: that of the first one has not answered lately. nil: there are none.
 func unlike(all []elector.CandidateStatus) (a, b *elector.CandidateStatus) {
 	for i := range all {
-		a, b = &all[0], &all[i]
-		if unknown := func(n elector.VotingNode) bool { return n.Identity == "" }; slices.ContainsFunc(append(without(a.Nodes, b.Nodes), without(b.Nodes, a.Nodes)...), unknown) {
-			return a, b
+		for _, pair := range [][2]*elector.CandidateStatus{{&all[0], &all[i]}, {&all[i], &all[0]}} {
+			if slices.ContainsFunc(without(pair[0].Nodes, pair[1].Nodes), unidentified) {
+				return pair[0], pair[1]
+			}
 		}
 	}
 	return nil, nil
 }
+
+func unidentified(n elector.VotingNode) bool { return n.Identity == "" }
 
 // without returns the nodes whose names are not among those of others.
 func without(nodes, others []elector.VotingNode) []elector.VotingNode {

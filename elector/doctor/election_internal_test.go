@@ -9,7 +9,9 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // What to act on first when an election has several problems.
@@ -212,6 +214,78 @@ func examined(do func(e *examination)) []Finding {
 	e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
 	do(e)
 	return e.findings
+}
+
+// While the replaced node is down its identity may not be known: who still lists it is named all the same, because
+// deploying.md lets nobody replace the next node before all have the new list.
+func TestReplacedNodeIsNamed(t *testing.T) {
+	voter := func(id, old string) elector.CandidateStatus {
+		return elector.CandidateStatus{ID: id, Healthy: true, Role: "following", Lease: time.Second, Nodes: []elector.VotingNode{{Name: "n1", Identity: "x"}, {Name: "n2", Identity: "y"}, {Name: "n3", Identity: old, SilentFor: time.Minute}}}
+	}
+	renewed := voter("c", "")
+	renewed.Nodes[2] = elector.VotingNode{Name: "n4", Identity: "z"}
+	r := Report{Look: elector.Look{Candidates: []elector.CandidateStatus{renewed, voter("a", ""), voter("b", "")}}}
+	r.Nodes = []elector.NodeStatus{{Node: "n1"}, {Node: "n2"}, {Node: "n4"}}
+	for name, list := range map[string][]elector.CandidateStatus{"one is new": r.Candidates, "one is old": {renewed, renewed, voter("a", "")}, "one leads": {voter("a", ""), renewed}} {
+		r.Candidates = list
+		e := newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
+		e.candidates(&r)
+		e.refusals(&r)
+		got := find(e.findings, "candidates")
+		if got.Level != LevelWarn || got.Found != "a still has n3 in its list, and c has n4 in its place" || got.Advice != "unless these are one server: restart a with the list of c" || find(e.findings, "unreached").Check != "" {
+			t.Errorf("%s: %+v", name, e.findings)
+		}
+	}
+	r.Candidates = []elector.CandidateStatus{renewed, renewed}
+	if got := examined(func(e *examination) { e.candidates(&r) }); find(got, "candidates").Level != LevelOK {
+		t.Errorf("all have the new list: %+v", got)
+	}
+}
+
+// Who leads by a forgotten list is named with its process, if a candidate waits with the list that was asked for.
+func TestForgottenLeaderIsNamed(t *testing.T) {
+	old := elector.CandidateStatus{ID: "old", Host: "h", PID: 7, Role: "leading", Healthy: true, Nodes: []elector.VotingNode{{Name: "n9", Identity: "x"}}}
+	waits := elector.CandidateStatus{ID: "a", Role: "following", Healthy: true, Nodes: []elector.VotingNode{{Name: "n1", Identity: "x"}}}
+	r := Report{Look: elector.Look{Candidates: []elector.CandidateStatus{old, waits}, Terms: []elector.TermRecord{{Until: time.Now()}}}}
+	r.Nodes = []elector.NodeStatus{{Node: "n1", Reachable: true, Fence: 1, Identity: "x"}}
+	if got := find(r.Findings(nil), "nodes"); got.Advice != "stop old (process 7 on host h): a waits with the nodes given here" {
+		t.Errorf("%+v", got)
+	}
+	r.Candidates = r.Candidates[:1]
+	if got := find(r.Findings(nil), "nodes"); got.Advice != sameHere {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who may read less than all is told so, with the user and what was not seen, and never that nothing is wrong.
+func TestWhatIsNotSeenIsSaid(t *testing.T) {
+	poor := goodFacts("n")
+	denied := &rediserr.NodeError{Node: "n", Err: answer("NOPERM no info")}
+	poor.Info, poor.Conf, poor.InfoErr, poor.ConfErr = nil, nil, denied, denied
+	e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
+	e.facts, e.user, e.timing = []facts{poor}, "user op", lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	e.nodes()
+	if got := find(e.finish(), CheckUnseen); got.Level != LevelUnknown || got.Found != "4 checks need more rights than user op has: persistence, eviction, failover, version" {
+		t.Errorf("%+v", got)
+	}
+	if got := find(judge(goodFacts("n")), CheckUnseen); got.Check != "" {
+		t.Errorf("with all rights: %+v", got)
+	}
+}
+
+// doctor says no less than status: what could not be read beside PING is its problem, too.
+func TestDoctorSaysNoLessThanStatus(t *testing.T) {
+	e := newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
+	e.facts, e.timing = []facts{goodFacts("n1"), goodFacts("n2"), goodFacts("n3")}, lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	r := &Report{Look: elector.Look{StatusErr: elector.ErrUnreachable}}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		r.Nodes = append(r.Nodes, elector.NodeStatus{Node: name, Reachable: name == "n1", Error: "no answer in time"})
+	}
+	e.nodes()
+	e.reachable(r)
+	if got := find(e.finish(), "majority"); got.Level != LevelFail || got.Found != "2 of 3 nodes can't be read (n2, n3: no answer in time): the leader is unknown" {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A node that lost its data has another identity, or none until the leader's next renewal: candidates
