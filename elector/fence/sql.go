@@ -83,12 +83,18 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z
 // migrations.
 func (s *SQL) Schema() string { return s.schema }
 
-// Create creates the table if it does not exist. db is a *sql.DB, *sql.Conn or *sql.Tx.
+// Create creates the table if it does not exist, also when several replicas do so at once. db is a *sql.DB or *sql.Conn.
+// In a *sql.Tx on PostgreSQL, Create fails if another replica creates the table meanwhile.
 func (s *SQL) Create(ctx context.Context, db interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 },
 ) error {
-	if _, err := db.ExecContext(ctx, s.schema); err != nil {
+	_, err := db.ExecContext(ctx, s.schema)
+	if err == nil {
+		return nil
+	}
+	// PostgreSQL's IF NOT EXISTS fails when another replica commits the table after it has looked. Now the table is there.
+	if _, again := db.ExecContext(ctx, s.schema); again != nil {
 		return fmt.Errorf("fence: creating the table %s: %w", s.table, err)
 	}
 	return nil

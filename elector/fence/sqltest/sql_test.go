@@ -32,6 +32,21 @@ func TestPostgresReal(t *testing.T) {
 	url := servertest.Postgres(t)
 	sqlSuite(t, fence.PostgreSQL, "pgx", url)
 	t.Run("pgx without database/sql", func(t *testing.T) { testPgx(t, url) })
+	t.Run("replicas that start together create the table", func(t *testing.T) {
+		db, marks := openDB(t, "pgx", url), newMarks(t, fence.PostgreSQL, "together")
+		for range 20 {
+			exec(t, db, "DROP TABLE IF EXISTS together")
+			var replicas sync.WaitGroup
+			for range 6 {
+				replicas.Go(func() {
+					if err := marks.Create(t.Context(), db); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			replicas.Wait()
+		}
+	})
 }
 
 func TestMySQLReal(t *testing.T) {
