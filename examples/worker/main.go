@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -19,19 +17,14 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-const usage = `usage: worker URL...
-One of all workers does the job. URLs of 3 or 5 independent Redis servers make
-a quorum.`
-
+// main takes the URL of a Redis, or those of 3 or 5 independent ones, which make a quorum.
 func main() {
-	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
-	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	logging.Disable() // otherwise go-redis prints each failed connection, too
 	// The first signal ends ctx, and with it Run. A second one kills the process.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, log, flag.Args()...); err != nil {
+	if err := run(ctx, log, os.Args[1:]...); err != nil {
 		log.Error("worker failed", "error", err)
 		os.Exit(1)
 	}
@@ -45,7 +38,7 @@ func run(ctx context.Context, log *slog.Logger, urls ...string) error {
 		return err
 	}
 	defer quorum.Close()
-	w := &worker{log: log, every: time.Second, beat: health.NewHeartbeat(5 * time.Second)}
+	w := &worker{log: log, beat: health.NewHeartbeat(5 * time.Second)}
 	candidate, err := elector.New(quorum, elector.Config{
 		Election: "worker-example", WorkProbe: health.Named("job", w.beat), Logger: log,
 	})
@@ -56,15 +49,14 @@ func run(ctx context.Context, log *slog.Logger, urls ...string) error {
 }
 
 type worker struct {
-	log   *slog.Logger
-	every time.Duration
-	beat  *health.Heartbeat
+	log  *slog.Logger
+	beat *health.Heartbeat
 }
 
 // lead does the job at every tick until the term ends. An error would end Run and the program, so
 // return only errors that a restart may fix.
 func (w *worker) lead(ctx context.Context, term *elector.Term) error {
-	tick := time.NewTicker(w.every)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		if err := w.job(ctx, term.Token()); err != nil && !errors.Is(err, context.Canceled) {

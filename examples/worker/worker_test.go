@@ -17,7 +17,7 @@ func TestWorkerStopsWhenItLosesItsLease(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		var log servertest.Logbook
 		logger := log.Logger()
-		w := &worker{log: logger, every: time.Second, beat: health.NewHeartbeat(5 * time.Second)}
+		w := &worker{log: logger, beat: health.NewHeartbeat(5 * time.Second)}
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "jobs", WorkProbe: w.beat, Logger: logger})
 		if err != nil {
 			t.Fatal(err)

@@ -15,13 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/examples/internal/exampletest"
-
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/examples/internal/children"
 )
-
-func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 var names = []string{"a", "b", "c"}
 
@@ -31,20 +27,13 @@ type stage struct {
 	*children.Crew
 }
 
-func (s stage) start(name string) {
-	s.t.Helper()
-	if err := s.Start(name, "", "--id", name); err != nil {
-		s.t.Fatal(err)
-	}
-}
+func (s stage) start(name string) { must(s.t, s.Start(name, "schedule", "--id", name)) }
 
 // lines returns what the logs of all hold for an expression.
 func (s stage) lines(expr string) (all [][]string) {
 	for _, name := range names {
 		log, err := os.ReadFile(filepath.Join(s.Dir, name+".log"))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		all = append(all, regexp.MustCompile(expr).FindAllStringSubmatch(string(log), -1)...)
 	}
 	return all
@@ -92,6 +81,7 @@ func (s stage) leader() string {
 // No tick runs twice, whether the leader is stopped, killed or suspended around a tick; and the logs name each that did
 // not run. SCHEDULER_CHANGES=20 makes more of it.
 func TestNoTickRunsTwiceReal(t *testing.T) {
+	t.Parallel()
 	const jobs = 25
 	changes, _ := strconv.Atoi(cmp.Or(os.Getenv("SCHEDULER_CHANGES"), "4"))
 	server := servertest.Redis(t)
