@@ -133,7 +133,7 @@ func textOf(t *testing.T, file string) string {
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*.yml", "docs/kubernetes/*.yaml", "docs/systemd/*.service"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*.yml", "docs/kubernetes/*/*.yaml", "docs/systemd/*.service"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		must(t, err)
 		for _, file := range found {
@@ -206,7 +206,7 @@ func flagOf(cmd *cobra.Command, word, name string) *pflag.Flag {
 
 // Each kustomization lists what is there, and the base leaves out what only the Prometheus operator knows.
 func TestKustomizationsListWhatIsThere(t *testing.T) {
-	for dir, want := range map[string]string{"docs/kubernetes": "[reports.yaml]", "docs/kubernetes/podmonitor": "[.. podmonitor.yaml]"} {
+	for dir, want := range map[string]string{"docs/kubernetes/reports": "[reports.yaml]", "docs/kubernetes/podmonitor": "[../reports podmonitor.yaml]"} {
 		var k struct{ Resources []string }
 		if err := yaml.Unmarshal([]byte(textOf(t, dir+"/kustomization.yaml")), &k); err != nil || fmt.Sprint(k.Resources) != want {
 			t.Errorf("%s: %v, %v", dir, k.Resources, err)

@@ -4,7 +4,9 @@ package manifests
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +15,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // kinds are the types of what our manifests may create.
@@ -45,15 +49,31 @@ func decode(file []byte) (decoded []string, err error) {
 // The manifests have no field that Kubernetes would refuse, or ignore, and no value of another type.
 func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
 	for name, want := range map[string][]string{
-		"reports.yaml":               {"Deployment", "PodDisruptionBudget"},
+		"reports/reports.yaml":       {"Deployment", "PodDisruptionBudget"},
 		"podmonitor/podmonitor.yaml": {"PodMonitor"},
 	} {
 		file, err := os.ReadFile(filepath.Join("../../../docs/kubernetes", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, err)
 		if got, err := decode(file); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// kubectl apply -k takes each folder: that of the PodMonitor with all that the base has.
+func TestOverlaysBuildReal(t *testing.T) {
+	servertest.NeedProgram(t, "apt-get install kubernetes-client", "kubectl")
+	want := map[string]string{"reports": "[Deployment PodDisruptionBudget]", "podmonitor": "[Deployment PodDisruptionBudget PodMonitor]"}
+	found, _ := filepath.Glob("../../../docs/kubernetes/*/kustomization.yaml")
+	if len(found) != len(want) {
+		t.Errorf("there are %v", found)
+	}
+	for _, file := range found {
+		dir := filepath.Dir(file)
+		out, failed := exec.CommandContext(t.Context(), "kubectl", "kustomize", dir).CombinedOutput()
+		got, err := decode(out)
+		if slices.Sort(got); failed != nil || err != nil || fmt.Sprint(got) != want[filepath.Base(dir)] {
+			t.Errorf("%s: %v, %v, %v\n%s", dir, got, failed, err, out)
 		}
 	}
 }
