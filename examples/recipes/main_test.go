@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -72,40 +71,38 @@ func (h *host) run(ctx context.Context, t *testing.T, ends bool, args []string) 
 	}
 }
 
-// newest returns the newest token under which a program has logged that it works, how often it has, and where.
-func newest(all []*host, works string) (token uint64, steps int, where *host) {
+// newest returns the newest token under which a program has logged that it works, and, once it has done so twice, where.
+func newest(all []*host, works string) (token uint64, leader *os.Process) {
 	worked := regexp.MustCompile("msg=" + works + ` .*token=(\d+)`)
 	for _, h := range all {
 		for _, m := range worked.FindAllStringSubmatch(h.log.String(), -1) {
 			switch of, _ := strconv.ParseUint(m[1], 10, 64); {
 			case of > token:
-				token, steps, where = of, 1, h
+				token, leader = of, nil
 			case of == token:
-				steps++
+				leader = h.process.Load()
 			}
 		}
 	}
-	return token, steps, where
+	return token, leader
 }
 
 // Each recipe works again, under a newer token, after its leader was replaced twice (so that the first one leads again),
 // suspended for longer than its lease, and after Redis was away. What may be started once ends with its lease instead.
 func TestRecipesWorkAgainReal(t *testing.T) {
 	servertest.NeedRedis(t)
-	for name, of := range map[string]struct {
-		program  string
-		election string
-		ends     bool   // the program, with its work
-		logs     string // what it logs at each step
+	for _, of := range []struct {
+		program, election, works string // works: what it logs at each step
+		ends                     bool   // the program, with its work
 	}{
-		"service":                   {program: "service", election: "mailer"},
-		"jobs":                      {program: "schedule", election: "reports", logs: "running"},
-		"work beside the jobs":      {program: "schedule", election: "reports"},
-		"postgres":                  {program: "postgres", election: "orders"},
-		"what can be started once":  {program: "controller", election: "controller", ends: true},
-		"grpc, by its health check": {program: "grpc", election: "orders-server"},
+		{"service", "mailer", "working", false},
+		{"schedule", "reports", "running", false}, // the jobs
+		{"schedule", "reports", "working", false}, // the work beside them
+		{"postgres", "orders", "working", false},
+		{"controller", "controller", "working", true},
+		{"grpc", "orders-server", "working", false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(of.program+" "+of.works, func(t *testing.T) {
 			t.Parallel()
 			server := servertest.Redis(t, "--appendonly", "yes")
 			args := []string{"--lease", short.String(), "--redis", server.URL()}
@@ -136,12 +133,8 @@ func TestRecipesWorkAgainReal(t *testing.T) {
 			worksAgain := func(after uint64) (token uint64, leader *os.Process) {
 				t.Helper()
 				servertest.Poll(t, 20*time.Millisecond, time.Minute, "the next term's work", func() bool {
-					var steps int
-					var where *host
-					if token, steps, where = newest(all, cmp.Or(of.logs, "working")); token > after && steps >= 2 {
-						leader = where.process.Load()
-					}
-					return leader != nil
+					token, leader = newest(all, of.works)
+					return token > after && leader != nil
 				})
 				return token, leader
 			}

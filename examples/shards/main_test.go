@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mandate-dev/mandate/examples/internal/exampletest"
-
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
+	"github.com/mandate-dev/mandate/examples/internal/exampletest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -25,14 +25,10 @@ func testDatabase(t *testing.T) (db *database, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "invoices.db")
 	db, err := openDatabase(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	for range 3 {
-		if err := db.order(context.Background(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, db.order(context.Background(), "a"))
 	}
 	return db, path
 }
@@ -49,9 +45,7 @@ func TestFormerOwnerIsRefused(t *testing.T) {
 		if err := db.write(t.Context(), "a", step.by); !errors.Is(err, step.want) {
 			t.Errorf("%s wrote: %v, want %v", step.by.member, err, step.want)
 		}
-		if err := db.order(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, db.order(t.Context(), "a"))
 	}
 	if err := db.write(t.Context(), "a", newer); err != nil {
 		t.Error(err)
@@ -80,13 +74,10 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, path := testDatabase(t)
-			if err := db.write(t.Context(), "a", invoice{shard: 1, token: 7, member: "m1"}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.ExecContext(t.Context(), c.spoil); err != nil {
-				t.Fatal(err)
-			}
-			_, err := exampletest.Program(t, run, "--db", path, "verify")
+			servertest.Must(t, db.write(t.Context(), "a", invoice{shard: 1, token: 7, member: "m1"}))
+			_, err := db.ExecContext(t.Context(), c.spoil)
+			servertest.Must(t, err)
+			_, err = exampletest.Program(t, run, "--db", path, "verify")
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

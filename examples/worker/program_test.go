@@ -30,9 +30,7 @@ func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
 	p.Stderr = &p.Logbook
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, p.Start())
 	return p
 }
 
@@ -45,9 +43,7 @@ func (p *process) works(t *testing.T, n int) {
 // stop sends SIGTERM, as a deploy does, and fails the test unless the process exits with 0.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, p.Process.Signal(syscall.SIGTERM))
 	if err := p.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &p.Logbook)
 	}

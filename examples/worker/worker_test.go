@@ -19,9 +19,7 @@ func TestWorkerStopsWhenItLosesItsLease(t *testing.T) {
 		logger := log.Logger()
 		w := &worker{log: logger, beat: health.NewHeartbeat(5 * time.Second)}
 		e, err := elector.New(r.Quorum("a"), elector.Config{Election: "jobs", WorkProbe: w.beat, Logger: logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx, w.lead) }()

@@ -13,7 +13,8 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // MySQL and MariaDB
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
-	_ "modernc.org/sqlite"             // SQLite
+	"golang.org/x/sync/errgroup"
+	_ "modernc.org/sqlite" // SQLite
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
@@ -36,15 +37,11 @@ func TestPostgresReal(t *testing.T) {
 		db, marks := openDB(t, "pgx", url), newMarks(t, fence.PostgreSQL, "together")
 		for range 20 {
 			exec(t, db, "DROP TABLE IF EXISTS together")
-			var replicas sync.WaitGroup
+			var replicas errgroup.Group
 			for range 6 {
-				replicas.Go(func() {
-					if err := marks.Create(t.Context(), db); err != nil {
-						t.Error(err)
-					}
-				})
+				replicas.Go(func() error { return marks.Create(t.Context(), db) })
 			}
-			replicas.Wait()
+			must(t, replicas.Wait())
 		}
 	})
 }
