@@ -21,7 +21,7 @@ SIMALSO    ?=
 SIMSEED    ?= 1
 COUNT     ?= 1
 BENCH     ?= .
-ROUNDS    ?= 3
+ROUNDS    ?= 5
 COMPARE   ?= -out $(CURDIR)/docs/generated/compare.md
 TIMEOUT   ?= 20m
 TESTFLAGS ?=
@@ -152,7 +152,7 @@ bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server wher
 
 # The cells mostly wait: twelve at once are a modest load for two cores.
 .PHONY: compare
-compare: ## measure what faults cost with mandate and its peers, into docs/generated/compare.md: 20 minutes (ROUNDS=3)
+compare: ## measure what faults cost with mandate and its peers, into docs/generated/compare.md: 50 minutes (ROUNDS=5)
 	$(BUILD)
 	cd elector/proof/compare && GOWORK=off GOFLAGS=-mod=mod $(GO) test -count=1 -timeout 2h -parallel 12 -args \
 		-mandate $(CURDIR)/bin/mandate -revision $(VERSION) -rounds $(ROUNDS) $(COMPARE)

@@ -28,15 +28,15 @@ type cell struct {
 	began   time.Time
 
 	mu     sync.Mutex
-	writes []write // as they arrive; at is since began
+	writes []write // as they arrive
 }
 
-// member is a candidate: its process with all that it starts, and its links to the stores.
+// member is a candidate: its process with all that it starts, and its network.
 type member struct {
+	network
 	dir      string
 	cmd      *exec.Cmd
 	stdin    io.Closer
-	links    []*link
 	working  int // the process of the work
 	renewing int // the process that renews the lease
 }
@@ -54,9 +54,8 @@ func (c *cell) meet(f fault) (r result) {
 		c.servers = append(c.servers, c.system.Store(c.t))
 	}
 	c.began = time.Now()
-	dir := c.t.TempDir()
-	for id := range 3 {
-		c.start(Candidate{System: c.system.Name, ID: strconv.Itoa(id), Shared: dir, Dir: c.t.TempDir(), Lease: lease})
+	for range 3 {
+		c.start()
 	}
 	leader := c.steady()
 	if leader == nil {
@@ -66,13 +65,10 @@ func (c *cell) meet(f fault) (r result) {
 	f.do(c, leader)
 	time.Sleep(time.Until(c.began.Add(fault + 4*lease)))
 	writes := c.soFar()
-	for i := range writes {
-		writes[i].at -= fault
-	}
 	slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(a.at, b.at) })
 	all, disturbed := spans(writes)
-	r.none, r.two = 4*lease-covered(all, 0, 4*lease), covered(overlaps(all), -time.Hour, time.Hour)
-	r.vacant, r.worthless = covered(all, 3*lease, 4*lease) == 0, disturbed
+	r.none, r.two = 4*lease-covered(all, fault, fault+4*lease), covered(overlaps(all), -time.Hour, time.Hour)
+	r.vacant, r.worthless = covered(all, fault+3*lease, fault+4*lease) == 0, disturbed
 	r.accepted, r.refused = fenced(writes)
 	return r
 }
@@ -101,32 +97,22 @@ func (c *cell) soFar() []write {
 	return slices.Clone(c.writes)
 }
 
-func (c *cell) start(spec Candidate) {
-	m := &member{dir: spec.Dir}
+func (c *cell) start() {
+	spec := Candidate{System: c.system.Name, ID: strconv.Itoa(len(c.members))}
+	m := &member{dir: c.t.TempDir()}
 	for _, s := range c.servers {
-		l := newLink(s.Addr())
-		c.t.Cleanup(l.close)
-		m.links = append(m.links, l)
-		spec.Addrs = append(spec.Addrs, l.ln.Addr().String())
+		spec.Addrs = append(spec.Addrs, m.listen(c.t, s.Addr()))
 	}
-	env, err := json.Marshal(spec)
-	check(err)
-	self, err := os.Executable()
-	check(err)
-	args := []string{self}
+	args := []string{must(os.Executable())}
 	if c.system.Command != nil {
-		args = slices.Concat([]string{*mandate}, c.system.Command(spec), args)
+		args = slices.Concat([]string{*mandate}, c.system.Command, args)
 	}
-	stdout, w, err := os.Pipe()
-	check(err)
-	defer w.Close()
 	m.cmd = exec.Command(args[0], args[1:]...)
-	m.cmd.Dir = spec.Dir
-	m.cmd.Env = append(os.Environ(), envCandidate+"="+string(env), "MANDATE_REDIS="+strings.Join(spec.Addrs, ","))
+	m.cmd.Dir = m.dir
+	m.cmd.Env = append(os.Environ(), envCandidate+"="+string(must(json.Marshal(spec))), "MANDATE_REDIS="+strings.Join(spec.Addrs, ","))
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	m.cmd.Stdout = w
-	m.stdin, err = m.cmd.StdinPipe() // when it ends, so does the candidate: the harness has
-	check(err)
+	stdout := must(m.cmd.StdoutPipe())
+	m.stdin = must(m.cmd.StdinPipe()) // when it ends, so does the candidate: the harness has
 	check(m.cmd.Start())
 	m.renewing = m.cmd.Process.Pid
 	c.t.Cleanup(m.end)
@@ -136,31 +122,29 @@ func (c *cell) start(spec Candidate) {
 
 // end leaves no process behind, also none that is suspended.
 func (m *member) end() {
-	send(syscall.SIGKILL, m.processes()...)
+	send(syscall.SIGKILL, processes(m.dir)...)
 	_ = m.stdin.Close()
 	_ = m.cmd.Wait()
 }
 
-func (c *cell) read(who int, from io.ReadCloser) {
-	defer from.Close()
+func (c *cell) read(who int, from io.Reader) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
 		w := write{who: who}
 		var at int64
-		if n, _ := fmt.Sscan(lines.Text(), &at, &w.pid, &w.term, &w.token); n < 4 {
-			continue
+		if n, _ := fmt.Sscan(lines.Text(), &at, &w.pid, &w.term, &w.token); n == 4 {
+			w.at = time.Unix(0, at).Sub(c.began)
+			c.mu.Lock()
+			c.writes = append(c.writes, w)
+			c.mu.Unlock()
 		}
-		w.at = time.Unix(0, at).Sub(c.began)
-		c.mu.Lock()
-		c.writes = append(c.writes, w)
-		c.mu.Unlock()
 	}
 }
 
-// processes returns those of a member, orphans too: all run in its folder.
-func (m *member) processes() (pids []int) {
+// processes returns those that run in a folder, orphans too.
+func processes(dir string) (pids []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, name := range folders {
-		if dir, _ := os.Readlink(name); dir == m.dir {
+		if at, _ := os.Readlink(name); at == dir {
 			pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
 			pids = append(pids, pid)
 		}
@@ -176,7 +160,7 @@ func send(sig syscall.Signal, pids ...int) {
 
 // write is one stamp of a leader.
 type write struct {
-	at    time.Duration // since the fault
+	at    time.Duration // since the cell began
 	who   int           // which candidate
 	pid   int
 	term  string
@@ -190,10 +174,7 @@ type span struct {
 }
 
 // A writer that pauses for up to asleep was not suspended: the machine was busy. Beyond late the cell is worthless.
-const (
-	late   = 250 * time.Millisecond
-	asleep = 600 * time.Millisecond
-)
+const late, asleep = 250 * time.Millisecond, 600 * time.Millisecond
 
 // spans joins writes, in the order of time, and reports whether the machine disturbed them.
 func spans(writes []write) (all []span, disturbed bool) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
@@ -21,10 +22,10 @@ import (
 var (
 	mandate  = flag.String("mandate", "", "path of the command; without it nothing is measured")
 	revision = flag.String("revision", "", "of this repository, for the page")
-	rounds   = flag.Int("rounds", 3, "how often each cell is measured")
+	rounds   = flag.Int("rounds", 5, "how often each cell is measured")
 	some     = flag.String("systems", ".", "regexp of the systems; the controls always take part")
 	rows     = flag.String("faults", ".", "regexp of the faults")
-	out      = flag.String("out", os.DevNull, "file for the table, which is printed, too")
+	out      = flag.String("out", "", "file for the table, which is printed, too")
 )
 
 // lease is that of every system.
@@ -35,6 +36,9 @@ func TestMain(m *testing.M) {
 		campaign(spec)
 		return
 	}
+	if addr := os.Getenv(envAPI); addr != "" {
+		serveLease(addr)
+	}
 	os.Exit(m.Run())
 }
 
@@ -44,24 +48,39 @@ type table struct {
 	results  map[string][]result
 	cells    int
 	repeated int
+	load     float64 // the highest after a cell
 }
 
 func TestCompare(t *testing.T) {
 	if *mandate == "" {
 		t.Skip("make compare measures")
 	}
+	servertest.NeedRedis(t)
 	systems = slices.DeleteFunc(systems, func(s System) bool {
-		_, err := exec.LookPath(s.Program)
-		control := s.Name == always || s.Name == kernel
-		return s.Program != "" && err != nil || !control && !regexp.MustCompile(*some).MatchString(s.Name)
+		if s.Name != always && s.Name != kernel && !regexp.MustCompile(*some).MatchString(s.Name) {
+			return true
+		}
+		if _, err := exec.LookPath(s.Program); s.Program == "" || err == nil {
+			return false
+		}
+		log.Printf("SKIPPED: %s, for %s is not on PATH", s.Name, s.Program)
+		return true
 	})
-	faults = slices.DeleteFunc(faults, func(f fault) bool { return !regexp.MustCompile(*rows).MatchString(f.name) })
+	faults = slices.DeleteFunc(faults, func(f fault) bool { return !regexp.MustCompile(*rows).MatchString(f.Name) })
+	newCluster = sync.OnceValue(func() string { return initdb(folder(t) + "/postgres") })
 	tab := &table{results: map[string][]result{}}
 	t.Run("cells", tab.measure)
 	page := tab.page(t)
-	if fmt.Print(page); !t.Failed() {
-		check(os.WriteFile(*out, []byte(page), 0o644))
+	if fmt.Print(page); *out == "" || t.Failed() {
+		return
 	}
+	check(os.WriteFile(*out, []byte(page), 0o644))
+}
+
+// load returns the load average of the last minute for each processor.
+func load() (average float64) {
+	must(fmt.Sscan(string(must(os.ReadFile("/proc/loadavg"))), &average))
+	return average / float64(runtime.NumCPU())
 }
 
 // measure fills the table, in random order, so that no column has the busy half of the time.
@@ -85,92 +104,77 @@ func (tab *table) fill(t *testing.T, s System, f fault) {
 	r, tries := result{worthless: true}, 0
 	for ; r.worthless; tries++ {
 		if tries == 10 {
-			t.Fatalf("%s, %s: the machine is too busy", s.Name, f.name)
+			t.Fatalf("%s, %s: the machine is too busy", s.Name, f.Name)
 		}
 		t.Run("", func(t *testing.T) { r = (&cell{t: t, system: s}).meet(f) })
-		log.Printf("%s, %s: %+v", s.Name, f.name, r)
+		log.Printf("%s, %s: %+v", s.Name, f.Name, r)
 	}
 	if s.Name == always && r.two < 3*lease || s.Name == kernel && r.two > 0 {
-		t.Errorf("control %s, fault %s: two leaders for %v", s.Name, f.name, r.two)
+		t.Errorf("control %s, fault %s: two leaders for %v", s.Name, f.Name, r.two)
 	}
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	tab.cells++
 	tab.repeated += tries - 1
-	tab.results[s.Name+f.name] = append(tab.results[s.Name+f.name], r)
+	tab.load = max(tab.load, load())
+	tab.results[s.Name+f.Name] = append(tab.results[s.Name+f.Name], r)
 }
 
-const head = `<!-- Made by make compare. -->
-
-# What happens when something fails, measured
-
-%s, mandate %s, lease L = %v. %d cells in %d rounds; %d were measured again: a write was over %v late, or nobody led before the fault.
-%d processors, load average at the end %s; %s, %s.
-
-A cell: how long nobody led in the 4 leases after the fault, median (worst); then, where it is not zero, the worst of **2×**, how long two led by their own word, and
-**fence**, writes of a superseded leader that a check of the token accepted / of the newest that it refused; **nobody**: in how many rounds nobody led at the end.
-What is below 50 ms is the machine's. How to read it: [compare.md](../compare.md).
-
-`
-
 func (tab *table) page(t *testing.T) string {
+	requirements := string(must(os.ReadFile("go.mod")))
+	page := template.New("page.tmpl").Funcs(template.FuncMap{
+		"module": func(path string) string {
+			return regexp.MustCompile(`\t` + path + ` (v.*)`).FindStringSubmatch(requirements)[1]
+		},
+		"server": func(program string) string {
+			out, _ := exec.Command(program, "--version").Output()
+			return strings.Fields(string(out) + " ? ? ?")[2]
+		},
+	})
 	b := &strings.Builder{}
-	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Fprintf(b, head, time.Now().UTC().Format(time.DateOnly), *revision, lease, tab.cells, *rounds, tab.repeated, late,
-		runtime.NumCPU(), strings.Fields(string(load))[0], runtime.Version(), servertest.Version(t))
-	fmt.Fprint(b, "| fault |")
-	for _, s := range systems {
-		fmt.Fprintf(b, " %s |", s.Name)
-	}
-	fmt.Fprintf(b, "\n|---|%s\n", strings.Repeat("---|", len(systems)))
-	for _, f := range faults {
-		fmt.Fprintf(b, "| %s |", f.what)
-		for _, s := range systems {
-			fmt.Fprintf(b, " %s |", text(tab.results[s.Name+f.name]))
-		}
-		fmt.Fprintln(b)
-	}
-	fmt.Fprint(b, "\n| system | version | configuration |\n|---|---|---|\n")
-	requirements, err := os.ReadFile("go.mod")
-	check(err)
-	for _, s := range systems {
-		version := regexp.MustCompile(`\t` + s.Module + ` (v.*)|$`).FindStringSubmatch(string(requirements))[1]
-		if s.Program != "" {
-			out, _ := exec.Command(s.Program, "--version").Output()
-			version += "; server " + strings.Fields(string(out) + " ? ? ?")[2]
-		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, version, s.Setup)
-	}
+	check(template.Must(page.ParseFiles("page.tmpl")).Execute(b, map[string]any{
+		"Date": time.Now().UTC().Format(time.DateOnly), "Revision": *revision, "Lease": lease, "Late": late,
+		"Cells": tab.cells, "Rounds": *rounds, "Repeated": tab.repeated, "Systems": systems, "Faults": faults, "Text": tab.text,
+		"Processors": runtime.NumCPU(), "Load": fmt.Sprintf("%.1f", tab.load), "Go": runtime.Version(), "Redis": servertest.Version(t),
+	}))
 	return b.String()
 }
 
 // text is a cell of the page.
-func text(all []result) string {
+func (tab *table) text(s System, f fault) string {
+	all := tab.results[s.Name+f.Name]
 	if len(all) == 0 {
 		return ""
 	}
 	slices.SortFunc(all, func(a, b result) int { return int(a.none - b.none) })
-	s, worst := short(all[len(all)/2].none), short(all[len(all)-1].none)
-	if worst != s {
-		s += " (" + worst + ")"
+	cell, least, most := short(all[len(all)/2].none), short(all[0].none), short(all[len(all)-1].none)
+	if least != most {
+		cell += fmt.Sprintf(" (%s to %s)", least, most)
 	}
-	var two time.Duration
-	var accepted, refused, vacant int
+	var worst result
+	times := map[string]int{}
 	for _, r := range all {
-		two, accepted, refused = max(two, r.two), max(accepted, r.accepted), max(refused, r.refused)
+		worst.two = max(worst.two, r.two)
+		worst.accepted, worst.refused = max(worst.accepted, r.accepted), max(worst.refused, r.refused)
+		if r.two > 0 {
+			times["2×"]++
+		}
+		if r.accepted+r.refused > 0 {
+			times["fence"]++
+		}
 		if r.vacant {
-			vacant++
+			times["nobody"]++
 		}
 	}
-	note := func(there bool, format string, args ...any) {
-		if there {
-			s += fmt.Sprintf("<br>"+format, args...)
+	note := func(what, size string) {
+		if times[what] > 0 {
+			cell += fmt.Sprintf("<br>**%s** %sin %d of %d", what, size, times[what], len(all))
 		}
 	}
-	note(two > 0, "**2×** %s", short(two))
-	note(accepted+refused > 0, "**fence** %d / %d", accepted, refused)
-	note(vacant > 0, "**nobody** %d of %d", vacant, len(all))
-	return s
+	note("2×", short(worst.two)+" ")
+	note("fence", fmt.Sprintf("%d / %d ", worst.accepted, worst.refused))
+	note("nobody", "")
+	return cell
 }
 
 func short(d time.Duration) string {

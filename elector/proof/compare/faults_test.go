@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
@@ -13,8 +14,8 @@ import (
 
 // fault is one row of the table. It happens while a candidate leads, at any moment between its renewals.
 type fault struct {
-	name string
-	what string
+	Name string
+	What string // for the page
 	fits func(s System) bool
 	do   func(c *cell, leader *member)
 }
@@ -23,14 +24,15 @@ var faults = []fault{
 	{"none", "no fault", every, func(*cell, *member) {}},
 	{"stop", "SIGTERM to the leader", every, func(_ *cell, l *member) { send(syscall.SIGTERM, l.cmd.Process.Pid) }},
 	{"kill", "kill -9 of the process that renews", every, func(_ *cell, l *member) { send(syscall.SIGKILL, l.renewing) }},
-	{"machine", "all processes of the leader end at once, as with its machine", every, func(_ *cell, l *member) {
-		send(syscall.SIGSTOP, l.processes()...)
-		send(syscall.SIGKILL, l.processes()...)
+	{"machine", "the leader's machine dies: its processes end, and nothing closes its connections", every, func(_ *cell, l *member) {
+		l.cut(true, true)
+		send(syscall.SIGSTOP, processes(l.dir)...)
+		send(syscall.SIGKILL, processes(l.dir)...)
 	}},
 	{"suspend", "all processes of the leader suspended (SIGSTOP) for 2 leases", every, func(_ *cell, l *member) {
-		send(syscall.SIGSTOP, l.processes()...)
+		send(syscall.SIGSTOP, processes(l.dir)...)
 		sleep(2)
-		send(syscall.SIGCONT, l.processes()...)
+		send(syscall.SIGCONT, processes(l.dir)...)
 	}},
 	{"hang", "the work hangs, and heeds its context", every, func(_ *cell, l *member) { send(syscall.SIGUSR1, l.working) }},
 	{"deaf", "the work hangs, and heeds nothing", every, func(_ *cell, l *member) { send(syscall.SIGUSR2, l.working) }},
@@ -45,22 +47,24 @@ var faults = []fault{
 			s.(*servertest.Server).Do(c.t, "FLUSHALL")
 		}
 	}},
-	{"cut", "the leader cut off for 3 leases; what was sent arrives late", every, func(_ *cell, l *member) { l.hold(true, true) }},
-	{"requests", "the leader's requests held for 3 leases", every, func(_ *cell, l *member) { l.hold(true, false) }},
-	{"replies", "the replies to the leader held for 3 leases", every, func(_ *cell, l *member) { l.hold(false, true) }},
-	{"nat", "the leader's connections forgotten in silence; new ones work", every, func(_ *cell, l *member) { l.each((*pair).forget) }},
+	{"cut", "the leader cut off for 3 leases; what was sent arrives late", every, func(_ *cell, l *member) { l.cut(true, true) }},
+	{"requests", "the leader's requests held for 3 leases", every, func(_ *cell, l *member) { l.cut(true, false) }},
+	{"replies", "the replies to the leader held for 3 leases", every, func(_ *cell, l *member) { l.cut(false, true) }},
+	{"nat", "the leader's connections forgotten in silence; new ones work", every, func(_ *cell, l *member) { l.all(func(p *pair) { p.forgotten.Store(true) }) }},
 	{"reset", "all connections of all candidates reset once", every, func(c *cell, _ *member) {
 		for _, m := range c.members {
-			m.each((*pair).reset)
+			m.all((*pair).reset)
 		}
 	}},
-	{"slow", "+100 ms for the leader's requests, 3 leases", every, func(_ *cell, l *member) { l.delay(detour) }},
+	{"slow", "+100 ms for the leader's requests, 3 leases", every, func(_ *cell, l *member) { l.delay(func() time.Duration { return 100 * time.Millisecond }) }},
 	{"loss", "a fifth of the leader's requests lost, and sent again by TCP, 3 leases", every, func(_ *cell, l *member) { l.delay(lossy) }},
 }
 
-func every(System) bool       { return true }
-func three(s System) bool     { return s.Nodes == 3 }
-func redisOnly(s System) bool { return s.Name != "etcd" }
+func every(System) bool   { return true }
+func three(s System) bool { return s.Nodes == 3 }
+func redisOnly(s System) bool {
+	return s.Name != "etcd" && s.Name != "client-go" && s.Name != "postgres"
+}
 
 func sleep(leases float64) { time.Sleep(time.Duration(leases * float64(lease))) }
 
@@ -86,31 +90,9 @@ func (c *cell) restart(empty bool, servers []server) {
 	}
 }
 
-func (m *member) hold(up, down bool) {
-	for _, l := range m.links {
-		l.hold(up, down)
-		time.AfterFunc(3*lease, func() { l.hold(false, false) })
-	}
-}
-
-func (m *member) delay(lag func() time.Duration) {
-	for _, l := range m.links {
-		l.lag.Store(&lag)
-		time.AfterFunc(3*lease, func() { l.lag.Store(nil) })
-	}
-}
-
-func (m *member) each(do func(*pair)) {
-	for _, l := range m.links {
-		l.all(do)
-	}
-}
-
-// link is the network between a candidate and a store as TCP shows it: what is held arrives late, what a middlebox
-// has forgotten vanishes without an answer, and new connections are accepted.
-type link struct {
-	store string
-	ln    net.Listener
+// network is what a candidate has to its stores, as TCP shows it: what is held arrives late, what a middlebox has
+// forgotten vanishes without an answer, and new connections are accepted.
+type network struct {
 	held  [2]atomic.Bool // by direction
 	lag   atomic.Pointer[func() time.Duration]
 	pairs sync.Map // of *pair
@@ -127,72 +109,79 @@ type pair struct {
 	forgotten atomic.Bool
 }
 
-func newLink(store string) *link {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
-	l := &link{store: store, ln: ln}
-	go l.accept()
-	return l
+// listen returns the address at which the candidate reaches a store.
+func (n *network) listen(t testing.TB, store string) (addr string) {
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))
+	t.Cleanup(func() {
+		_ = ln.Close()
+		n.hold(false, false)
+		n.all((*pair).reset)
+	})
+	go n.accept(ln, store)
+	return ln.Addr().String()
 }
 
-func (l *link) accept() {
+func (n *network) accept(ln net.Listener, store string) {
 	for {
-		near, err := l.ln.Accept()
+		near, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", l.store)
+		far, err := net.Dial("tcp", store)
 		if err != nil {
 			abort(near.(*net.TCPConn))
 			continue
 		}
 		p := &pair{sides: [2]*net.TCPConn{near.(*net.TCPConn), far.(*net.TCPConn)}}
-		l.pairs.Store(p, nil)
-		go l.pump(p, requests)
-		go l.pump(p, replies)
+		n.pairs.Store(p, nil)
+		go n.pump(p, requests)
+		go n.pump(p, replies)
 	}
 }
 
 // pump moves what comes from one side to the other until either ends.
-func (l *link) pump(p *pair, direction int) {
+func (n *network) pump(p *pair, direction int) {
 	from, to := p.sides[direction], p.sides[1-direction]
 	data := make([]byte, 64<<10)
 	for ended := false; !ended; {
-		n, err := from.Read(data)
-		if lag := l.lag.Load(); lag != nil && direction == requests {
+		size, err := from.Read(data)
+		if lag := n.lag.Load(); lag != nil && direction == requests {
 			time.Sleep((*lag)())
 		}
-		for l.held[direction].Load() {
+		for n.held[direction].Load() {
 			time.Sleep(time.Millisecond)
 		}
 		if !p.forgotten.Load() {
-			_, _ = to.Write(data[:n]) // if it has ended, its own pump notices
+			_, _ = to.Write(data[:size]) // if it has ended, its own pump notices
 		}
 		ended = err != nil
 	}
 	_ = from.Close()
 	_ = to.Close()
-	l.pairs.Delete(p)
+	n.pairs.Delete(p)
 }
 
-func (l *link) close() {
-	_ = l.ln.Close()
-	l.hold(false, false)
-	l.all((*pair).reset)
+// cut holds what goes up or down for 3 leases.
+func (n *network) cut(up, down bool) {
+	n.hold(up, down)
+	time.AfterFunc(3*lease, func() { n.hold(false, false) })
 }
 
-func (l *link) hold(up, down bool) {
-	l.held[requests].Store(up)
-	l.held[replies].Store(down)
+func (n *network) hold(up, down bool) {
+	n.held[requests].Store(up)
+	n.held[replies].Store(down)
 }
 
-func (l *link) all(do func(*pair)) {
-	for p := range l.pairs.Range {
+func (n *network) delay(lag func() time.Duration) {
+	n.lag.Store(&lag)
+	time.AfterFunc(3*lease, func() { n.lag.Store(nil) })
+}
+
+func (n *network) all(do func(*pair)) {
+	for p := range n.pairs.Range {
 		do(p.(*pair))
 	}
 }
-
-func (p *pair) forget() { p.forgotten.Store(true) }
 
 func (p *pair) reset() {
 	abort(p.sides[requests])
@@ -204,8 +193,6 @@ func abort(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
 }
-
-func detour() time.Duration { return 100 * time.Millisecond }
 
 // lossy loses a fifth of all packets, which TCP sends again after 0.2 s, 0.4 s, ...
 func lossy() (late time.Duration) {

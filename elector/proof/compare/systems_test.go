@@ -3,34 +3,41 @@ package compare
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/health"
 )
 
-// System is one column of the table.
+// System is one column of the table. page.tmpl has its configuration.
 type System struct {
-	Name   string
-	Module string // of a peer, for its version
-	Store  func(testing.TB) server
-	Nodes  int // how many independent stores
-	Run    func(ctx context.Context, c *Candidate) error
-	Setup  string // its configuration, for the page
-	// Program must be installed. Command is that of mandate which runs the candidate's program, and Renews the lease.
+	Name  string
+	Store func(testing.TB) server
+	Nodes int // how many independent stores
+	Run   func(ctx context.Context, c *Candidate) error
+	// Program must be on PATH.
 	Program string
-	Command func(c Candidate) []string
+	// Command is that of mandate which runs the candidate's program, and Renews the lease.
+	Command []string
 	Renews  bool
 }
 
@@ -41,46 +48,23 @@ const (
 	kernel = "kernel-lock"
 )
 
-const careful = "a careful loop: tries every L/3 ± 10 %, extends every L/3, each call bounded by L/3 and not retried by go-redis; before each write " +
-	"the work checks that the last confirmed request was sent less than 0.99 L ago; after an unclear answer the next try is L/15 later; releases"
-
 var systems = []System{
-	{Name: "mandate", Store: redis, Nodes: 1, Run: embedded, Setup: "`elector.Run`, defaults but for the lease; the `WorkProbe` is a heartbeat of L/2; the work looks at its context only"},
-	{Name: "mandate-3", Store: redis, Nodes: 3, Run: embedded, Setup: "the same on three Redis"},
-	{
-		Name: "mandate-run", Store: redis, Nodes: 1, Run: command, Command: runCommand, Renews: true,
-		Setup: "`mandate run --probe-file FILE -- WRITER`, defaults but for the lease; the writer checks nothing, and touches the file before each write",
-	},
-	{Name: "mandate-supervise", Store: redis, Nodes: 1, Run: embedded, Command: superviseCommand, Setup: "`mandate supervise --` and the program of the first column"},
-	{Name: "redsync", Module: "github.com/go-redsync/redsync/v4", Store: redis, Nodes: 1, Run: redsyncLoop, Setup: careful + "; `WithFailFast`"},
-	{Name: "redsync-3", Module: "github.com/go-redsync/redsync/v4", Store: redis, Nodes: 3, Run: redsyncLoop, Setup: "the same on three Redis"},
-	{Name: "redislock", Module: "github.com/bsm/redislock", Store: redis, Nodes: 1, Run: redislockLoop, Setup: "the same loop"},
-	{
-		Name: "rueidislock", Module: "github.com/redis/rueidis", Store: redis, Nodes: 1, Run: rueidisLock,
-		Setup: "`WithContext`; `KeyValidity` L; `KeyMajority` 1 and `NoLoopTracking`, as its README has it for one server; `TryNextAfter` L/10: its default of 20 ms elects nobody on a busy machine",
-	},
-	{
-		Name: "etcd", Module: "go.etcd.io/etcd/client/v3", Store: etcd, Program: "etcd", Nodes: 1, Run: election,
-		Setup: "`concurrency.Election`, one member; a session of TTL L for each term; `Campaign` ends with its session, the work with `Done`; then `Resign` and " +
-			"`Close`; the token is `Rev`, and the store had 50 writes before, so that revisions that start again show",
-	},
-	{Name: kernel, Store: redis, Nodes: 3, Run: flock, Setup: "control: `flock` on a file"},
-	{Name: always, Store: redis, Nodes: 3, Run: everybody, Setup: "control: each candidate leads at all times"},
-}
-
-// server is one store of a cell; after Kill and Forget it restarts empty.
-type server interface {
-	Addr() string
-	Kill()
-	Forget(testing.TB)
-	Restart(testing.TB)
-	Hang(testing.TB)
-	Wake(testing.TB)
-}
-
-// A killed process leaves to the kernel what it has written: no fsync is needed.
-func redis(t testing.TB) server {
-	return servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "no")
+	{Name: "mandate", Store: redis, Nodes: 1, Run: embedded},
+	{Name: "mandate-3", Store: redis, Nodes: 3, Run: embedded},
+	{Name: "mandate-run", Store: redis, Nodes: 1, Run: command, Renews: true, Command: runCommand},
+	{Name: "mandate-supervise", Store: redis, Nodes: 1, Run: embedded, Command: []string{"supervise", "--"}},
+	{Name: "redsync", Store: redis, Nodes: 1, Run: loop(lease/3, redsyncLock)},
+	{Name: "redsync-often", Store: redis, Nodes: 1, Run: loop(lease/30, redsyncLock)},
+	{Name: "redsync-3", Store: redis, Nodes: 3, Run: loop(lease/3, redsyncLock)},
+	{Name: "redislock", Store: redis, Nodes: 1, Run: loop(lease/3, redisLock)},
+	{Name: "redislock-often", Store: redis, Nodes: 1, Run: loop(lease/30, redisLock)},
+	{Name: "naive", Store: redis, Nodes: 1, Run: loop(lease/3, naiveLock)},
+	{Name: "rueidislock", Store: redis, Nodes: 1, Run: rueidisLock},
+	{Name: "etcd", Store: etcd, Nodes: 1, Run: election, Program: "etcd"},
+	{Name: "client-go", Store: kubernetes, Nodes: 1, Run: kubernetesLease},
+	{Name: "postgres", Store: postgres, Nodes: 1, Run: loop(lease/3, advisoryLock), Program: "postgres"},
+	{Name: kernel, Store: redis, Nodes: 3, Run: flock},
+	{Name: always, Store: redis, Nodes: 3, Run: everybody},
 }
 
 // Candidate is what a system knows in its process.
@@ -88,9 +72,6 @@ type Candidate struct {
 	System string
 	ID     string
 	Addrs  []string // host:port of each store; no other candidate uses them
-	Dir    string   // its own
-	Shared string   // the same for all candidates
-	Lease  time.Duration
 
 	terms int
 	hang  chan os.Signal
@@ -117,7 +98,7 @@ func campaign(spec string) {
 		for s.Name == c.System && ctx.Err() == nil {
 			if err := s.Run(ctx, c); err != nil {
 				log.Print(err)
-				pause(ctx, c.Lease/10)
+				pause(ctx, lease/10)
 			}
 		}
 	}
@@ -155,14 +136,18 @@ func check(err error) {
 	}
 }
 
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
 func everybody(ctx context.Context, c *Candidate) error {
 	c.Lead(ctx, 0, nil)
 	return nil
 }
 
 func flock(ctx context.Context, c *Candidate) error {
-	file, err := os.Create(c.Shared + "/lock")
-	check(err)
+	file := must(os.Create("../lock")) // each candidate runs in a folder of its own, and all of these in one
 	defer file.Close()
 	for ctx.Err() == nil && syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		pause(ctx, writeEvery)
@@ -172,17 +157,10 @@ func flock(ctx context.Context, c *Candidate) error {
 }
 
 func embedded(ctx context.Context, c *Candidate) error {
-	q, err := elector.Open(c.Addrs...)
-	if err != nil {
-		return err
-	}
+	q := must(elector.Open(c.Addrs...))
 	defer q.Close()
-	beat := health.NewHeartbeat(c.Lease / 2)
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	e, err := elector.New(q, elector.Config{Election: "compare", ID: c.ID, Lease: c.Lease, WorkProbe: beat, Logger: logger})
-	if err != nil {
-		return err
-	}
+	beat := health.NewHeartbeat(lease / 2)
+	e := must(elector.New(q, elector.Config{Election: key, ID: c.ID, Lease: lease, WorkProbe: beat}))
 	return e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 		c.Lead(ctx, term.Token(), func() bool {
 			beat.Beat()
@@ -192,21 +170,141 @@ func embedded(ctx context.Context, c *Candidate) error {
 	})
 }
 
-func superviseCommand(Candidate) []string { return []string{"supervise", "--"} }
-
-func runCommand(c Candidate) []string {
-	return []string{"run", "--election", "compare", "--lease", c.Lease.String(), "--probe-file", alive, "--"}
-}
-
 // alive is in the folder of the candidate, in which both processes run.
 const alive = "alive"
 
+var runCommand = []string{"run", "--election", key, "--lease", lease.String(), "--probe-file", alive, "--"}
+
 // command is what `mandate run` runs while it leads.
 func command(ctx context.Context, c *Candidate) error {
-	token, err := strconv.ParseUint(os.Getenv("MANDATE_TOKEN"), 10, 64)
-	check(err)
+	token := must(strconv.ParseUint(os.Getenv("MANDATE_TOKEN"), 10, 64))
 	check(os.WriteFile(alive, nil, 0o600))
 	c.Lead(ctx, token, func() bool { return os.Chtimes(alive, time.Time{}, time.Now()) == nil })
-	os.Exit(0)
 	return nil
+}
+
+// server is one store of a cell; after Kill and Forget it restarts empty.
+type server interface {
+	Addr() string
+	Kill()
+	Forget(testing.TB)
+	Restart(testing.TB)
+	Hang(testing.TB)
+	Wake(testing.TB)
+}
+
+// A killed process leaves to the kernel what it has written: no fsync is needed.
+func redis(t testing.TB) server {
+	return servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "no")
+}
+
+// daemon is a store other than Redis. Its processes run in its folder.
+type daemon struct {
+	dir, port string
+	command   func(d *daemon) *exec.Cmd
+	cmd       *exec.Cmd
+}
+
+func newDaemon(t testing.TB, command func(d *daemon) *exec.Cmd) server {
+	d := &daemon{dir: folder(t) + "/data", port: strconv.Itoa(servertest.FreePort(t)), command: command}
+	d.Restart(t)
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL would leave shared memory behind after SIGKILL
+		_ = d.cmd.Wait()
+	})
+	return d
+}
+
+// folder returns one that PostgreSQL's user can enter.
+func folder(t testing.TB) string {
+	dir := t.TempDir()
+	check(errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)))
+	return dir
+}
+
+func (d *daemon) Restart(t testing.TB) {
+	d.cmd = d.command(d)
+	check(os.MkdirAll(d.dir, 0o755))
+	d.cmd.Dir = d.dir
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	check(d.cmd.Start())
+	servertest.Eventually(t, 20*time.Second, d.cmd.Path+" is up", func() bool {
+		conn, err := net.Dial("tcp", d.Addr())
+		return err == nil && conn.Close() == nil
+	})
+}
+
+func (d *daemon) Kill() {
+	send(syscall.SIGKILL, processes(d.dir)...)
+	_ = d.cmd.Wait()
+}
+
+func (d *daemon) Addr() string      { return "127.0.0.1:" + d.port }
+func (d *daemon) Forget(testing.TB) { check(os.RemoveAll(d.dir)) }
+func (d *daemon) Hang(testing.TB)   { send(syscall.SIGSTOP, processes(d.dir)...) }
+func (d *daemon) Wake(testing.TB)   { send(syscall.SIGCONT, processes(d.dir)...) }
+
+func etcd(t testing.TB) server {
+	return newDaemon(t, func(d *daemon) *exec.Cmd {
+		url, peer := "http://"+d.Addr(), "http://127.0.0.1:0"
+		return exec.Command("etcd", "--data-dir", "etcd", "--listen-client-urls", url, "--advertise-client-urls", url,
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+	})
+}
+
+// postgres starts as a copy of one that is made once: initdb takes a processor for a second.
+func postgres(t testing.TB) server {
+	return newDaemon(t, func(d *daemon) *exec.Cmd {
+		if _, err := os.Stat(d.dir); err != nil {
+			check(exec.Command("cp", "-a", newCluster(), d.dir).Run())
+		}
+		return asPostgres("postgres", "-D", d.dir, "-p", d.port, "-c", "unix_socket_directories=", "-c", "fsync=off")
+	})
+}
+
+var newCluster func() string // once for all cells
+
+func initdb(dir string) string {
+	check(asPostgres("initdb", "-D", dir, "-U", "mandate", "-A", "trust", "--no-sync").Run())
+	return dir
+}
+
+// asPostgres runs a program as the user postgres if this one is root, whom PostgreSQL refuses.
+func asPostgres(program string, args ...string) *exec.Cmd {
+	if os.Geteuid() == 0 {
+		args = append([]string{"--reuid=postgres", "--regid=postgres", "--init-groups", "--pdeathsig=KILL", program}, args...)
+		program = "setpriv"
+	}
+	return exec.Command(program, args...)
+}
+
+// envAPI has the address at which a process of this program serves the Lease.
+const envAPI = "COMPARE_API"
+
+func kubernetes(t testing.TB) server {
+	return newDaemon(t, func(d *daemon) *exec.Cmd {
+		return exec.Command("env", envAPI+"="+d.Addr(), must(os.Executable()))
+	})
+}
+
+// serveLease is as much of Kubernetes' API as one Lease needs: it is stored if the writer has read the newest version.
+func serveLease(addr string) {
+	var mu sync.Mutex
+	check(http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method != http.MethodGet {
+			var stored, sent coordinationv1.Lease
+			data, _ := os.ReadFile("lease.json")
+			_ = json.Unmarshal(data, &stored)
+			if json.NewDecoder(r.Body).Decode(&sent) != nil || sent.ResourceVersion != stored.ResourceVersion {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			sent.ResourceVersion = rand.Text()
+			data = must(json.Marshal(sent))
+			check(errors.Join(os.WriteFile("new.json", data, 0o600), os.Rename("new.json", "lease.json")))
+		}
+		http.ServeFile(w, r, "lease.json")
+	})))
 }
