@@ -154,7 +154,7 @@ bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server wher
 .PHONY: compare
 compare: ## measure what faults cost with mandate and its peers, into docs/generated/compare.md: 50 minutes (ROUNDS=5)
 	$(BUILD)
-	cd elector/proof/compare && GOWORK=off GOFLAGS=-mod=mod $(GO) test -count=1 -timeout 2h -parallel 12 -args \
+	cd elector/proof/compare && MANDATE_TEST_REQUIRE_REDIS=1 GOWORK=off GOFLAGS=-mod=mod $(GO) test -count=1 -timeout 2h -parallel 12 -args \
 		-mandate $(CURDIR)/bin/mandate -revision $(VERSION) -rounds $(ROUNDS) $(COMPARE)
 
 .PHONY: fuzz

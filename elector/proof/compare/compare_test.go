@@ -31,6 +31,10 @@ var (
 // lease is that of every system.
 const lease = 3 * time.Second
 
+// A page is measured on a machine that does nothing else. These are load averages of a minute for each processor: the
+// most before the first cell, and the most after any.
+const idle, busy = 0.5, 4
+
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(envCandidate); spec != "" {
 		campaign(spec)
@@ -63,16 +67,26 @@ func TestCompare(t *testing.T) {
 		if _, err := exec.LookPath(s.Program); s.Program == "" || err == nil {
 			return false
 		}
+		if *out != "" {
+			t.Fatalf("%s is not on PATH: the page would lack the column %s", s.Program, s.Name)
+		}
 		log.Printf("SKIPPED: %s, for %s is not on PATH", s.Name, s.Program)
 		return true
 	})
 	faults = slices.DeleteFunc(faults, func(f fault) bool { return !regexp.MustCompile(*rows).MatchString(f.Name) })
+	if *out != "" {
+		what := fmt.Sprintf("a load average below %.1f for each processor, as a page needs: end what else runs here", idle)
+		servertest.Poll(t, time.Second, 5*time.Minute, what, func() bool { return load() < idle })
+	}
 	newCluster = sync.OnceValue(func() string { return initdb(folder(t) + "/postgres") })
 	tab := &table{results: map[string][]result{}}
 	t.Run("cells", tab.measure)
 	page := tab.page(t)
 	if fmt.Print(page); *out == "" || t.Failed() {
 		return
+	}
+	if tab.load > busy {
+		t.Fatalf("no page: the load average rose to %.1f for each processor, above %d", tab.load, busy)
 	}
 	check(os.WriteFile(*out, []byte(page), 0o644))
 }
