@@ -141,7 +141,7 @@ func TestRecipesWorkAgainReal(t *testing.T) {
 			token, leader := worksAgain(0)
 			fail()
 			for range 2 {
-				if _, err := election.StepDown(ctx, "test"); err != nil {
+				if _, _, err := election.StepDown(ctx, "test"); err != nil {
 					t.Error(err)
 				}
 				token, leader = worksAgain(token)
