@@ -242,6 +242,70 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
+// Each bound is where the verdict changes: what is just within it, and what is just beyond.
+func TestBoundsOfVerdicts(t *testing.T) {
+	now := time.Now()
+	led := elector.Status{Leader: &elector.Leader{Candidate: "a", Token: 7, Since: now}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}}
+	ended := func(reason elector.Reason, ago time.Duration, n int) Report {
+		return Report{Look: elector.Look{Status: led, Terms: slices.Repeat([]elector.TermRecord{{Reason: reason, Until: now.Add(-ago)}}, n)}}
+	}
+	leads := func(r Report, ago time.Duration) Report {
+		l := *r.Leader
+		l.Since, r.Leader = now.Add(-ago), &l
+		return r
+	}
+	job := func(j Job) Report { return Report{Look: elector.Look{Status: led}, Ticks: []Job{j}} }
+	silent := func(d time.Duration) Report {
+		nodes := []elector.VotingNode{{Name: "n", SilentFor: d}}
+		return Report{Look: elector.Look{Status: led, Candidates: []elector.CandidateStatus{{ID: "a", Role: "leading", Healthy: true, Lease: 3 * time.Second, Nodes: nodes}}}}
+	}
+	renewed := func(ago time.Duration) Report {
+		lock := protocol.LockValue{Candidate: "a", Incarnation: "1", Nodes: 1, Lease: 16 * time.Second}.String()
+		l := elector.Leader{Candidate: "a", LeaseLeft: 16*time.Second - ago}
+		return Report{Look: elector.Look{Status: elector.Status{Leader: &l, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Lock: lock}}}, At: now}, Unresponsive: true}
+	}
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name           string
+		within, beyond Report
+		check          string
+		before, after  Level
+	}{
+		{"a tick is overdue after a minute", job(Job{Late: time.Minute}), job(Job{Late: time.Minute + ms}), "ticks", "", LevelWarn},
+		{"a mark in the future blocks", job(Job{}), job(Job{Ahead: ms}), "ticks", "", LevelWarn},
+		{"a loss of data is news for an hour", ended(elector.ReasonDataLost, time.Hour-time.Second, 1), ended(elector.ReasonDataLost, time.Hour, 1), "data", LevelNote, ""},
+		{"two ends are no flapping", ended(elector.ReasonFailed, 0, 2), ended(elector.ReasonFailed, 0, 3), "flapping", "", LevelWarn},
+		{"ends are counted for ten minutes", ended(elector.ReasonFailed, 10*time.Minute-time.Second, 3), ended(elector.ReasonFailed, 10*time.Minute+ms, 3), "flapping", LevelWarn, ""},
+		{"it is over after 200 s", leads(ended(elector.ReasonFailed, 0, 3), 199*time.Second), leads(ended(elector.ReasonFailed, 0, 3), 201*time.Second), "flapping", LevelWarn, LevelNote},
+		{"a node is out of reach after a lease", silent(3*time.Second - ms), silent(3 * time.Second), "unreached", "", LevelWarn},
+	} {
+		for r, want := range map[*Report]Level{&c.within: c.before, &c.beyond: c.after} {
+			if got := find(r.Findings(nil), c.check); got.Level != want {
+				t.Errorf("%s: %+v, want %q", c.name, got, want)
+			}
+		}
+	}
+	for ago, want := range map[time.Duration]string{4 * time.Second: "it may not receive requests", 5 * time.Second: "it may hang or be dead"} {
+		r := renewed(ago)
+		if got := find(r.Findings(nil), "leader"); !strings.Contains(got.Found, want) {
+			t.Errorf("renewed %v ago: %+v", ago, got)
+		}
+	}
+	skew, used := goodFacts("n"), goodFacts("n")
+	for by, want := range map[time.Duration]Level{time.Second: LevelOK, time.Second + ms: LevelWarn, -time.Second - ms: LevelWarn} {
+		skew.Skew = by
+		if got := find(judge(skew), "clock"); got.Level != want {
+			t.Errorf("a clock that differs by %v: %+v", by, got)
+		}
+	}
+	for limit, want := range map[string]Level{"1111112": LevelOK, "1111110": LevelWarn} { // of which 1000000 are used
+		used.Info["maxmemory"] = limit
+		if got := find(judge(used), "eviction"); got.Level != want {
+			t.Errorf("%s bytes at most: %+v", limit, got)
+		}
+	}
+}
+
 type answer string
 
 func (a answer) Error() string { return string(a) }

@@ -57,8 +57,8 @@ var remedies = []struct {
 	{NamedBySentinels, "start it; if its address can't be reached from here, have them name another: SENTINEL MONITOR, and replica-announce-ip on the servers", false},
 	{"first record does not look like a TLS handshake", "this port speaks no TLS: write redis://", false},
 	{"protocol version not supported", "let this Redis offer TLS 1.2 or later: tls-protocols", false},
-	{"certificate signed by unknown authority", "name the file with the authority's certificate: ?ca_file=", false},
-	{"certificate is not trusted", "name the file with the authority's certificate: ?ca_file=", false},
+	{"certificate signed by unknown authority", authority, false},
+	{"certificate is not trusted", authority, false},
 	{"certificate is valid for", "give a name of the certificate: &server_name=", false},
 	{"cannot validate certificate for", "give a name of the certificate: &server_name=", false},
 	{"certificate name does not match", "give a name of the certificate: &server_name=", false},
@@ -95,6 +95,7 @@ const (
 	sentinel   = "write redis+sentinel://host:26379?master_name=NAME"
 	backends   = "the proxy reaches no Redis: look at what it has behind it"
 	ofSlot     = " (this election needs the master of its slot), let the Cluster fail over (redis-cli CLUSTER NODES)"
+	authority  = "name the file with the authority's certificate: ?ca_file=; if it is named, that of this Redis is of another authority"
 	clientCert = "name the files of a client's certificate that this Redis accepts: ?cert_file=&key_file="
 )
 
@@ -156,7 +157,7 @@ func look(err error) (advice string, permanent bool) {
 		}
 	}
 	if TimedOut(err) {
-		return "look for a process that hangs at {node}, a slow network, or a firewall that drops what is sent there", false
+		return "look for a process or a disk that hangs at {node}, a slow network, or a firewall that drops what is sent there", false
 	}
 	return "", false
 }
