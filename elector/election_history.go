@@ -121,21 +121,6 @@ func cover(terms []TermRecord, n int) bool {
 	return len(terms) >= n && !slices.ContainsFunc(terms[:n], func(r TermRecord) bool { return r.From.IsZero() })
 }
 
-// Pauses returns all pauses of the election that the nodes have recorded, newest first. It queries
-// each node once, and waits for it at most 1.5 s (or until ctx ends). The error is ErrUnreachable,
-// with each node's NodeError, when no majority answered; Pauses then returns what the other nodes
-// have.
-func (el *Election) Pauses(ctx context.Context) ([]PauseRecord, error) {
-	if err := checkOpen(el.nodes); err != nil {
-		return nil, err
-	}
-	st, _ := el.read(ctx, protocol.WholeHistory, false)
-	if _, errs := st.past(); answersOf(errs) < el.nodes.Majority() {
-		return st.pauses(), noMajority(el.nodes.Len(), errs)
-	}
-	return st.pauses(), nil
-}
-
 // pauses merges the pauses that all nodes have recorded.
 func (st Status) pauses() []PauseRecord {
 	byNode, _ := st.past()

@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
-// Look is what Status, Candidates, History and Pauses show of one moment.
+// Look is what Status, Candidates and History show of one moment, and the pauses.
 type Look struct {
 	Status
 

@@ -158,7 +158,8 @@ func TestPausesOfSeveralOperators(t *testing.T) {
 		if st, err := el.Status(t.Context()); err != nil || st.Pause != "no reason given" || st.PauseBy != "" || st.PauseReason != "" {
 			t.Errorf("%+v, %v", st, err)
 		}
-		got, err := el.Pauses(t.Context())
+		look := el.Look(t.Context(), 500)
+		got, err := look.Pauses, look.TermsErr
 		text := ""
 		for _, p := range got {
 			text += fmt.Sprintf("%s/%s/%v/%v/%s ", p.By, p.Reason, p.For, !p.Until.IsZero(), p.EndedBy)

@@ -32,7 +32,6 @@ func queries(q *elector.Quorum, el *elector.Election) map[string]func(context.Co
 		"Status":     func(ctx context.Context) error { _, err := el.Status(ctx); return err },
 		"Leader":     func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
 		"History":    func(ctx context.Context) error { _, err := el.History(ctx, 3); return err },
-		"Pauses":     func(ctx context.Context) error { _, err := el.Pauses(ctx); return err },
 		"Candidates": func(ctx context.Context) error { _, err := el.Candidates(ctx); return err },
 		"StepDown":   func(ctx context.Context) error { _, _, err := el.StepDown(ctx, ""); return err },
 		"Transfer":   func(ctx context.Context) error { _, _, err := el.Transfer(ctx, "b"); return err },

@@ -23,7 +23,7 @@ const (
 const (
 	eventUnhealthy = "unhealthy" // this candidate's probe fails: it does not campaign
 	eventHealthy   = "healthy"   // this candidate's probe passes again
-	eventPaused    = "paused"    // an operator wants no new leader: in the history, and returned by Pauses
+	eventPaused    = "paused"    // an operator wants no new leader: in the history, and in a Look
 	eventResumed   = "resumed"   // an operator has ended the pause
 )
 

@@ -419,7 +419,7 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	move("no resignation", err)
 	if err := electionOf(q, "orders").Pause(t.Context(), time.Minute, "a test"); err != nil {
 		complain("no pause", err)
-	} else if past, err := electionOf(as(t, candidates, s), "orders").Pauses(t.Context()); err != nil || len(past) != 1 {
+	} else if past := electionOf(as(t, candidates, s), "orders").Look(t.Context(), 1); past.TermsErr != nil || len(past.Pauses) != 1 {
 		complain("no record of the pause", err)
 	}
 	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
