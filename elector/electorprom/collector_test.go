@@ -150,13 +150,18 @@ func TestCollector(t *testing.T) {
 			"mandate_is_leader": 0, "mandate_leader_known": 1, "mandate_elections_won_total": 1, "mandate_leader_changes_total": 2,
 		})
 
-		// Redis is gone: b leads no more, and nobody can tell who does.
+		// Redis is gone: b leads no more, and nobody can tell who does, nor whether the pause has been ended.
+		must(t, e.Election().Pause(ctx, 0, "migration"))
+		time.Sleep(lease)
 		heal := r.CutOff()
 		time.Sleep(lease + 2*time.Second)
-		want("Redis is gone", map[string]float64{"mandate_leader_known": 0})
+		want("Redis is gone", map[string]float64{"mandate_leader_known": 0, "mandate_paused": 0})
 		heal()
 		time.Sleep(2 * lease)
-		want("Redis is back", map[string]float64{"mandate_leader_known": 1})
+		want("Redis is back, and still paused", map[string]float64{"mandate_paused": 1})
+		must(t, e.Election().Resume(ctx))
+		time.Sleep(2 * lease)
+		want("a leader is elected", map[string]float64{"mandate_leader_known": 1})
 	})
 }
 
