@@ -230,8 +230,9 @@ func (s *samples) findings(r, site *report) (shared []doctor.Finding) {
 	down := func(all []elector.NodeStatus) int {
 		return howMany(all, func(n elector.NodeStatus) bool { return !n.Reachable })
 	}
+	unfit := site.problem().Level == doctor.LevelFail // what the nodes refuse then is no election's own
 	own = slices.DeleteFunc(own, func(f doctor.Finding) bool {
-		is := f.Check == "same-server" || f.Check == "majority" && down(r.Nodes) <= down(site.Nodes)
+		is := f.Check == "same-server" || f.Check == "refuses" && unfit || f.Check == "majority" && down(r.Nodes) <= down(site.Nodes)
 		if is {
 			shared = append(shared, f)
 		}
