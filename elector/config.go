@@ -172,8 +172,8 @@ func (c Config) validate() error {
 	return setting.Join("config: ", problems...)
 }
 
-// A Succession is the rule that names the next leader. The lock alone decides who leads; a
-// Succession only decides for which candidate the others wait, and when a leader hands
+// Config.Succession is the rule that names the next leader. The lock alone decides who leads; the
+// succession only decides for which candidate the others wait, and when a leader hands
 // over. All candidates of an election should use the same. A preferred candidate that is
 // dead or cut off delays an election by a quarter of a lease at most. All but the race
 // are meant for some dozens of candidates: each keeps track of all others.

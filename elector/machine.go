@@ -33,7 +33,8 @@ import (
 //
 //	following   claims when package standby says so, until a majority grants one token (campaign.go, claim.go)
 //	leading     the work runs; the lease is renewed while the probes pass (leader.go, renew.go)
-//	stopping    the term is over, and the work's context with it; when the work has returned, the lock is released (release.go)
+//	stopping    the term is over, and the work's context with it; after a resignation, a hand-over or a shutdown the lease is
+//	            renewed meanwhile (drain, in leader.go); when the work has returned, the lock is released (release.go)
 //	resting     this candidate was to blame, or has handed over: others go first
 //	idle        Run and Campaign have returned, or never began
 //	observing   Config.Observer: it follows, and never claims
@@ -57,7 +58,7 @@ import (
 // The way of a renewal:
 //
 //  1. await (leader.go): the timer fires
-//  2. renew (renew.go) checks the probes and sends: no other function does
+//  2. renew (renew.go) checks the probes and sends: no other function begins one (RenewAgain repeats it)
 //  3. quorum/renewal.go: a request for each node
 //  4. nodes/send.go: the last check whether it may leave; one call carries it, with those of other elections
 //  5. protocol/scripts/renew.lua: the node prolongs the lock

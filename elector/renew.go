@@ -44,7 +44,7 @@ func (m *machine) renewalTimer() {
 	r.timer.Reset(limit / 2)
 }
 
-// renew sends one renewal; no other function sends any. It reads the time to the deadline first, and
+// renew sends one renewal; no other function begins one (RenewAgain repeats it under the same checks). It reads the time to the deadline first, and
 // checks health last: a process that is suspended in between loses that time, instead of
 // renewing on an outdated probe result.
 func (m *machine) renew() {

@@ -171,7 +171,7 @@ func (t *Term) Err() error {
 func (t *Term) Resign() { t.HandOver("", nil) }
 
 // HandOver is Resign in favour of the candidate with that incarnation (Elector.Incarnation,
-// Candidate.Incarnation): for a quarter of a lease after the release no other candidate is elected.
+// CandidateStatus.Incarnation): for a quarter of a lease after the release no other candidate is elected.
 // why is the detail in the log and the history; it may be nil. With an empty incarnation no candidate
 // is preferred.
 func (t *Term) HandOver(incarnation string, why error) {

@@ -96,8 +96,8 @@ func TestRecipesWorkAgainReal(t *testing.T) {
 		ends                     bool   // the program, with its work
 	}{
 		{"service", "mailer", "working", false},
-		{"schedule", "reports", "running", false}, // the jobs
-		{"schedule", "reports", "working", false}, // the work beside them
+		{"schedule", "nightly", "running", false}, // the jobs
+		{"schedule", "nightly", "working", false}, // the work beside them
 		{"postgres", "orders", "working", false},
 		{"controller", "controller", "working", true},
 		{"grpc", "orders-server", "working", false},

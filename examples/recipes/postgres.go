@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
@@ -15,11 +16,13 @@ import (
 
 // postgres writes to PostgreSQL while it leads. The database refuses an older leader.
 func postgres(ctx context.Context, q *elector.Quorum) error {
-	// Below the lease: a leader that is suspended within a transaction keeps its locks from its successor for so long.
-	db, err := sql.Open("pgx", fmt.Sprintf("%s&idle_in_transaction_session_timeout=%d", dbURL, (lease/2).Milliseconds()))
+	cfg, err := pgx.ParseConfig(dbURL)
 	if err != nil {
 		return err
 	}
+	// Below the lease: a leader that is suspended within a transaction keeps its locks from its successor for so long.
+	cfg.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint((lease / 2).Milliseconds())
+	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	marks, err := fence.NewSQL(fence.PostgreSQL, "")
 	if err != nil {
@@ -45,7 +48,7 @@ func transaction(ctx context.Context, db *sql.DB, marks *fence.SQL, token uint64
 	if err := marks.Guard(ctx, tx, "orders", token); err != nil {
 		return err
 	}
-	// Read and write in tx.
+	// Read and write in tx, as here in a table orders (token bigint).
 	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (token) VALUES ($1)", token); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // scheduled runs jobs on the leader, and each tick once, beside work of its own.
 func scheduled(ctx context.Context, q *elector.Quorum) error {
-	election, err := q.Election("reports")
+	election, err := q.Election("nightly")
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func scheduled(ctx context.Context, q *elector.Quorum) error {
 	}
 	beat := health.NewHeartbeat(10 * time.Second)
 	// A job that hangs ends the term, and so does the work beside it.
-	e, err := elector.New(q, elector.Config{Election: "reports", ID: id, Lease: lease, WorkProbe: health.All(all.Probe(0), beat)})
+	e, err := elector.New(q, elector.Config{Election: "nightly", ID: id, Lease: lease, WorkProbe: health.All(all.Probe(0), beat)})
 	if err != nil {
 		return err
 	}
