@@ -139,8 +139,8 @@ func (st Status) past() (byNode [][]string, errs []error) {
 func (st Status) terms(lookErr error, entries int) (terms []TermRecord, cut bool) {
 	byNode, _ := st.past()
 	terms = recordsOf(eventsOf(byNode, st), st.Leader, time.Now())
-	if (lookErr != nil || st.MayLead != nil) && len(terms) > 0 && terms[0].Reason == ReasonVanished {
-		terms[0].Reason = "" // the term may be the sitting leader's
+	if (lookErr != nil || st.MayLead != nil) && len(terms) > 0 && terms[0].Until.IsZero() {
+		terms[0].Reason, terms[0].Detail = "", "" // the term may be the sitting leader's
 	}
 	return terms, slices.ContainsFunc(byNode, func(node []string) bool { return len(node) >= entries })
 }

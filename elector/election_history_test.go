@@ -70,6 +70,12 @@ func TestHistoryOfALeaderKilledWhileItStops(t *testing.T) {
 		if got, err := orders.History(t.Context(), 1); err != nil || !got[0].Current || got[0].Reason != "" {
 			t.Errorf("while it stops: %+v, %v", got, err)
 		}
+		c.Nodes[1].Set(down)
+		c.Nodes[2].Set(down)
+		if got, _ := orders.History(t.Context(), 1); len(got) != 1 || got[0].Reason != "" || got[0].Detail != "" {
+			t.Errorf("while it is not known who leads: %+v", got)
+		}
+		c.Heal()
 		c.Each(down, "a")
 		b.Elected(5 * shortLease)
 		time.Sleep(time.Second)

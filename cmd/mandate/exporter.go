@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -190,34 +189,48 @@ func (e *exporter) readMetrics(within time.Duration) []prometheus.Metric {
 	rows := foldedRows(names)
 	rerr := readAll(ctx, e.quorum, rows, doctor.RecentTerms)
 	took := time.Since(began)
-	s := &samples{prefix: e.quorum.Prefix(), now: time.Now(), was: e.since, since: map[subject]time.Time{}}
-	complete := err == nil && rerr == nil
-	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
 	looked.Wait()
+	s := &samples{prefix: e.quorum.Prefix(), now: time.Now(), was: e.since, since: map[subject]time.Time{}}
+	// A minority that is away hides nothing: the names are on a majority. But a node lists at most so many.
+	complete := rerr == nil && (err == nil || majorityAnswered(site.Status) && len(names) < 10_000)
+	s.gauge("exporter_read_seconds", "How long the last reading of all elections took.", took.Seconds())
 	for _, n := range site.Nodes {
 		s.gauge("redis_node_up", "1 if the Redis node answers, 0 if it does not.", oneIf(n.Reachable || n.Answered), "node", n.Node)
 	}
+	listed, unread := map[string]bool{}, map[string]bool{}
 	shared := slices.DeleteFunc(site.problems(), func(f doctor.Finding) bool { return f.Check != "majority" })
 	for i := range rows {
 		r := &rows[i]
+		listed[r.Election] = true
 		if r.group != nil {
 			s.group(r)
 		} else {
 			s.election(r)
 		}
-		complete = complete && r.TicksErr == nil
+		complete = complete && (r.TicksErr == nil || down(r.Nodes) > 0)
+		if r.StatusErr != nil || r.CandidatesErr != nil {
+			unread[r.Election] = true
+		}
 		shared = append(shared, s.findings(r, &site)...)
 		for k := range r.Ticks {
 			s.job(r.Election, &r.Ticks[k])
 		}
 	}
 	s.lasting(subject{}, shared)
-	if complete { // else what is missing now may still be so
-		clear(e.since)
+	for of, at := range e.since {
+		name := cmp.Or(of.election, of.group+allShards)
+		if _, still := s.since[of]; !still && (unread[name] || err != nil && !listed[name]) { // it may still be so
+			s.since[of] = at
+		}
 	}
-	maps.Copy(e.since, s.since)
+	e.since = s.since
 	s.gauge("exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.", oneIf(complete))
 	return s.all
+}
+
+// down returns how many of the nodes could not be read.
+func down(all []elector.NodeStatus) int {
+	return howMany(all, func(n elector.NodeStatus) bool { return !n.Reachable })
 }
 
 // findings adds those of an election or a group, and returns those that are about the nodes, which other elections share.
@@ -226,9 +239,6 @@ func (s *samples) findings(r, site *report) (shared []doctor.Finding) {
 	own := r.Findings(nil)
 	if r.group != nil {
 		of, own = subject{group: r.group.Group}, r.groupFindings()
-	}
-	down := func(all []elector.NodeStatus) int {
-		return howMany(all, func(n elector.NodeStatus) bool { return !n.Reachable })
 	}
 	unfit := site.problem().Level == doctor.LevelFail // what the nodes refuse then is no election's own
 	own = slices.DeleteFunc(own, func(f doctor.Finding) bool {

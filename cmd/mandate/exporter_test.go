@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +223,9 @@ func TestHangingNodeIsWaitedForOnce(t *testing.T) {
 			}
 			time.Sleep(freshFor)
 		}
+		if got, text := scrape(t, e); got["exporter_list_complete"] != 1 || lasts(text, "warn majority ") < 5 {
+			t.Errorf("a minority is away, which hides nothing:\n%.3000s", text)
+		}
 		c.Nodes[2].Heal()
 		time.Sleep(freshFor)
 		if got, text := scrape(t, e); got["exporter_list_complete"] != 1 || strings.Contains(text, `check="majority"`) {
@@ -239,6 +243,32 @@ func TestHangingNodeIsWaitedForOnce(t *testing.T) {
 			t.Errorf("after %v: %.200s", time.Since(began), w.Body)
 		}
 		time.Sleep(scrapeTimeout)
+	})
+}
+
+// What is well again is forgotten, also while a node is away: the next time is not counted from the first one.
+func TestFindingIsCountedAnew(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		c.Start("a").Elected(time.Minute)
+		var ill atomic.Bool
+		probe := health.Func(func(context.Context) error {
+			if ill.Load() {
+				return errors.New("no disk")
+			}
+			return nil
+		})
+		c.Start("b", func(cfg *elector.Config) { cfg.Probe = probe })
+		time.Sleep(time.Minute)
+		e := newExporter(c.Quorum("exporter"))
+		c.Hang(2)
+		for _, is := range []bool{true, true, false, true} {
+			ill.Store(is)
+			time.Sleep(15 * time.Second)
+			_, text := scrape(t, e)
+			if s := lasts(text, "warn able orders"); (s >= 0) != is || s > 20 {
+				t.Errorf("b is ill: %v, and that was found for %v s", is, s)
+			}
+		}
 	})
 }
 

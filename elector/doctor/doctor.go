@@ -52,6 +52,7 @@ type Finding struct {
 	Advice string    `json:"advice,omitempty"` // what to do
 
 	denied bool // it is unknown for want of a right
+	late   bool // it is unknown for want of an answer
 }
 
 // others stands in the ranking for the checks that it does not name.
@@ -60,7 +61,7 @@ const others = ""
 // ranking orders findings of one level: first what explains an incident that lasts; then what has
 // happened before; last the configuration, about which there is seldom news.
 var ranking = []string{
-	"servers", "leaders", "locks", "nodes", "candidates", "lock", "majority", "rights", "refuses", "same-server", "copies", "reach", "unreached", "trace", "vote", "pause", "ids", "lease", "protocol", "able", "gone", "leader", "ticks",
+	"servers", "leaders", "locks", "nodes", "lock", "majority", "candidates", "rights", "refuses", "same-server", "copies", "reach", "unreached", "trace", "vote", "pause", "ids", "lease", "protocol", "able", "gone", "leader", "ticks",
 	others, "skipped", "flapping", "data", "persistence", "eviction", "failover", "version",
 }
 
@@ -293,7 +294,7 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		case rediserr.Denied(err):
 			f.Level, f.Found, f.denied = LevelUnknown, "this Redis user may not write", true
 		case err != nil && !rediserr.Answered(err):
-			f.Level, f.Found = LevelUnknown, problemOf(err)
+			f.Level, f.Found, f.late = LevelUnknown, problemOf(err), rediserr.TimedOut(err)
 		case err != nil:
 			f.Level, f.Found, f.Advice = LevelFail, problemOf(err), remedy(f.Node, problemOf(err))
 		}

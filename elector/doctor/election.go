@@ -22,6 +22,7 @@ func (e *examination) held(r *Report) {
 		}
 		switch err := n.Err; {
 		case err == nil || e.facts[i].Ping != nil:
+		case rediserr.TimedOut(err) && e.facts[i].RTT <= near: // see reachable
 		case rediserr.TimedOut(err):
 			e.add(n.Node, "reach", LevelWarn, nearer, "a round trip takes %v: what it holds for the election could not be read in time", short(e.facts[i].RTT))
 		case rediserr.Advice(err) != "" && (e.facts[i].LooksOnly || !rediserr.Denied(err)): // a key of another type; a candidate's rights are checked already
@@ -77,11 +78,18 @@ func (e *examination) election(r *Report) {
 func (e *examination) reachable(r *Report) {
 	n, unread := len(r.Nodes), []Finding(nil)
 	refusing := slices.DeleteFunc(slices.Clone(r.Writes), func(f Finding) bool { return f.Level != LevelFail })
-	for _, node := range r.Nodes {
+	for i, node := range r.Nodes {
+		if r.holdsBack(node) {
+			refusing = append(refusing, Finding{Node: node.Node, Found: "it answers reads, and holds writes back", Advice: unpause})
+		}
 		if node.Reachable {
 			continue
 		}
-		unread = append(unread, Finding{Node: node.Node, Found: strings.TrimPrefix(node.Error, node.Node+": ")})
+		f := Finding{Node: node.Node, Found: strings.TrimPrefix(node.Error, node.Node+": ")}
+		if i < len(e.facts) && e.facts[i].Ping == nil && e.facts[i].RTT <= near && rediserr.TimedOut(node.Err) {
+			f.Found, f.Advice = "it answers PING, and nothing else in time", unpause
+		}
+		unread = append(unread, f)
 		refusing = slices.DeleteFunc(refusing, func(f Finding) bool { return f.Node == node.Node })
 	}
 	out := len(unread) + len(refusing)
@@ -113,6 +121,14 @@ func (e *examination) reachable(r *Report) {
 			e.findings = append(e.findings, f)
 		}
 	}
+}
+
+// unpause is the advice for a node that answers some requests at once, and others not at all.
+const unpause = "end the pause: redis-cli CLIENT UNPAUSE; or look for what drops large packets, or holds writes back, on the way"
+
+// holdsBack reports whether a node has answered the reads at once, and the trial write not at all.
+func (r *Report) holdsBack(n elector.NodeStatus) bool {
+	return n.Reachable && n.RTT <= near && slices.ContainsFunc(r.Writes, func(f Finding) bool { return f.Node == n.Node && f.late })
 }
 
 // silentSince returns since when candidates have had no answer of one of these nodes; zero: they had, or none says so.
@@ -248,8 +264,8 @@ func (e *examination) elsewhere(r *Report, other *elector.CandidateStatus) {
 func (e *examination) unresponsive(r *Report) {
 	l, left, end := r.Leader, r.LeaseLeft(), "its lease has just ended"
 	if lease := leaseOf(r.Nodes); lease-left < lease*5/16 {
-		e.add("", "leader", LevelWarn, "grant its Redis user +subscribe, and the channels (&PREFIX:*), see docs/redis.md; if it stops renewing, look for the process on its host",
-			"%s leads with token %d, renewed its lease %v ago, and does not answer: it may not receive requests", l.Candidate, l.Token, short(lease-left))
+		e.add("", "leader", LevelWarn, fmt.Sprintf("repeat this in %v: if it has not renewed by then, look for the process on its host; if it has, grant its Redis user +subscribe, and the channels (&PREFIX:*), see docs/redis.md", short(lease*5/16)),
+			"%s leads with token %d, renewed its lease %v ago, and does not answer: it has just died, or does not receive requests", l.Candidate, l.Token, short(lease-left))
 		return
 	}
 	if left > 0 {
@@ -322,12 +338,7 @@ func (e *examination) candidates(r *Report) {
 	switch a, b := unlike(r.Candidates); {
 	case len(lists) == 0:
 	case len(lists) == 1 && a != nil:
-		advice := "unless these are one server: restart those that have the old list with the new one"
-		if !slices.ContainsFunc(without(b.Nodes, a.Nodes), unidentified) { // these answer
-			advice = fmt.Sprintf("unless these are one server: restart %s with the list of %s", a.ID, b.ID)
-		}
-		e.add("", "candidates", LevelWarn, advice,
-			"%s still has %s in its list, and %s has %s in its place", a.ID, namesOf(without(a.Nodes, b.Nodes)), b.ID, namesOf(without(b.Nodes, a.Nodes)))
+		e.unlike(r, a, b)
 	case len(lists) == 1:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.Candidates))
 	case slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Abstains > 0 }),
@@ -343,12 +354,31 @@ func (e *examination) candidates(r *Report) {
 	}
 }
 
+// unlike reports two candidates whose lists differ in nodes of which some have not answered, so that none shows whether they
+// are one server. Who has a node that is not given here, where the other one's is, has the old list.
+func (e *examination) unlike(r *Report, a, b *elector.CandidateStatus) {
+	ofA, ofB := without(a.Nodes, b.Nodes), without(b.Nodes, a.Nodes)
+	given := func(nodes []elector.VotingNode) bool { return len(without(nodes, asListed(r.Nodes))) == 0 }
+	answers := func(n elector.VotingNode) bool { return !unidentified(n) }
+	switch {
+	case !slices.ContainsFunc(append(ofA, ofB...), answers):
+		e.add("", "candidates", LevelUnknown, "repeat this when it answers", "whether %s, which %s has, and %s, which %s has, are one server", namesOf(ofA), a.ID, namesOf(ofB), b.ID)
+	case !given(ofA) && given(ofB):
+		e.add("", "candidates", LevelWarn, fmt.Sprintf("unless these are one server: restart %s with the list of %s", a.ID, b.ID),
+			"%s still has %s in its list, and %s has %s in its place", a.ID, namesOf(ofA), b.ID, namesOf(ofB))
+	default:
+		e.add("", "candidates", LevelWarn, "unless these are one server: "+sameList, "%s has %s in its list, and %s has %s in its place", a.ID, namesOf(ofA), b.ID, namesOf(ofB))
+	}
+}
+
 // sameHere compares the candidates' nodes with those given here.
 func (e *examination) sameHere(nodes []elector.NodeStatus, all []elector.CandidateStatus) {
 	here := elector.CandidateStatus{Nodes: asListed(nodes)}
-	switch {
+	listed := func(c elector.CandidateStatus) bool { return namesIn(c.Nodes) == namesIn(here.Nodes) }
+	switch old, _ := unlike(all); {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
-	case emptied(nodes, all[0]):
+	case old != nil && slices.ContainsFunc(all, listed): // see candidates
+	case emptied(nodes, all[0]), all[0].Observes(): // who does not claim knows the former identity for long
 		e.add("", "nodes", LevelUnknown, "repeat this when the node votes again", "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
 		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
@@ -402,7 +432,9 @@ func (e *examination) unreached(r *Report) {
 	silent := map[string]silence{}
 	for _, c := range r.Candidates {
 		for _, n := range c.Nodes {
-			down := slices.ContainsFunc(r.Nodes, func(here elector.NodeStatus) bool { return here.Node == n.Name && !here.Reachable })
+			down := slices.ContainsFunc(r.Nodes, func(here elector.NodeStatus) bool {
+				return here.Node == n.Name && (!here.Reachable || r.holdsBack(here))
+			})
 			if s := silent[n.Name]; !down && n.SilentFor >= max(c.Lease, time.Second) {
 				silent[n.Name] = silence{append(s.who, c.ID), max(s.longest, n.SilentFor)}
 			}
@@ -526,10 +558,12 @@ func unlike(all []elector.CandidateStatus) (a, b *elector.CandidateStatus) {
 
 func unidentified(n elector.VotingNode) bool { return n.Identity == "" }
 
-// without returns the nodes whose names are not among those of others.
+// without returns the nodes that are not among others, by name and by identity.
 func without(nodes, others []elector.VotingNode) []elector.VotingNode {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n elector.VotingNode) bool {
-		return slices.ContainsFunc(others, func(o elector.VotingNode) bool { return o.Name == n.Name })
+		return slices.ContainsFunc(others, func(o elector.VotingNode) bool {
+			return o.Name == n.Name || o.Identity == n.Identity && !unidentified(n)
+		})
 	})
 }
 

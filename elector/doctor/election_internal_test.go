@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,16 @@ func TestReplacedNodeIsNamed(t *testing.T) {
 			t.Errorf("%s: %+v", name, e.findings)
 		}
 	}
+	// While the new node is not up, nobody is told to go back; two names of one server that is down are no two lists.
+	starts, alias := voter("b", "z"), voter("d", "")
+	starts.Nodes[2].Name, starts.Nodes[2].Identity, alias.Nodes[2].Name = "n4", "", "localhost"
+	for want, list := range map[Level][]elector.CandidateStatus{LevelWarn: {voter("a", "w"), starts}, LevelUnknown: {voter("a", ""), alias}} {
+		r.Candidates = list
+		got := find(examined(func(e *examination) { e.candidates(&r) }), "candidates")
+		if got.Level != want || strings.Contains(got.Advice, "restart") {
+			t.Errorf("%+v", got)
+		}
+	}
 	r.Candidates = []elector.CandidateStatus{renewed, renewed}
 	if got := examined(func(e *examination) { e.candidates(&r) }); find(got, "candidates").Level != LevelOK {
 		t.Errorf("all have the new list: %+v", got)
@@ -285,6 +296,28 @@ func TestDoctorSaysNoLessThanStatus(t *testing.T) {
 	e.reachable(r)
 	if got := find(e.finish(), "majority"); got.Level != LevelFail || got.Found != "2 of 3 nodes can't be read (n2, n3: no answer in time): the leader is unknown" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A node that answers reads and PING, and not what writes, holds it back: that is named, and no network is suspected.
+func TestHeldBackWritesAreNamed(t *testing.T) {
+	late := &rediserr.NodeError{Node: "n2", Err: context.DeadlineExceeded}
+	r := Report{Look: elector.Look{Candidates: []elector.CandidateStatus{{ID: "a", Role: "following", Healthy: true, Lease: time.Second, Nodes: []elector.VotingNode{{Name: "n2", SilentFor: time.Minute}}}}}}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		r.Nodes = append(r.Nodes, elector.NodeStatus{Node: name, Reachable: true, Fence: 1})
+		r.Writes = append(r.Writes, Finding{Node: name, Level: LevelUnknown, late: name != "n1"})
+	}
+	got := r.Findings(nil)
+	if f := find(got, "majority"); f.Level != LevelFail || f.Advice != unpause || !strings.Contains(f.Found, "n2, n3: it answers reads, and holds writes back") || find(got, "unreached").Check != "" {
+		t.Errorf("%+v", got)
+	}
+	e := newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
+	e.facts, e.timing = []facts{goodFacts("n1"), goodFacts("n2"), goodFacts("n3")}, lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	r.Writes, r.Nodes[1].Reachable, r.Nodes[1].Err, r.Nodes[1].Error = nil, false, late, "no answer in time"
+	e.held(&r)
+	e.reachable(&r)
+	if f := find(e.findings, "majority"); f.Level != LevelWarn || f.Advice != unpause || find(e.findings, "reach").Check != "" {
+		t.Errorf("%+v", e.findings)
 	}
 }
 

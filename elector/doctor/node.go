@@ -56,7 +56,7 @@ func (e *examination) rights(f *facts) {
 	case f.LooksOnly && len(f.Refused) == 0:
 		e.unseen(f.Node, "rights", "for the rights of the candidates run it as their Redis user", f.EvalErr, "this Redis user may read elections, but cannot campaign")
 	case f.holdsBack():
-		e.add(f.Node, "rights", LevelFail, "end the pause: redis-cli CLIENT UNPAUSE; or look for what drops large packets, or holds scripts back, on the way",
+		e.add(f.Node, "rights", LevelFail, unpause,
 			"PING is answered in %v, and no script within %v", short(f.RTT), timeout)
 	case rediserr.TimedOut(f.EvalErr):
 		e.add(f.Node, "rights", LevelUnknown, "", "it could not be found out within %v", timeout)

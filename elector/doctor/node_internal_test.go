@@ -285,7 +285,7 @@ func TestBoundsOfVerdicts(t *testing.T) {
 			}
 		}
 	}
-	for ago, want := range map[time.Duration]string{4 * time.Second: "it may not receive requests", 5 * time.Second: "it may hang or be dead"} {
+	for ago, want := range map[time.Duration]string{4 * time.Second: "it has just died, or does not receive requests", 5 * time.Second: "it may hang or be dead"} {
 		r := renewed(ago)
 		if got := find(r.Findings(nil), "leader"); !strings.Contains(got.Found, want) {
 			t.Errorf("renewed %v ago: %+v", ago, got)
