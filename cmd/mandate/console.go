@@ -95,7 +95,7 @@ func serveConsole(ctx context.Context, c *connection, l net.Listener, cfg consol
 	return page.Serve(ctx, l)
 }
 
-// Each row is read once a second, and of more than rowsAtATime so many each second.
+// Each row is read at once, and then once a second, or of more than rowsAtATime so many each second.
 const (
 	rowEvery    = time.Second
 	rowsAtATime = 50
@@ -159,6 +159,9 @@ func (f *feed) follow(ctx context.Context) {
 		case <-tick.C:
 		}
 		n := min(rowsAtATime, len(queue))
+		for n < len(queue) && !f.page.Shows(queue[n].Election) { // a new page shows all at once
+			n++
+		}
 		_ = readAll(ctx, f.quorum, queue[:n], doctor.RecentTerms) // each row has its error
 		nodeProblem(queue[:n])                                    // the page shows the nodes
 		for i := range n {

@@ -381,6 +381,20 @@ func TestConsoleShowsElections(t *testing.T) {
 	})
 }
 
+// A new page has all elections within 3 s, however many there are.
+func TestConsoleShowsAllAtOnce(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		for i := range 500 {
+			must(t, r.Client("x").ZAdd(t.Context(), "mandate:elections", listedNow(fmt.Sprint("e", i))).Err())
+		}
+		v, _ := viewed(t, r)
+		electortest.Advance(3 * time.Second)
+		if rows, _ := v.page(t); len(rows) != 500 {
+			t.Errorf("%d rows", len(rows))
+		}
+	})
+}
+
 // Without a viewer nothing is read.
 func TestConsoleRestsWithoutViewers(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
