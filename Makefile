@@ -106,8 +106,8 @@ down: ## stop the containers of `make up`, and forget their data
 
 # Without -race and -shuffle, so that go caches the results: an unchanged package costs nothing.
 .PHONY: test
-test: ## test everything that needs no server and no luck: 3 minutes (8 with empty caches, seconds if nothing changed)
-	@echo '>>> about 3 minutes on two cores, 8 with empty caches, seconds if nothing changed'
+test: ## test everything that needs no server and no luck: 3 minutes (5 with empty caches, seconds if nothing changed)
+	@echo '>>> about 3 minutes on two cores, 5 with empty caches, seconds if nothing changed'
 	@$(GO) test -timeout $(TIMEOUT) -p $(PARALLEL) -skip '$(REAL)' $(TESTFLAGS) $(MODULES)
 	@echo '>>> passed. Left out: real Redis, SQL, browser: make real | data races: make race | random faults: make sim | deliberate bugs: make mutants'
 
