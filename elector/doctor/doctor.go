@@ -175,14 +175,20 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	return e.finish(), nil
 }
 
-// finish returns all findings in their order, with one more if rights were missing to see what is wrong.
-func (e *examination) finish() []Finding {
-	all := e.worstMajority()
+// finish returns all findings in their order, with one more if rights were missing to see what is wrong. Of several about
+// the majority it keeps the worst: nodes may answer PING, and not what they hold.
+func (e *examination) finish() (all []Finding) {
 	var unseen []string
-	for _, f := range all {
+	majority := false
+	for _, f := range sortFindings(e.findings) {
+		if f.Check == "majority" && majority {
+			continue
+		}
+		majority = majority || f.Check == "majority"
 		if f.denied && !slices.Contains(unseen, f.Check) {
 			unseen = append(unseen, f.Check)
 		}
+		all = append(all, f)
 	}
 	if len(unseen) == 0 {
 		return all
@@ -192,17 +198,6 @@ func (e *examination) finish() []Finding {
 
 // CheckUnseen is the check of the Finding that counts what could not be checked for want of rights. Without it all was seen.
 const CheckUnseen = "unseen"
-
-// worstMajority keeps of several findings about the majority the worst one: the nodes may answer PING, and not what they hold.
-func (e *examination) worstMajority() []Finding {
-	worst := -1
-	return slices.DeleteFunc(sortFindings(e.findings), func(f Finding) bool {
-		if f.Check == "majority" {
-			worst++
-		}
-		return f.Check == "majority" && worst > 0
-	})
-}
 
 var errNoQuorum = errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
 

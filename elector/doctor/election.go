@@ -210,6 +210,10 @@ func (e *examination) pause(r *Report) {
 // leader reports whether the election has a leader, and if not, why.
 func (e *examination) leader(r *Report) {
 	name, l, other := r.Election, r.Leader, elsewhere(r)
+	none := func(check string, level Level, advice, found string) {
+		e.add("", check, level, advice, "%s", found)
+		e.since(r.Vacant())
+	}
 	switch {
 	case r.StatusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority of the nodes shows it, so the leader is unknown")
@@ -227,30 +231,25 @@ func (e *examination) leader(r *Report) {
 		e.add("", "trace", LevelWarn, "check the name, the prefix and the nodes; "+e.command("ls")+" lists all of them", "no trace of an election %q on these nodes", name)
 	case r.Paused: // see pause
 	case r.Finished():
-		e.add("", "gone", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
-		e.since(r.Vacant())
+		none("gone", LevelNote, "if it is not a run --once between two runs, start a candidate", "no leader, and no candidate: the last work ended without an error")
 	case r.CandidatesErr != nil:
-		e.add("", "leader", LevelFail, e.command("history", name), "no leader")
-		e.since(r.Vacant())
+		none("leader", LevelFail, e.command("history", name), "no leader")
 	case r.Abandoned():
-		e.add("", "gone", LevelNote, "start a candidate; or remove its keys, see docs/redis.md", "no leader, and no candidate: it seems to be no longer used")
-		e.since(r.Vacant())
+		none("gone", LevelNote, "start a candidate; or remove its keys, see docs/redis.md", "no leader, and no candidate: it seems to be no longer used")
 	case len(r.Candidates) == 0:
-		e.add("", "gone", LevelFail, "start one, or look into the log of one that runs: it names what Redis refuses",
+		none("gone", LevelFail, "start one, or look into the log of one that runs: it names what Redis refuses",
 			"no leader, and no candidate answers: none is running, Redis refuses them, or they use other nodes or another prefix")
-		e.since(r.Vacant())
 	case other != nil:
-		e.elsewhere(r, other)
+		e.forgotten(r, other)
 	case !slices.ContainsFunc(r.Candidates, elector.CandidateStatus.Able): // ready reports why
 	default:
-		e.add("", "leader", LevelFail, "wait; if it stays, see why the last terms ended: "+e.command("history", name)+"; none is recorded where Redis evicts keys (maxmemory-policy)",
+		none("leader", LevelFail, "wait; if it stays, see why the last terms ended: "+e.command("history", name)+"; none is recorded where Redis evicts keys (maxmemory-policy)",
 			"no leader: an election may be under way")
-		e.since(r.Vacant())
 	}
 }
 
-// elsewhere reports a leader with another list of nodes. If a candidate waits with the list given here, it was forgotten.
-func (e *examination) elsewhere(r *Report, other *elector.CandidateStatus) {
+// forgotten reports a leader with another list of nodes. If a candidate waits with the list given here, it was forgotten.
+func (e *examination) forgotten(r *Report, other *elector.CandidateStatus) {
 	advice := sameHere
 	for _, c := range r.Candidates {
 		if namesIn(c.Nodes) == namesIn(asListed(r.Nodes)) {
