@@ -46,13 +46,55 @@ func (n *Node) explaining(dial dialer) dialer {
 // locks on its own until it learns that it is a replica. (go-redis does this only for its own failover clients.)
 type leaving struct {
 	dial     dialer
-	sentinel bool // sentinels name the master
+	sentinel bool            // sentinels name the master
+	life     context.Context // of the Nodes
 
 	mu    sync.Mutex // guards what follows
 	begun uint64     // connections begun so far
 	at    uint64     // the newest one that was made
 	addr  string     // where that one leads to
 	open  map[*connection]bool
+	asked time.Time     // when the sentinels last answered ask, or did not
+	named chan struct{} // closed when they do; nil: nobody asks
+}
+
+// askEvery is how old the sentinels' answer may be, for all elections of the process.
+const askEvery = 100 * time.Millisecond
+
+// ask has go-redis ask the sentinels for the master, which it does for each new connection, and so leaves a former master. It
+// waits for at most limit. A former master whose replica was promoted as planned serves for ten seconds more: a leader would
+// renew there until the lock on the new one has expired, and a follower claim there when the leader has left.
+func (l *leaving) ask(limit time.Duration) {
+	if !l.sentinel {
+		return
+	}
+	l.mu.Lock()
+	if l.named == nil {
+		if time.Since(l.asked) < askEvery {
+			l.mu.Unlock()
+			return
+		}
+		l.named = make(chan struct{})
+		go l.askNow(l.named)
+	}
+	named := l.named
+	l.mu.Unlock()
+	select {
+	case <-named:
+	case <-time.After(limit):
+	}
+}
+
+func (l *leaving) askNow(named chan struct{}) {
+	ctx, cancel := context.WithTimeout(l.life, StepTimeout)
+	defer cancel()
+	if c, err := l.connect(ctx, "tcp", ""); err == nil { // without an answer the connections that there are may still do
+		_ = c.Close()
+	}
+	l.mu.Lock()
+	l.asked, l.named = time.Now(), nil
+	l.mu.Unlock()
+	close(named)
 }
 
 var errFormerMaster = errors.New("quorum: the connection leads to a former master")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // A request whose answer is lost is sent once: sent again, it would meet its own effect.
@@ -188,6 +191,67 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 			t.Errorf("the former master took %s requests, of them %s before", again, sent)
 		}
 	})
+}
+
+// A former master serves on after a planned failover, and closes no connection: the sentinels are asked before each request.
+// While they hang, it goes where the last one went.
+func TestSentinelsAreAskedBeforeARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*miniredis.Miniredis{miniredis.NewMiniRedis(), miniredis.NewMiniRedis()}
+		var master atomic.Int64
+		var hang atomic.Bool     // the sentinels
+		var sent [2]atomic.Int64 // to each server
+		c := redis.NewClient(&redis.Options{Addr: ofSentinel, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if hang.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			i := master.Load()
+			conn, err := servers[i].Dial()
+			return counted{to{conn, strconv.Itoa(int(i))}, &sent[i]}, err
+		}, MaintNotificationsConfig: NoMaintenance()})
+		ns, err := Open([]redis.UniversalClient{c})
+		must(t, err)
+		defer func() { ns.Close(); c.Close(); servers[0].Close(); servers[1].Close() }()
+		goesTo := func(want int) {
+			t.Helper()
+			began, ended := time.Now(), make(chan *Request, 1)
+			sent[0].Store(0)
+			sent[1].Store(0)
+			for tries := 0; tries < 2 && sent[want].Load() == 0; tries++ { // in memory go-redis does not see that a connection was closed
+				keys := protocol.KeysOf("p", "e")
+				ns.All()[0].Send(&Request{Request: protocol.Request{Keys: &keys}, Script: protocol.ReleaseScript, Limit: time.Second, Ended: ended})
+				<-ended
+			}
+			if sent[want].Load() == 0 || sent[1-want].Load() != 0 {
+				t.Errorf("server %d got none, or the other one got some", want)
+			}
+			if took := time.Since(began); took > time.Second/4 {
+				t.Errorf("the request took %v", took)
+			}
+			time.Sleep(askEvery)
+		}
+		goesTo(0)
+		master.Store(1)
+		goesTo(1)
+		hang.Store(true)
+		goesTo(1)
+	})
+}
+
+// counted counts what is written.
+type counted struct {
+	net.Conn
+
+	writes *atomic.Int64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil {
+		c.writes.Add(1)
+	}
+	return n, err
 }
 
 // A client without a dialer of its own gets ours, which gives each address of a name its time. A dialer of the user's stays:

@@ -103,7 +103,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
-		n, err := derive(i+1, c)
+		n, err := derive(ns.life, i+1, c)
 		if err != nil {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("client %d", i+1), ": %w", err))
 			continue
@@ -212,8 +212,8 @@ func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 	return ns.NodeError(node, rediserr.Needs(err, "+subscribe &"+channelPattern(channel)))
 }
 
-func derive(number int, c redis.UniversalClient) (*Node, error) {
-	n := &Node{queues: map[queueOf]*queue[*Request]{}, open: &leaving{open: map[*connection]bool{}}}
+func derive(life context.Context, number int, c redis.UniversalClient) (*Node, error) {
+	n := &Node{queues: map[queueOf]*queue[*Request]{}, open: &leaving{life: life, open: map[*connection]bool{}}}
 	switch c := c.(type) {
 	case *redis.Client:
 		if c == nil {

@@ -145,6 +145,30 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	}
 }
 
+// After a planned failover the former master serves for ten seconds more. The term goes on, at the new master, and nobody
+// takes the lock that the leader has left behind.
+func TestRealSentinelPlannedFailover(t *testing.T) {
+	t.Parallel()
+	d := startSentinels(t)
+	el := newElectorate(t)
+	el.lease = 4 * time.Second // the sentinels need about a second to learn of the promotion
+	el.join("a", open(t, d.url()))
+	_, one := el.next(0, el.lease+slack)
+	for _, id := range []string{"b", "c"} {
+		el.join(id, open(t, d.url()))
+	}
+	el.survives(one, el.lease/2)
+	d.sentinels[0].Do(t, "SENTINEL", "FAILOVER", "main")
+	el.survives(one, 3*el.lease)
+	if v := d.promoted(t).Client(t).Get(t.Context(), lockKey).Val(); !strings.HasPrefix(v, "a/") {
+		t.Errorf("the new master has the lock %q", v)
+	}
+	for _, s := range d.sentinels {
+		s.Hang(t)
+	}
+	el.survives(one, 2*el.lease) // who can't be asked ends no term
+}
+
 // The master is cut off from its replica and the sentinels, but for one that sees nothing else, and a leader is on its
 // side. Unless the master counts its replicas, that leader goes on for as long as the partition lasts, beside the next
 // one; with min-replicas-to-write its term ends min-replicas-max-lag, two seconds (Redis looks once a second, and counts
