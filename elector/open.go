@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -33,9 +32,6 @@ import (
 //	?password_file=/path   the password, in place of the one in the URL
 //	&ca_file=/path         of the server's certificate, in place of the machine's roots
 //	&cert_file=/path&key_file=/path  the client's certificate
-//	?url_file=/path        URLs, one per line: user and password are those of the URL with
-//	                       this scheme, host, path and master_name. A server whose URL has been
-//	                       removed keeps its last login: the file does not change the list of nodes.
 //
 // go-redis itself prints failed connections to stderr, for the whole process, in
 // addition to what the Elector logs. Its redis.SetLogger redirects these messages (to
@@ -98,12 +94,16 @@ func NewClient(address string) (redis.UniversalClient, error) {
 }
 
 func newClient(u url.URL) (redis.UniversalClient, error) {
-	d, err := loginFrom(&u)
+	files, err := access.FilesOf(&u)
 	if err != nil {
 		return nil, err
 	}
-	var kind string
-	switch u.Scheme, kind, _ = strings.Cut(u.Scheme, "+"); kind {
+	scheme, kind, _ := strings.Cut(u.Scheme, "+")
+	d := login{files, access.UserOf(&u)}
+	if u.Scheme = scheme; files.Password != "" && kind != "sentinel" {
+		u.User = nil // credentials returns it with the password
+	}
+	switch kind {
 	case "sentinel":
 		return d.failover(u.String())
 	case "cluster":
@@ -113,58 +113,27 @@ func newClient(u url.URL) (redis.UniversalClient, error) {
 	}
 }
 
-// login is what a client needs to connect and log in: the files that it reads, and the rest of the
-// URL.
+// login is what a client needs to connect and log in: the files that it reads, and the user of the URL.
 type login struct {
 	files access.Files
-	url   url.URL
-}
-
-// loginFrom removes the file parameters from the URL, and reads each file once to check it.
-func loginFrom(u *url.URL) (d login, err error) {
-	if d.files, err = access.FilesOf(u); err != nil {
-		return d, err
-	}
-	d.url = *u
-	if d.files.Password != "" && !strings.HasSuffix(u.Scheme, "+sentinel") {
-		u.User = nil // credentials returns it with the password
-	}
-	return d, nil
+	user  string
 }
 
 // credentials returns the CredentialsProviderContext for go-redis, or nil to use the URL's login.
 func (d login) credentials() func(context.Context) (username, password string, err error) {
-	switch {
-	case d.files.Password != "":
-		return func(context.Context) (string, string, error) {
-			password, err := d.files.ReadPassword()
-			return access.LoginOf(&d.url).User, password, err
-		}
-	case d.files.URLs != "":
-		return d.rereadLogin()
+	if d.files.Password == "" {
+		return nil
 	}
-	return nil
-}
-
-// rereadLogin returns a function that reads the login from the file of URLs, for each new connection.
-func (d login) rereadLogin() func(context.Context) (username, password string, err error) {
-	var mu sync.Mutex // guards last
-	last := access.LoginOf(&d.url)
 	return func(context.Context) (string, string, error) {
-		now, there, err := d.files.ReadLogin(&d.url)
-		mu.Lock()
-		defer mu.Unlock()
-		if there {
-			last = now
-		}
-		return last.User, last.Password, err
+		password, err := d.files.ReadPassword()
+		return d.user, password, err
 	}
 }
 
 // loginName returns the user that logs in, for messages: without it go-redis' Options would not name
 // the user that the function of credentials returns.
 func (d login) loginName(ofURL string) string {
-	user := cmp.Or(ofURL, access.LoginOf(&d.url).User)
+	user := cmp.Or(ofURL, d.user)
 	if user == "" && d.files.Password != "" {
 		return "default"
 	}

@@ -71,55 +71,6 @@ func TestPasswordFileOfURLs(t *testing.T) {
 	}
 }
 
-// A file of URLs may hold the passwords: they are those of the URL with this server, read
-// whenever go-redis asks. What the list has lost keeps the login that it had.
-func TestLoginInAFileOfURLs(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "urls")
-	write := func(content string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("redis://u:old@127.0.0.1:1")
-	for _, url := range []string{
-		"redis://u:old@127.0.0.1:1/3",
-		"redis+sentinel://own:own@127.0.0.1:1?master_name=m&username=u&password=old",
-		"redis+cluster://u:old@127.0.0.1:1?addr=127.0.0.1:2",
-	} {
-		join := "?"
-		if strings.Contains(url, "?") {
-			join = "&"
-		}
-		c, err := NewClient(url + join + "url_file=" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other := "# " + url + "\nredis://u:wrong@127.0.0.1:2,rediss://u:wrong@127.0.0.1:1\n" +
-			"redis+sentinel://own:own@127.0.0.1:1?master_name=other&username=u&password=wrong\n"
-		for _, now := range []struct{ content, password string }{
-			{url, "old"},
-			{strings.Replace(url, "old", "new", 1), "new"},
-			{other + strings.Replace(url, "old", "a%40b", 1) + "\n", "a@b"},
-			{other, "a@b"},
-		} {
-			write(now.content)
-			if user, password, err := credentialsOf(c)(t.Context()); user != "u" || password != now.password || err != nil {
-				t.Errorf("%s: %q, %q, %v with\n%s", url, user, password, err, now.content)
-			}
-		}
-		write(" \n")
-		if _, _, err := credentialsOf(c)(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
-			t.Errorf("%s: an empty file: %v", url, err)
-		}
-		_ = c.Close()
-	}
-	if _, err := NewClient("redis://127.0.0.1:1?url_file=/nosuch"); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("a missing file: %v", err)
-	}
-}
-
 // FuzzOpen: whatever stands in a URL, its password is in no error.
 func FuzzOpen(f *testing.F) {
 	f.Add("redis", "user", "", "h:6379/2?read_timeout=1s")

@@ -45,11 +45,7 @@ var secretFiles = map[string]string{
 // urls returns the addresses of Redis, from the flag or else from the environment, with the files that
 // the environment names added as parameters. What is wrong with an address, elector.Open reports.
 func (c *connection) urls() []string {
-	urls, file := c.listedURLs()
-	values := url.Values{}
-	if file != "" {
-		values.Set("url_file", file)
-	}
+	urls, values := c.listedURLs(), url.Values{}
 	for env, param := range secretFiles {
 		if v := c.variable(env); v != "" {
 			values.Set(param, v)
@@ -95,60 +91,24 @@ func parseAddress(raw string) (*url.URL, error) {
 	return url.Parse(raw)
 }
 
-// listedURLs returns the addresses, and the file that they were read from if there is one that can be
-// read again. The Redis of this machine is the default only where nothing was set and a person sees it: under
-// a service manager or cron each machine would elect its own leader.
-func (c *connection) listedURLs() (urls []string, file string) {
+// listedURLs returns the addresses. The Redis of this machine is the default only where nothing was set and a
+// person sees it: under a service manager or cron each machine would elect its own leader.
+func (c *connection) listedURLs() []string {
 	if c.urlsFrom = "--redis"; len(c.redis) > 0 {
-		return splitURLs(strings.Join(c.redis, ",")), ""
+		return splitURLs(strings.Join(c.redis, ","))
 	}
 	list, set := os.LookupEnv("MANDATE_REDIS")
-	file, fileSet := os.LookupEnv("MANDATE_REDIS_FILE")
 	switch c.urlsFrom = "MANDATE_REDIS"; {
-	case list != "" && file != "":
-		c.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
-	case file != "":
-		return c.readURLs(file)
 	case list != "":
-		return splitURLs(list), ""
+		return splitURLs(list)
 	case set:
 		c.problem("MANDATE_REDIS is set, and empty: give it the URL of a Redis, or of 3 or 5 independent ones, separated by commas")
-	case fileSet:
-		c.problem("MANDATE_REDIS_FILE is set, and empty: name the file, or unset it")
 	case !term.IsTerminal(int(os.Stdin.Fd())):
 		c.problem("no Redis is named: set MANDATE_REDIS, or give --redis. (That of this machine is the default at a terminal only)")
 	default:
 		c.log.Warn("no redis is named, using that of this machine", "address", defaultRedis, "set", "MANDATE_REDIS or --redis")
 	}
-	return []string{defaultRedis}, ""
-}
-
-// readURLs reads a file of URLs, one per line or separated by commas; # begins a comment line. The
-// file may hold passwords, so its content is never quoted. The name of the file is returned, too,
-// unless it is a pipe, which can be read only once.
-func (c *connection) readURLs(name string) (urls []string, file string) {
-	c.urlsFrom = "MANDATE_REDIS_FILE"
-	text, err := readFile(name)
-	if err != nil {
-		c.problem("%s: the file with the URLs can't be read: %v", c.urlsFrom, err)
-		return []string{defaultRedis}, ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			urls = append(urls, splitURLs(line)...)
-		}
-	}
-	if len(urls) == 0 {
-		c.problem("%s: %s is empty: write one URL a line", c.urlsFrom, name)
-		return []string{defaultRedis}, ""
-	}
-	if holdPassword(urls) {
-		c.warnReadable(name)
-	}
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		file = name
-	}
-	return urls, file
+	return []string{defaultRedis}
 }
 
 func splitURLs(list string) (urls []string) {

@@ -57,7 +57,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	).Replace(root.UsageTemplate()) + "{{if not .HasParent}}" + exitCodesHelp + "{{end}}")
 	f := root.PersistentFlags()
 	f.StringArrayVar(&c.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
-		"(env MANDATE_REDIS, comma separated, or MANDATE_REDIS_FILE; default at a terminal: "+defaultRedis+")")
+		"(env MANDATE_REDIS, comma separated; default at a terminal: "+defaultRedis+")")
 	f.StringVar(&c.prefix, "prefix", "mandate", "first part of all keys (env MANDATE_PREFIX)")
 	f.StringVar(&c.logLevel, "log-level", "", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL; default info, with run --once warn)")
 	f.StringVar(&c.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")

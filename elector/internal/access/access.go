@@ -26,22 +26,18 @@ type Files struct {
 	CA         string // certificates of the authorities that may sign the server's, as PEM; they replace the machine's
 	Cert       string // the client's certificate, as PEM
 	Key        string // its key, as PEM
-	URLs       string // URLs, one of which has the login; Password takes precedence over it
 	ServerName string // no file: the name in the server's certificate, in place of the host
 }
 
 // The parameters of a URL that are ours. All others are options of go-redis.
-const (
-	paramPassword = "password_file"
-	paramURLs     = "url_file"
-)
+const paramPassword = "password_file"
 
-var params = []string{paramPassword, "ca_file", "cert_file", "key_file", paramURLs, "server_name"}
+var params = []string{paramPassword, "ca_file", "cert_file", "key_file", "server_name"}
 
 // FilesOf removes our parameters from a URL, and reads each file once to check it.
 func FilesOf(u *url.URL) (f Files, err error) {
 	q := u.Query()
-	for i, to := range []*string{&f.Password, &f.CA, &f.Cert, &f.Key, &f.URLs, &f.ServerName} {
+	for i, to := range []*string{&f.Password, &f.CA, &f.Cert, &f.Key, &f.ServerName} {
 		if *to = q.Get(params[i]); q.Has(params[i]) && *to == "" {
 			return f, fmt.Errorf("?%s= is empty", params[i])
 		}
@@ -80,17 +76,14 @@ func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" || 
 
 // Check reads all files, and returns everything that is wrong with them.
 func (f Files) Check() error {
-	var password, urls, certs error
+	var password, certs error
 	if f.Password != "" {
 		_, password = f.ReadPassword()
-	}
-	if f.URLs != "" {
-		_, urls = read("URL", f.URLs)
 	}
 	if f.TLS() {
 		_, certs = f.config(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
-	return errors.Join(password, urls, certs)
+	return errors.Join(password, certs)
 }
 
 // ReadPassword reads the password, without a line break at its end.
@@ -220,42 +213,11 @@ func read(what, name string) ([]byte, error) {
 // Login is the user and the password in a URL.
 type Login struct{ User, Password string }
 
-// ReadLogin looks up the login of a server in a file of URLs, one per line or separated by
-// commas; # begins a comment line. It returns false if no URL in the file is of that server.
-func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
-	b, err := read("URL", f.URLs)
-	if err != nil {
-		return Login{}, false, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
-			continue
-		}
-		for raw := range strings.SplitSeq(line, ",") {
-			u, err := Parse(raw)
-			if err == nil && sameServer(u, like) {
-				return LoginOf(u), true, nil
-			}
-		}
-	}
-	if strings.TrimSpace(string(b)) == "" { // the file is being rotated
-		return Login{}, false, fmt.Errorf("the URL file %s is empty", f.URLs)
-	}
-	return Login{}, false, nil
-}
-
-// sameServer reports whether two URLs are of the same server; with Sentinel, also of the same
-// master, because one Sentinel may watch several.
-func sameServer(u, v *url.URL) bool {
-	return u.Scheme == v.Scheme && u.Host == v.Host && u.Path == v.Path && u.Query().Get("master_name") == v.Query().Get("master_name")
-}
-
-// LoginOf returns the login at the server that a URL names. With Sentinel the login is in the
-// query: the user and the password before the host are those of the sentinels.
-func LoginOf(u *url.URL) Login {
+// UserOf returns the user at the server that a URL names. With Sentinel it is in the query: user and password before
+// the host are those of the sentinels.
+func UserOf(u *url.URL) string {
 	if strings.HasSuffix(u.Scheme, "+sentinel") {
-		return Login{u.Query().Get("username"), u.Query().Get("password")}
+		return u.Query().Get("username")
 	}
-	password, _ := u.User.Password()
-	return Login{u.User.Username(), password}
+	return u.User.Username()
 }

@@ -168,7 +168,7 @@ func checkPath(u *url.URL) error {
 // checkUser refuses a user without a password: go-redis would not log in at all.
 func checkUser(u *url.URL) error {
 	q := u.Query()
-	inFile := q.Has(paramPassword) || q.Has(paramURLs)
+	inFile := q.Has(paramPassword)
 	password, _ := u.User.Password()
 	sentinel := strings.HasSuffix(u.Scheme, "+sentinel")
 	switch {

@@ -24,7 +24,6 @@ func TestAddresses(t *testing.T) {
 		"redis://u:p@ss@h":                   "redis://u:p%40ss@h:6379",
 		"redis://:@h":                        "redis://:@h:6379",
 		"redis://u@h?password_file=/p":       "redis://u@h:6379?password_file=/p",
-		"redis://u@h?url_file=/p":            "redis://u@h:6379?url_file=/p",
 		"valkey://h":                         "redis://h:6379",
 		"valkeys://h":                        "rediss://h:6379",
 		"Valkeys+Cluster://h?addr=i&addr=:1": "",
