@@ -1,12 +1,9 @@
 package health
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 )
@@ -42,41 +39,4 @@ func FileAge(path string, limit time.Duration) Probe {
 		}
 		return nil
 	})
-}
-
-// Disk returns a probe that passes when a file of 4 KiB can be written in the directory dir, synced
-// and deleted: it notices a disk that is full, read-only, broken or hangs. As a candidate probe it keeps
-// away who could not work; as a work probe it replaces a leader whose lease goes on and whose data don't.
-//
-// A hung disk can't be interrupted: Check returns as soon as ctx has ended, and while the call hangs
-// further ones fail at once, as with [FromCheck]. The one goroutine and thread that are left behind also keep
-// the process from exiting until the disk answers. Each run costs a sync of the file system; a process
-// that is killed in one leaves a file .mandate-probe-* behind.
-//
-// The error names dir and what failed. Where no file can ever be made, it is os.ErrNotExist,
-// os.ErrPermission or syscall.ENOTDIR.
-func Disk(dir string) Probe {
-	return FromCheck(func() error {
-		err := writeIn(dir)
-		// Without the name of the file: the text of a failure that lasts must stay the same.
-		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			return fmt.Errorf("%s: %s: %w", dir, at.Op, at.Err)
-		}
-		return err
-	})
-}
-
-// block fills a block of common file systems: the first bytes of a file may have room in its inode.
-var block = bytes.Repeat([]byte("mandate\n"), 512)
-
-func writeIn(dir string) error {
-	if dir == "" { // os.CreateTemp would use the system's temporary directory
-		return errors.New("the disk probe has no directory")
-	}
-	f, err := os.CreateTemp(dir, ".mandate-probe-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(block)
-	return cmp.Or(err, f.Sync(), f.Close(), os.Remove(f.Name())) // each is called, also after an error
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -44,27 +43,4 @@ func TestFileAge(t *testing.T) {
 		}
 	}
 	wantMessage(t, FileAge(path, 0).Check(t.Context()), "above zero")
-}
-
-// What no file can be made in fails with an error that says so forever; what is well is left empty.
-func TestDisk(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, Disk(dir).Check(t.Context()))
-	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	missing := filepath.Join(dir, "nosuch")
-	for path, want := range map[string]error{missing: os.ErrNotExist, file: syscall.ENOTDIR} {
-		p := Disk(path)
-		err := p.Check(t.Context())
-		if !errors.Is(err, want) || err.Error() != path+": open: "+want.Error() && path == file {
-			t.Errorf("%s: %v, want %v", path, err, want)
-		}
-		if again := p.Check(t.Context()); again.Error() != err.Error() {
-			t.Errorf("another text each time: %q, %q", err, again)
-		}
-	}
-	wantMessage(t, Disk("").Check(t.Context()), "has no directory")
 }

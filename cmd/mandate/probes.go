@@ -2,15 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -28,13 +22,12 @@ type probeFlags struct {
 	failures                      int
 
 	shell func(script string) health.Probe // runs a shell command
-	disks sync.Map                         // the probe of each directory: what hangs there hangs once, whatever looks at it
 }
 
 // probeTargets are what the probes of the candidate, or of its work, look at.
 type probeTargets []probeTarget
 
-// probeTarget was given with a flag. Its kind is exec, http, disk, tcp or file.
+// probeTarget was given with a flag. Its kind is exec, http, tcp or file.
 type probeTarget struct{ flag, kind, target string }
 
 // flag adds a flag for targets of one kind, which may be repeated.
@@ -52,7 +45,6 @@ func (o *probeFlags) add(t *terminal, f *pflag.FlagSet) {
 	}{{"", "while running", &o.work}, {"candidate-", "always", &o.candidate}} {
 		p.to.flag(f, p.prefix, "probe-exec", "exec", p.whom+": shell `CMD` exits with 0")
 		p.to.flag(f, p.prefix, "probe-http", "http", p.whom+": GET of `URL` answers 2xx")
-		p.to.flag(f, p.prefix, "probe-disk", "disk", p.whom+": a file can be written, synced and deleted in `DIR`, which must exist at the start")
 		if p.to == &o.work {
 			p.to.flag(f, "", "probe-tcp", "tcp", "while running: `ADDR` (host:port) accepts a connection")
 			p.to.flag(f, "", "probe-file", "file", "while running: the file at `PATH` was touched recently")
@@ -155,33 +147,10 @@ func (o *probeFlags) settings(t *terminal) health.Settings {
 // checked combines the probes into one, and records what is wrong with them.
 func (o *probeFlags) checked(t *terminal, prefix string, p probeTargets, fileAge time.Duration) health.Probe {
 	probe, problems := o.all(p, fileAge)
-	for _, one := range p {
-		if one.kind == "disk" && one.target != "" {
-			problems = append(problems, neverWritable(one.flag, o.disk(one.target))...)
-		}
-	}
 	for _, problem := range problems {
 		t.problem("--%s%s", prefix, problem)
 	}
 	return probe
-}
-
-// disk returns the probe of a directory.
-func (o *probeFlags) disk(dir string) health.Probe {
-	probe, _ := o.disks.LoadOrStore(dir, health.Disk(dir))
-	return probe.(health.Probe)
-}
-
-// neverWritable returns the problem with a directory in which no file can ever be made. One that is full, read-only or
-// hangs may pass one day: until then the candidate is unhealthy.
-func neverWritable(flag string, disk health.Probe) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	err := disk.Check(ctx)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
-		return []string{fmt.Sprintf("%s: %v: name a directory that this user may write to", flag, err)}
-	}
-	return nil
 }
 
 // all combines the probes into one, or returns nil if there are none. Each probe is named
@@ -197,12 +166,10 @@ func (o *probeFlags) all(p probeTargets, fileAge time.Duration) (probe health.Pr
 		case t.kind == "tcp":
 			one, err = health.TCP(t.target)
 		case t.target == "":
-			problems = append(problems, t.flag+" is empty: give the shell command, the file or the directory")
+			problems = append(problems, t.flag+" is empty: give the shell command, or the file")
 			continue
 		case t.kind == "exec":
 			one = o.shell(t.target)
-		case t.kind == "disk":
-			one = o.disk(t.target)
 		default:
 			one = health.FileAge(t.target, fileAge)
 		}
