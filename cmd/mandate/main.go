@@ -45,9 +45,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !exit.quiet {
 		c.fail(cmd, exit.code, c.formatError(err), "")
 	}
-	if exit.code == exitNoLeader { // only then: asking Redis for other names takes seconds in an outage
-		if alike := c.alike(ctx, cmd); alike != "" {
-			c.printError(cmd.CommandPath() + ": " + alike)
+	if exit.code == exitNoLeader { // only then: asking Redis for names takes seconds in an outage
+		if group := c.isGroup(ctx, cmd); group != "" {
+			c.printError(cmd.CommandPath() + ": " + group)
 		}
 	}
 	return exit.code

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,32 +39,14 @@ func (c *connection) names(ctx context.Context, cmd *cobra.Command) (names, grou
 	return names, groups
 }
 
-// alike returns what to type if the name is that of a group, or else a question that names what is spelled like the
-// election or group that was named, if that is none.
-func (c *connection) alike(ctx context.Context, cmd *cobra.Command) string {
+// isGroup returns what to type if the name is that of a group, and no election.
+func (c *connection) isGroup(ctx context.Context, cmd *cobra.Command) string {
 	name := cmd.Flags().Arg(0)
 	if cmd.ValidArgsFunction == nil || name == "" || c.quorum == nil {
 		return ""
 	}
-	names, groups := c.names(ctx, cmd)
-	switch {
-	case slices.Contains(names, name):
-		return ""
-	case slices.Contains(groups, name):
-		return name + " is a group of shards, and no election: type " + c.given.command("shards", name) + ", or " + c.given.command("ls", name+allShards)
-	}
-	return didYouMean(name, names)
-}
-
-// didYouMean asks for the names that are spelled like a word, by cobra's rule for commands.
-func didYouMean(word string, names []string) string {
-	all := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, name := range names {
-		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-	}
-	alike := all.SuggestionsFor(word)
-	if len(alike) == 0 {
+	if names, groups := c.names(ctx, cmd); slices.Contains(names, name) || !slices.Contains(groups, name) {
 		return ""
 	}
-	return "did you mean " + strings.Join(alike[:min(4, len(alike))], " or ") + "?"
+	return name + " is a group of shards, and no election: type " + c.given.command("shards", name) + ", or " + c.given.command("ls", name+allShards)
 }

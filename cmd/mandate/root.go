@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -48,7 +47,6 @@ election leads, and it keeps its lease only while its probes pass.`,
 	}
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
-	root.SetFlagErrorFunc(suggestFlags)
 	root.SetVersionTemplate("{{.Version}}\n")
 	// The global flags are listed once, in the help of mandate itself.
 	root.SetUsageTemplate(strings.NewReplacer(
@@ -87,20 +85,6 @@ election leads, and it keeps its lease only while its probes pass.`,
 		}
 	}
 	return root
-}
-
-// suggestFlags adds to the error of an unknown flag those that are spelled alike, by cobra's rule for commands.
-func suggestFlags(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return err
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	if alike := didYouMean("--"+unknown.GetSpecifiedName(), names); alike != "" && unknown.GetSpecifiedShortnames() == "" {
-		return fmt.Errorf("%w; %s", err, alike)
-	}
-	return err
 }
 
 // prepare reads the global flags, then those of the command. It only collects problems: the command
