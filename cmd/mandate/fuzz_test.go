@@ -91,10 +91,10 @@ func FuzzTerminal(f *testing.F) {
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d}, {Current: true, Candidate: words}}
 		past := history{Terms: records, Pauses: []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}}}
 		var errs []error
-		for _, f := range []format{{}, {wide: true}} {
+		for _, wide := range []bool{false, true} {
 			r := reportOf(st, all...)
 			r.Terms = records
-			errs = append(errs, printStatus(c.terminal, &r, f), printElections(c, []report{r, reportOf(elector.Status{Election: words})}, f), printHistory(c.terminal, past, f, word, nil))
+			errs = append(errs, printStatus(c.terminal, &r, wide, false), printElections(c, []report{r, reportOf(elector.Status{Election: words})}, false), printHistory(c.terminal, past, false, word, nil))
 		}
 		for _, err := range append(errs, printHandover(c, leader, leader, nil, false),
 			printFindings(c.terminal, []doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {

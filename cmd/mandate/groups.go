@@ -22,7 +22,7 @@ func (r *report) groupCells() ([]string, output.Color) {
 	if p := r.problem(); p.Level != "" {
 		condition, color = p.Found, levelColor(p.Level)
 	}
-	return []string{r.Election, owned, "-", "-", able, "-", "", "", "", condition}, color
+	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
 }
 
 // groupReport is a group of shards as one row of a list. A thousand rows of healthy shards would

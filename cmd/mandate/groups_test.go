@@ -37,7 +37,7 @@ func TestGroupRow(t *testing.T) {
 		if !strings.HasPrefix(p.Found, c.problem) || (p.Found != "") != (c.problem != "") || p.Found != "" && !strings.HasPrefix(p.Advice, "mandate ") {
 			t.Errorf("%s: %+v", name, p)
 		}
-		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false))
+		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}))
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {
 			t.Errorf("%s: %q, want %q", name, got, c.row)
 		}

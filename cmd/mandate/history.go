@@ -25,7 +25,7 @@ type history struct {
 }
 
 func historyCommand(c *connection) *cobra.Command {
-	var f format
+	var asJSON bool
 	var count int
 	cmd := &cobra.Command{
 		Use:   "history NAME",
@@ -47,14 +47,14 @@ It writes nothing, and answers within 4 s.`,
 			}
 			return c.openElection(cmd, args)
 		},
-		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error { return historyOf(ctx, c, el, count, f) }),
+		RunE: c.onElection(func(ctx context.Context, el *elector.Election) error { return historyOf(ctx, c, el, count, asJSON) }),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
-	formatFlags(cmd, &f, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func historyOf(ctx context.Context, c *connection, el *elector.Election, count int, f format) error {
+func historyOf(ctx context.Context, c *connection, el *elector.Election, count int, asJSON bool) error {
 	r := doctor.Read(ctx, el, maxTerms) // also for all pauses
 	shown := history{Terms: r.Terms[:min(count, len(r.Terms))], Pauses: r.Pauses}
 	name := output.Printable(el.Name())
@@ -65,7 +65,7 @@ func historyOf(ctx context.Context, c *connection, el *elector.Election, count i
 	if len(shown.Terms) == count {
 		shown.since(cmp.Or(shown.Terms[count-1].From, shown.Terms[count-1].Until)) // the begin may be trimmed
 	}
-	return printHistory(c.terminal, shown, f, none, r.TermsErr)
+	return printHistory(c.terminal, shown, asJSON, none, r.TermsErr)
 }
 
 // since leaves out pauses that had ended before.
@@ -74,18 +74,18 @@ func (all *history) since(from time.Time) {
 }
 
 // printHistory prints what is known, and returns err, or the error none if nothing is.
-func printHistory(t *terminal, shown history, f format, none string, err error) error {
+func printHistory(t *terminal, shown history, asJSON bool, none string, err error) error {
 	empty := len(shown.Terms)+len(shown.Pauses) == 0
 	if err == nil && empty {
 		err = &exitError{code: exitNoLeader, err: errors.New(none)}
 	}
 	shown.Terms = append([]elector.TermRecord{}, shown.Terms...) // never null
 	shown.Pauses = append([]elector.PauseRecord{}, shown.Pauses...)
-	return cmp.Or(t.print(f.json, shown, func(p *output.Printer) []string {
+	return cmp.Or(t.print(asJSON, shown, func(p *output.Printer) []string {
 		if empty {
 			return nil
 		}
-		return p.Table(historyTable(shown, f.wide))
+		return p.Table(historyTable(shown))
 	}), err)
 }
 
@@ -94,11 +94,11 @@ type historyRow struct {
 	from, until time.Time
 	color       output.Color
 
-	token, who, lasted, end, gap, address, note string
+	token, who, lasted, end, gap, note string
 }
 
 // historyTable has the terms and the pauses, newest first. All times are in the present zone.
-func historyTable(shown history, wide bool) *output.Table {
+func historyTable(shown history) *output.Table {
 	var rows []historyRow
 	for _, term := range shown.Terms {
 		rows = append(rows, termRow(term))
@@ -108,12 +108,8 @@ func historyTable(shown history, wide bool) *output.Table {
 	}
 	slices.SortStableFunc(rows, func(a, b historyRow) int { return cmp.Or(b.from, b.until).Compare(cmp.Or(a.from, a.until)) })
 	name, offset := time.Now().Zone()
-	from := "FROM (" + name + ")"
 	at := func(t time.Time) string { return t.In(time.FixedZone(name, offset)).Format(time.DateTime) }
-	if wide {
-		from, at = "FROM", exact
-	}
-	table := output.NewTable("TOKEN", "LEADER", from, "FOR", "END", "NEXT AFTER", "UNTIL", "ADDRESS")
+	table := output.NewTable("TOKEN", "LEADER", "FROM ("+name+")", "FOR", "END", "NEXT AFTER")
 	for _, r := range rows {
 		began := "-"
 		switch {
@@ -122,11 +118,7 @@ func historyTable(shown history, wide bool) *output.Table {
 		case !r.until.IsZero():
 			began = "to " + at(r.until)
 		}
-		cells := []string{r.token, r.who, began, r.lasted, r.end, r.gap}
-		if wide {
-			cells = append(cells, exact(r.until), r.address)
-		}
-		table.Row(r.color, cells...)
+		table.Row(r.color, r.token, r.who, began, r.lasted, r.end, r.gap)
 		table.Note(output.Dim, r.note)
 	}
 	return table
@@ -135,7 +127,7 @@ func historyTable(shown history, wide bool) *output.Table {
 func termRow(t elector.TermRecord) historyRow {
 	r := historyRow{
 		token: fmt.Sprint(t.Token), who: t.Candidate, from: t.From, until: t.Until, lasted: "-",
-		end: output.CutMiddle(cmp.Or(string(t.Reason), "?"), 20), address: t.Advertise, note: t.Detail,
+		end: output.CutMiddle(cmp.Or(string(t.Reason), "?"), 20), note: t.Detail,
 	}
 	if t.Lasted != 0 {
 		r.lasted = output.Brief(t.Lasted)

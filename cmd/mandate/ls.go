@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 )
 
 func lsCommand(c *connection) *cobra.Command {
-	var f format
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN...]",
 		Short: "List all elections and their leaders",
@@ -66,7 +65,7 @@ what could not be read. Those with the newest events are read first; of more tha
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + c.given.command("ls") + " lists all of them")}))
 			}
 			all := electionRows(names)
-			if len(patterns) == 0 && !f.json {
+			if len(patterns) == 0 && !asJSON {
 				all = foldedRows(names)
 			}
 			var serr error
@@ -78,20 +77,20 @@ what could not be read. Those with the newest events are read first; of more tha
 				}
 			}
 			slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
-			return cmp.Or(printElections(c, all, f), serr, err)
+			return cmp.Or(printElections(c, all, asJSON), serr, err)
 		},
 	}
-	formatFlags(cmd, &f, "print one JSON array of what status prints")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of what status prints")
 	return cmd
 }
 
-func printElections(c *connection, all []report, f format) error {
+func printElections(c *connection, all []report, asJSON bool) error {
 	p := output.New(c.stdout)
 	for i := range all {
 		all[i].flags = c.given
 	}
 	switch {
-	case f.json:
+	case asJSON:
 		return output.JSON(c.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(c.prefix)})
@@ -100,11 +99,11 @@ func printElections(c *connection, all []report, f format) error {
 	if len(lines) > 0 {
 		lines = append(lines, "")
 	}
-	return p.Lines(append(lines, p.Table(electionTable(all, f.wide))...))
+	return p.Lines(append(lines, p.Table(electionTable(all))...))
 }
 
-func electionTable(all []report, wide bool) *output.Table {
-	t := output.NewTable("ELECTION", "LEADER", "LEADS FOR", "LEASE LEFT", "ABLE", "LAST END", "TOKEN", "SINCE", "ADDRESS", "CONDITION")
+func electionTable(all []report) *output.Table {
+	t := output.NewTable("ELECTION", "LEADER", "LEADS FOR", "LEASE LEFT", "ABLE", "LAST END", "CONDITION")
 	for i := range all {
 		r := &all[i]
 		if r.group != nil {
@@ -127,19 +126,14 @@ func electionTable(all []report, wide bool) *output.Table {
 			if p.Level == "" || state == statePaused {
 				color = output.Dim
 			}
-			t.Row(color, r.Election, state, "-", "-", able, last, "", "", "", condition)
+			t.Row(color, r.Election, state, "-", "-", able, last, condition)
 			continue
 		}
 		since := "?"
 		if !l.Since.IsZero() {
 			since = output.Brief(time.Since(l.Since))
 		}
-		where := []string{"", "", ""}
-		if wide {
-			where = []string{fmt.Sprint(l.Token), exact(l.Since), l.Advertise}
-		}
-		cells := append([]string{r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last}, where...)
-		t.Row(levelColor(p.Level), append(cells, condition)...)
+		t.Row(levelColor(p.Level), r.Election, l.Candidate, since, output.Brief(r.LeaseLeft()), able, last, condition)
 	}
 	return t
 }

@@ -60,7 +60,7 @@ func TestNodeProblemStandsOnce(t *testing.T) {
 		}}))
 	}
 	all[1].Candidates = []elector.CandidateStatus{{ID: "l", Role: "leading", Healthy: true}, {ID: "b", Role: "following", Detail: "unwell"}}
-	must(t, printElections(c, all, format{}))
+	must(t, printElections(c, all, false))
 	got := out.String()
 	if strings.Count(got, "n3") != 1 || !strings.HasPrefix(got, "problem     1 of 3 nodes can't be read (n3: ") || !strings.Contains(got, "mandate doctor y --prefix p\n") ||
 		!regexp.MustCompile(`(?m)^y .*unwell$`).MatchString(got) {
@@ -182,7 +182,7 @@ func TestNotes(t *testing.T) {
 	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Since: now.Add(-time.Minute)}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}})
 	r.CandidatesErr = elector.ErrDenied
 	r.Terms = []elector.TermRecord{{Candidate: "a", Reason: elector.ReasonDataLost, Until: now.Add(-time.Minute)}}
-	if err := printStatus(term, &r, format{}); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
+	if err := printStatus(term, &r, false, false); err != nil || !regexp.MustCompile(`(?s)^ok +a leads; .*\nnote +the nodes lost all their data, `).MatchString(out.String()) {
 		t.Errorf("%v: %s", err, &out)
 	}
 	if p := r.problem(); p.Level != "" {
@@ -197,7 +197,7 @@ func TestNotes(t *testing.T) {
 func TestLsCountsNoObservers(t *testing.T) {
 	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
 		elector.CandidateStatus{ID: "a", Healthy: true, Role: "leading"}, elector.CandidateStatus{ID: "watcher", Healthy: true, Role: "observing"})
-	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}, false))
+	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}))
 	if !strings.Contains(lines[1], " 1/1 ") {
 		t.Errorf("%q", lines)
 	}
@@ -263,7 +263,7 @@ func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
 		if took := time.Since(began); err != nil || took > 2*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if text := strings.Join((&output.Printer{}).Table(electionTable(all, false)), "\n"); strings.Contains(text, "?") {
+		if text := strings.Join((&output.Printer{}).Table(electionTable(all)), "\n"); strings.Contains(text, "?") {
 			t.Errorf("something is not known:\n%.300s", text)
 		}
 

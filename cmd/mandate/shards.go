@@ -16,7 +16,7 @@ import (
 )
 
 func shardsCommand(c *connection) *cobra.Command {
-	var f format
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "shards GROUP",
 		Short: "Show which member of a group owns which shards",
@@ -36,13 +36,13 @@ mandate status 'GROUP#7'.`,
 			}
 			return c.open(anyElection)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return showShards(cmd.Context(), c, args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showShards(cmd.Context(), c, args[0], asJSON) },
 	}
-	formatFlags(cmd, &f, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func showShards(ctx context.Context, c *connection, group string, f format) error {
+func showShards(ctx context.Context, c *connection, group string, asJSON bool) error {
 	st, err := shard.Read(ctx, c.quorum, group)
 	switch {
 	case errors.As(err, new(*elector.ConfigError)):
@@ -54,8 +54,8 @@ func showShards(ctx context.Context, c *connection, group string, f format) erro
 	case err != nil:
 		return err
 	}
-	err = c.print(f.json, st, func(p *output.Printer) []string {
-		return slices.Concat(p.Fields(groupFields(c, st)), []string{""}, p.Table(memberTable(st, f.wide)))
+	err = c.print(asJSON, st, func(p *output.Printer) []string {
+		return slices.Concat(p.Fields(groupFields(c, st)), []string{""}, p.Table(memberTable(st)))
 	})
 	if err == nil && len(st.Unowned) > 0 {
 		err = &exitError{code: exitNoLeader, err: errors.New("a shard has no owner"), quiet: true}
@@ -94,22 +94,18 @@ func groupFields(c *connection, st shard.Status) (all output.Fields) {
 	return all
 }
 
-func memberTable(st shard.Status, wide bool) *output.Table {
-	t := output.NewTable("MEMBER", "OWNED", "DUE", "MOVING", "WEIGHT", "VERSION", "HOST", "PROCESS", "ADDRESS", "SHARDS")
+func memberTable(st shard.Status) *output.Table {
+	t := output.NewTable("MEMBER", "OWNED", "DUE", "MOVING", "WEIGHT", "VERSION", "SHARDS")
 	for _, m := range st.Members {
 		var color output.Color
-		weight, where := "", []string{"", "", ""}
-		if m.Weight != 1 || wide {
+		weight := ""
+		if m.Weight != 1 {
 			weight = formatNumber(m.Weight)
-		}
-		if wide {
-			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
 		}
 		if m.Closed != "" || len(m.Unable) > 0 {
 			color = output.Yellow
 		}
-		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), formatNumber(m.Due), moving(m), weight, m.Version}
-		t.Row(color, append(append(cells, where...), shard.Set(m.Owned).String())...)
+		t.Row(color, m.ID, strconv.Itoa(len(m.Owned)), formatNumber(m.Due), moving(m), weight, m.Version, shard.Set(m.Owned).String())
 		if m.Closed != "" {
 			t.Note(color, "wants no shards: "+m.Closed)
 		}

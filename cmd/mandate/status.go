@@ -17,7 +17,7 @@ import (
 )
 
 func statusCommand(c *connection) *cobra.Command {
-	var f format
+	var wide, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show the leader of an election, and what is wrong with it",
@@ -40,18 +40,19 @@ is reported.`,
   mandate status poller --wide
   mandate status poller --json | jq -r '.roll[] | select(.healthy | not) | .id'`,
 		PreRunE: c.openElection,
-		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showStatus(ctx, c, el, f) }),
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showStatus(ctx, c, el, wide, asJSON) }),
 	}
-	formatFlags(cmd, &f, "print one JSON object")
+	cmd.Flags().BoolVar(&wide, "wide", false, "also list the candidates, with exact times")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func showStatus(ctx context.Context, c *connection, el *elector.Election, f format) error {
+func showStatus(ctx context.Context, c *connection, el *elector.Election, wide, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	r := report{flags: c.given}
 	r.Writes = whileRead(ctx, c.quorum, el.Name(), func() { r.Report = doctor.Read(ctx, el, doctor.RecentTerms) })
-	if err := printStatus(c.terminal, &r, f); err != nil {
+	if err := printStatus(c.terminal, &r, wide, asJSON); err != nil {
 		return err
 	}
 	switch {
@@ -63,8 +64,8 @@ func showStatus(ctx context.Context, c *connection, el *elector.Election, f form
 	return nil
 }
 
-func printStatus(t *terminal, r *report, f format) error {
-	if f.json {
+func printStatus(t *terminal, r *report, wide, asJSON bool) error {
+	if asJSON {
 		return output.JSON(t.stdout, r)
 	}
 	p, problems := output.New(t.stdout), r.problems()
@@ -77,11 +78,11 @@ func printStatus(t *terminal, r *report, f format) error {
 			head.Add("unseen", f.Found, output.Plain)
 		}
 	}
-	lines := p.Fields(append(head, r.fields(problems, f.wide)...))
-	if f.wide && len(r.Candidates) > 0 {
+	lines := p.Fields(append(head, r.fields(problems, wide)...))
+	if wide && len(r.Candidates) > 0 {
 		lines = append(append(lines, ""), p.Table(candidateTable(r.Candidates))...)
 	}
-	return p.Lines(append(append(lines, ""), p.Table(nodeTable(r, f.wide))...))
+	return p.Lines(append(append(lines, ""), p.Table(nodeTable(r, wide))...))
 }
 
 // recently is how long the last end is shown in the first line.

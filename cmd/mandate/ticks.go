@@ -17,7 +17,7 @@ import (
 )
 
 func ticksCommand(c *connection) *cobra.Command {
-	var f format
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ticks NAME",
 		Short: "Show the last tick and run of each scheduled job, and which is overdue",
@@ -34,13 +34,13 @@ ticks that nobody ran, and why.`,
 		Example: `  mandate ticks reports
   mandate ticks reports --json | jq -r '.[] | select(.overdue_ms > 0) | .job'`,
 		PreRunE: c.openElection,
-		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showTicks(ctx, c, el, f) }),
+		RunE:    c.onElection(func(ctx context.Context, el *elector.Election) error { return showTicks(ctx, c, el, asJSON) }),
 	}
-	formatFlags(cmd, &f, "print one JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
 	return cmd
 }
 
-func showTicks(ctx context.Context, c *connection, el *elector.Election, f format) error {
+func showTicks(ctx context.Context, c *connection, el *elector.Election, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	all, err := doctor.Ticks(ctx, el)
@@ -55,7 +55,7 @@ func showTicks(ctx context.Context, c *connection, el *elector.Election, f forma
 	case slices.ContainsFunc(rows, func(row tickJSON) bool { return row.Problem != "" }):
 		err = &exitError{code: exitWarnings, err: errors.New("there are jobs that do not run well"), quiet: true}
 	}
-	return cmp.Or(c.print(f.json, rows, func(p *output.Printer) []string {
+	return cmp.Or(c.print(asJSON, rows, func(p *output.Printer) []string {
 		if len(rows) == 0 {
 			return nil
 		}

@@ -119,7 +119,7 @@ func TestTicks(t *testing.T) {
 
 	set("\x1b[2J\xff", mark(at, "by", "\x1b]0;x\a\u202e", "detail", "\x1b[2J", "outcome", "failed")...)
 	set("night\x1b[2J", "tick", "\xff\x00 backup")
-	for _, args := range [][]string{nil, {"--json"}, {"--wide"}} {
+	for _, args := range [][]string{nil, {"--json"}} {
 		o, e := ticks(exitFailed, args...)
 		if !strings.Contains(o, "new") || !strings.Contains(o, "[2J") || !strings.Contains(e, "night?[2J") || !strings.Contains(e, "no tick") {
 			t.Errorf("%q: %s%s", args, o, e)
