@@ -119,7 +119,7 @@ func TestPriorityDoesNotFlap(t *testing.T) {
 		low.Elected(3 * shortLease)
 		high := c.Start("high", func(cfg *elector.Config) {
 			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
-			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1}
 			cfg.Probe = health.Func(func(context.Context) error {
 				if unhealthy.Load() {
 					return errors.New("disk full")

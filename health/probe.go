@@ -22,8 +22,8 @@
 //     costs one goroutine, however long it hangs.
 //   - A run that takes longer than [Settings.Timeout] is a failure, and each interval
 //     that it keeps hanging is one more. A panic is a failure.
-//   - Thresholds: [Settings.Failures] in a row to become unhealthy, [Settings.Successes] in
-//     a row to recover. One error marked with [Definite] is enough.
+//   - A threshold: [Settings.Failures] in a row to become unhealthy. One error marked with [Definite] is
+//     enough, and so is one success to recover.
 //
 // Time is Go's monotonic time, except for [FileAge], which has to compare with the
 // file system's clock. After the process was suspended, the last verdict counts until the next run has ended,

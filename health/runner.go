@@ -140,14 +140,14 @@ func (r *Runner) leave() error {
 }
 
 // The largest values of Settings: of each time, also of Failures x (Interval + Timeout),
-// and of each count.
+// and of Failures.
 const (
 	MaxTime  = 24 * time.Hour
 	MaxCount = 1000
 )
 
 // Settings define how often a [Runner] runs its probe and how it counts the results. Zero means
-// the default; the zero value is useful. No time is above MaxTime, and no count above MaxCount.
+// the default; the zero value is useful. No time is above MaxTime, and Failures not above MaxCount.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
 	// that takes longer skips starts; they are not made up for.
@@ -163,12 +163,8 @@ type Settings struct {
 	// Run ignores it.
 	StartGrace time.Duration
 
-	// Failures in a row to become unhealthy. Default 3.
+	// Failures in a row to become unhealthy. Default 3. One success makes healthy again.
 	Failures int
-
-	// Successes in a row to become healthy again. Default 1. At the start of a Run one success
-	// is enough.
-	Successes int
 }
 
 // WithDefaults returns s with the defaults in place of zeros.
@@ -176,7 +172,6 @@ func (s Settings) WithDefaults() Settings {
 	s.Interval = cmp.Or(s.Interval, time.Second)
 	s.Timeout = cmp.Or(s.Timeout, time.Second)
 	s.Failures = cmp.Or(s.Failures, 3)
-	s.Successes = cmp.Or(s.Successes, 1)
 	return s
 }
 
@@ -201,13 +196,8 @@ func (s Settings) Validate() error {
 			add("%s is %s: give at most %s", f.name, f.value, MaxTime)
 		}
 	}
-	for _, f := range []struct {
-		name             string
-		value, byDefault int
-	}{{"Failures", d.Failures, 3}, {"Successes", d.Successes, 1}} {
-		if f.value < 0 || f.value > MaxCount {
-			add("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, MaxCount, f.byDefault)
-		}
+	if d.Failures < 0 || d.Failures > MaxCount {
+		add("Failures is %d: give 1 to %d, or 0 for the default of 3", d.Failures, MaxCount)
 	}
 	if min(d.Interval, d.Timeout, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout) > MaxTime || d.Failures > MaxCount {
 		return errors.Join(problems...) // the product below would mean nothing

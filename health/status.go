@@ -68,8 +68,6 @@ func (r *Runner) reason() error {
 		return errors.New("health: the probe runner has stopped")
 	case r.status.LastErr != nil:
 		return r.status.LastErr
-	case r.fell:
-		return fmt.Errorf("recovering, %d of %d successes in a row, before: %w", r.successes, r.settings.Successes, r.failure)
 	}
 	return fmt.Errorf("no answer yet, first checked %s ago", short(time.Since(r.started)))
 }
@@ -96,12 +94,9 @@ type course struct {
 	looping bool  // its loop has not ended yet
 	started time.Time
 
-	passing    bool // the verdict of the thresholds
-	fell       bool // the verdict fell: from then on it takes Successes to pass
+	passing    bool // the verdict of the threshold
 	failures   int
-	successes  int
 	graceUntil time.Time
-	failure    error // the last one that was counted
 }
 
 // armed makes the start of a term count as the first success.
@@ -124,20 +119,13 @@ func (r *Runner) record(start, now time.Time, err error) {
 	}
 	switch {
 	case err == nil:
-		r.failures = 0
-		r.successes++
-		if !r.fell || r.successes >= r.settings.Successes {
-			r.passing = true
-		}
+		r.failures, r.passing = 0, true
 	case start.Before(r.graceUntil):
 		// Shown in LastErr, but not counted: the work is still starting.
 	default:
-		r.successes = 0
 		r.failures++
-		r.failure = err
-		if r.passing && (isDefinite(err) || r.failures >= r.settings.Failures) {
-			// A candidate that never passed has nothing to fall from: its first success is enough.
-			r.passing, r.fell, r.successes = false, true, 0
+		if isDefinite(err) || r.failures >= r.settings.Failures {
+			r.passing = false
 		}
 	}
 	r.update(now)
