@@ -112,13 +112,3 @@ func checkPort(port string) error {
 	}
 	return nil
 }
-
-// SQL returns a probe that pings a database; db is usually a *sql.DB. The ping takes a
-// connection from the pool of db, so a pool that the application has exhausted also fails
-// it. Only ctx bounds the time, and drivers differ in how soon they notice.
-func SQL(db interface {
-	PingContext(ctx context.Context) error
-},
-) Probe {
-	return Func(func(ctx context.Context) error { return db.PingContext(ctx) })
-}

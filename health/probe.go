@@ -50,7 +50,7 @@ type Probe interface {
 	Check(ctx context.Context) error
 }
 
-// Func is a function as a [Probe].
+// Func is a function as a [Probe], such as the PingContext of a *sql.DB.
 type Func func(ctx context.Context) error
 
 // Check calls f.

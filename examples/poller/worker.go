@@ -47,7 +47,7 @@ func (w *worker) run(ctx context.Context, urls []string) error {
 	stall := w.lease / 2 // how long the poll loop may make no progress
 	feeder := &feeder{db: w.db, queue: q, beat: health.NewHeartbeat(stall), log: log, late: w.late, hangAfter: w.hangAfter}
 	consumer := &consumer{db: w.db, queue: q, beat: health.NewHeartbeat(time.Minute), log: log, worker: w.id, claimAfter: w.lease}
-	database, writable := health.SQL(w.db), health.Func(q.writable(w.id))
+	database, writable := health.Func(w.db.PingContext), health.Func(q.writable(w.id))
 	candidate, err := elector.New(quorum, elector.Config{
 		Election: election, ID: w.id, Lease: w.lease, Logger: log,
 		// A worker that can't read the table or write to the queue must not be elected ...

@@ -43,7 +43,7 @@ func (w *worker) run(ctx context.Context, urls []string) error {
 	member, err := shard.New(quorum, shard.Config{
 		Group: group, Shards: w.shards, ID: w.id, Lease: w.lease, Logger: w.log,
 		// A member that can't reach the database owns no shards ...
-		Probe: health.Named("database", health.SQL(w.db)),
+		Probe: health.Named("database", health.Func(w.db.PingContext)),
 		// ... and a shard whose work makes no progress moves to another member, alone.
 		WorkProbe:         func(s int) health.Probe { return health.Named("invoicing", w.beats[s]) },
 		WorkProbeSettings: health.Settings{Interval: w.stall / 4},

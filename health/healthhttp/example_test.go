@@ -12,7 +12,7 @@ import (
 )
 
 func Example() {
-	ping := health.Func(func(context.Context) error { return nil }) // such as health.SQL(db)
+	ping := health.Func(func(context.Context) error { return nil }) // such as health.Func(db.PingContext)
 	election := func() error { return nil }                         // such as the Check method of an elector
 
 	handler := healthhttp.New()
