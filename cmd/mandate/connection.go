@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -138,7 +138,7 @@ func (c *connection) close() {
 	if c.quorum != nil {
 		_ = c.quorum.Close()
 	}
-	logOfRedis().Store(slog.New(slog.DiscardHandler))
+	logging.Disable()
 	if c.logs != nil {
 		c.logs.close(finalFlush)
 	}

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func handlerFor(w io.Writer, name string, level slog.Level) slog.Handler {
@@ -45,21 +42,13 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// redisLog is the logger of go-redis. It is set only once, because go-redis does not allow changing
-// its logger while connections use it, and those of an earlier command in the same process may
-// still do so.
-type redisLog struct{ atomic.Pointer[slog.Logger] }
+// redisLog is the logger of go-redis, which by itself prints connection errors to stderr: the elector logs the same errors
+// once, with advice.
+type redisLog struct{ *slog.Logger }
 
-func (l *redisLog) Printf(ctx context.Context, format string, v ...any) {
-	l.Load().DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
 }
-
-var logOfRedis = sync.OnceValue(func() *redisLog {
-	l := &redisLog{}
-	l.Store(slog.New(slog.DiscardHandler))
-	redis.SetLogger(l)
-	return l
-})
 
 // logQueue is a Writer that never blocks: a goroutine writes the lines in order, and a line without
 // room is dropped. Otherwise a pipe whose reader hangs (a log driver, Ctrl-S in a terminal) would delay

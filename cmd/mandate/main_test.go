@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	if supervise.Dispatch() {
 		return
 	}
-	logOfRedis() // before any test makes a connection
+	logging.Disable()
 	// The scripts wait for leases and processes more than they work.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector/shard"
@@ -15,7 +16,7 @@ import (
 // completeNames offers the names that the command takes: those of groups to shards, those of elections to others.
 func (c *connection) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	c.log = slog.New(slog.DiscardHandler)
-	logOfRedis()
+	logging.Disable()
 	_ = c.fromEnvironment(cmd.Flag("prefix"))
 	slices.Sort(c.redis)
 	c.redis = slices.Compact(c.redis) // cobra has parsed the flags twice

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -118,9 +119,7 @@ func (c *connection) prepare(next func(*cobra.Command, []string) error) func(*co
 		if c.log = slog.New(c.logHandler(cmd, level)); !slices.Contains(logFormats, c.logFormat) {
 			c.problem("%s is %q: use one of %s", from["log-format"], c.logFormat, strings.Join(logFormats, ", "))
 		}
-		// go-redis prints connection errors to stderr with its own logger; the elector logs the
-		// same errors once, with advice.
-		logOfRedis().Store(c.log)
+		redis.SetLogger(redisLog{c.log})
 		c.given = c.givenFlags(cmd.Flags())
 		c.prefixFrom = from["prefix"]
 		return next(cmd, args)
