@@ -25,7 +25,7 @@ const consoleHelp = `Serve one live page with every election of the prefix in a 
 problems first, with what is wrong and the command to type next. A row opens to
 the candidates and their health, and the latest terms with the reason of each
 end; the page's address holds the open ones (#orders). A group of shards is one
-row, which opens to its members. With names, only those elections and groups (GROUP#*).
+row, which opens to its members.
 
 The page is read-only. Redis is queried only while it is open, whatever the
 number of viewers: at most 50 elections a second.
@@ -39,12 +39,13 @@ func consoleCommand(c *connection) *cobra.Command {
 	var addr, tokenFile string
 	var hosts []string
 	cmd := &cobra.Command{
-		Use:   "console [NAME...]",
+		Use:   "console",
 		Short: "Serve a live page with all elections",
 		Long:  consoleHelp,
 		Example: `  mandate console
-  mandate console --token-file /run/secrets/console poller reports
+  mandate console --token-file /run/secrets/console
   ssh -L 7481:127.0.0.1:7481 HOST      then open http://127.0.0.1:7481`,
+		Args: noNames(": it shows all elections of the prefix"),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -52,22 +53,14 @@ func consoleCommand(c *connection) *cobra.Command {
 	f.StringArrayVar(&hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&tokenFile, "token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
 	token := ""
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		c.checkAddress(cmd.Context(), "--http", addr)
 		if tokenFile != "" {
 			token = c.secret("--token-file", tokenFile)
 		}
-		if err := c.open(anyElection); err != nil {
-			return err
-		}
-		for _, name := range args {
-			if _, err := c.quorum.Election(name); err != nil {
-				c.addProblems(err, func(string) string { return "the name of an election" })
-			}
-		}
-		return c.usage()
+		return c.open(anyElection)
 	}
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := c.listenOn(cmd.Context(), addr)
 		if err != nil {
 			return err
@@ -77,17 +70,17 @@ func consoleCommand(c *connection) *cobra.Command {
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		return serveConsole(ctx, c, l, console.Config{Hosts: hosts, Token: token, Logger: c.log}, names)
+		return serveConsole(ctx, c, l, console.Config{Hosts: hosts, Token: token, Logger: c.log})
 	}
 	return cmd
 }
 
-// serveConsole serves the page with these elections of the quorum, or all of them, until ctx ends.
-func serveConsole(ctx context.Context, c *connection, l net.Listener, cfg console.Config, names []string) error {
+// serveConsole serves the page with all elections of the quorum, until ctx ends.
+func serveConsole(ctx context.Context, c *connection, l net.Listener, cfg console.Config) error {
 	fmt.Fprintf(c.stdout, "console: http://%s\n", l.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	page := console.New(cfg)
-	feed := &feed{quorum: c.quorum, names: names, flags: c.given, page: page}
+	feed := &feed{quorum: c.quorum, nobody: c.election, flags: c.given, page: page}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -107,7 +100,7 @@ const (
 // feed keeps the rows of the console's page up to date, while it has viewers.
 type feed struct {
 	quorum *elector.Quorum
-	names  []string // the elections, or groups as GROUP#*, to show; empty: all
+	nobody *elector.Election // its status shows the nodes
 	flags  nextFlags
 	page   *console.Page
 	listed atomic.Pointer[console.Site] // what the newest listing has found out
@@ -208,15 +201,6 @@ func (f *feed) show(r *report) {
 func (f *feed) search(ctx context.Context) listing {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if len(f.names) > 0 {
-		rows := electionRows(f.names)
-		for i, name := range f.names {
-			if group, is := strings.CutSuffix(name, allShards); is {
-				rows[i] = groupRow(group, nil)
-			}
-		}
-		return listing{rows, true}
-	}
 	names, err := f.quorum.Elections(ctx)
 	rows := foldedRows(names)
 	shown := rows[:min(maxRows, len(rows))]
@@ -230,10 +214,9 @@ func (f *feed) search(ctx context.Context) listing {
 
 // followSite shows every second which nodes answer.
 func (f *feed) followSite(ctx context.Context) {
-	el, _ := f.quorum.Election(append(slices.Clip(f.names), anyElection)[0]) // the names were checked
 	known := time.Time{}
 	for ; ctx.Err() == nil; sleep(ctx, rowEvery) {
-		st, _ := el.Status(ctx) // it has the errors of the nodes
+		st, _ := f.nobody.Status(ctx) // it has the errors of the nodes
 		if ctx.Err() != nil {
 			return
 		}
