@@ -37,7 +37,7 @@ type Config struct {
 	// Version is the version of the program. Operators see it, and SuccessionPriority and
 	// SuccessionSeniority use it: of equal candidates the one with the newer version, by Semantic
 	// Versioning, leads next, so that a deploy moves the leadership once. A version that is not
-	// semantic counts as older than no other. A race and SuccessionRotation ignore it.
+	// semantic counts as older than no other. A race ignores it.
 	// Default: the version that the build recorded for the main module, if any.
 	Version string
 
@@ -143,8 +143,8 @@ func (c Config) validate() error {
 			problems = append(problems, protocol.CheckWord(f.name, f.value, f.most, ""))
 		}
 	}
-	if !slices.Contains([]string{"", SuccessionPriority, SuccessionSeniority, SuccessionRotation}, c.Succession) {
-		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority, SuccessionSeniority or SuccessionRotation", c.Succession))
+	if !slices.Contains([]string{"", SuccessionPriority, SuccessionSeniority}, c.Succession) {
+		problems = append(problems, setting.Errorf("Succession", " is %q: leave it empty, or use SuccessionPriority or SuccessionSeniority", c.Succession))
 	}
 	if c.Priority != 0 && c.Succession != SuccessionPriority {
 		problems = append(problems, setting.Errorf("Priority", " is %d, which does nothing without the Succession %s: use that for all candidates, or leave it out", c.Priority, SuccessionPriority))
@@ -186,8 +186,4 @@ const (
 	// SuccessionSeniority: the healthy candidate with the newest Config.Version leads next; of
 	// equals the one that has run longest.
 	SuccessionSeniority = string(peers.BySeniority)
-	// SuccessionRotation: the healthy candidate with the next id in alphabetical order leads
-	// next, after the last one the first (a ring). With Config.MaxTerm
-	// the candidates take turns.
-	SuccessionRotation = string(peers.ByRotation)
 )

@@ -47,7 +47,6 @@ func TestSuccessionIsPredictable(t *testing.T) {
 		order []int // who leads after whom
 	}{
 		{elector.SuccessionSeniority, []int{2, 3, 4, 5}},
-		{elector.SuccessionRotation, []int{2, 3, 4, 5}},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/crash=%v", s.name, crash), func(t *testing.T) {
@@ -65,21 +64,6 @@ func TestSuccessionIsPredictable(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestRotationWalksRound(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := ranked(t, c, elector.SuccessionRotation, func(_ int, cfg *elector.Config) {
-			cfg.MaxTerm, cfg.Cooldown = 4*shortLease, time.Second
-		})
-		for i := range 12 {
-			term := all[(i+1)%5].Elected(4*shortLease + time.Second)
-			if i > 0 {
-				continue
-			}
-			wantReason(t, term, 5*shortLease, elector.ReasonHandover)
-		}
-	})
 }
 
 func TestPriorityTakesOverOnce(t *testing.T) {

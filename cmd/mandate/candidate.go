@@ -183,7 +183,7 @@ type successionFlags struct {
 const race = "race"
 
 func successions() []string {
-	return []string{race, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation}
+	return []string{race, elector.SuccessionPriority, elector.SuccessionSeniority}
 }
 
 func (o *successionFlags) add(t *terminal, cmd *cobra.Command) {

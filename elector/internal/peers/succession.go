@@ -71,7 +71,6 @@ const (
 	Race        Order = ""
 	ByPriority  Order = "priority"
 	BySeniority Order = "seniority"
-	ByRotation  Order = "rotation"
 )
 
 // maxOthers bounds a roster: a flood of forged candidates must not fill the memory.
@@ -111,20 +110,14 @@ func (r roster) heir(o Order, self Candidate) *entry {
 	if len(able) == 0 || o == Race {
 		return nil
 	}
-	if o == ByPriority || o == BySeniority {
-		able = newestOf(first(o, self.ID, able))
+	if o == ByPriority {
+		highest := slices.MaxFunc(able, func(a, b entry) int { return cmp.Compare(a.Priority, b.Priority) })
+		able = slices.DeleteFunc(able, func(c entry) bool { return c.Priority < highest.Priority })
 	}
-	heir := slices.MinFunc(able, func(a, b entry) int {
-		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
-			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
+	heir := slices.MinFunc(newestOf(able), func(a, b entry) int { // of equals the longest running one
+		return cmp.Or(cmp.Compare(a.began(), b.began()), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return &heir
-}
-
-// first returns the candidates that the order puts before all others.
-func first(o Order, leader string, all []entry) []entry {
-	best := slices.MinFunc(all, func(a, b entry) int { return o.compare(leader, a.Candidate, b.Candidate) })
-	return slices.DeleteFunc(all, func(c entry) bool { return o.compare(leader, best.Candidate, c.Candidate) < 0 })
 }
 
 // newestOf returns the candidates with the newest version: a deploy is about to replace the others.
@@ -154,26 +147,6 @@ func canonical(s string) string {
 
 // began returns when the candidate started to run, roughly, by this machine's clock, in ms.
 func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
-
-// compare returns a negative number when a should lead before b after the leader with that id, and
-// a positive one when b should.
-func (o Order) compare(leader string, a, b Candidate) int {
-	switch o {
-	case ByPriority:
-		return cmp.Compare(b.Priority, a.Priority)
-	case ByRotation: // ids greater than the leader's before smaller ones
-		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
-	case Race, BySeniority: // equal: heir then puts the longest running one first
-	}
-	return 0
-}
-
-func ahead(leader, id string) int {
-	if id > leader {
-		return 0
-	}
-	return 1
-}
 
 // outranks returns the candidate to which a leader must yield, if any: one with a higher
 // priority that has been healthy for at least hold, so that leadership does not flap.

@@ -28,18 +28,16 @@ func TestHeir(t *testing.T) {
 		all  []entry
 		want string
 	}{
-		"no other":                      {by: BySeniority},
-		"a race has none":               {by: Race, all: []entry{candidate("b", time.Hour)}},
-		"not the leader itself":         {by: BySeniority, all: []entry{candidate("m", time.Hour), candidate("b", time.Minute)}, want: "b"},
-		"not the unhealthy":             {by: BySeniority, all: []entry{candidate("c", time.Hour, unhealthy), candidate("b", time.Minute)}, want: "b"},
-		"not those that rest, or stop":  {by: BySeniority, all: []entry{candidate("c", time.Hour, role("resting")), candidate("d", time.Hour, role("stopping")), candidate("b", time.Minute)}, want: "b"},
-		"the longest running":           {by: BySeniority, all: []entry{candidate("a", time.Minute), candidate("z", time.Hour)}, want: "z"},
-		"by when it began":              {by: BySeniority, all: []entry{candidate("z", 90*time.Second, late), candidate("a", time.Minute)}, want: "a"},
-		"of the same age, by id":        {by: BySeniority, all: []entry{candidate("b", time.Hour), candidate("a", time.Hour)}, want: "a"},
-		"the highest":                   {by: ByPriority, all: []entry{candidate("a", time.Hour, rank(1)), candidate("z", time.Minute, rank(2))}, want: "z"},
-		"of the highest the oldest":     {by: ByPriority, all: []entry{candidate("a", time.Minute, rank(2)), candidate("z", time.Hour, rank(2))}, want: "z"},
-		"the next in the ring":          {by: ByRotation, all: []entry{candidate("a", time.Hour), candidate("z", time.Minute), candidate("n", time.Minute)}, want: "n"},
-		"the first behind the last one": {by: ByRotation, all: []entry{candidate("c", time.Hour), candidate("b", time.Minute)}, want: "b"},
+		"no other":                     {by: BySeniority},
+		"a race has none":              {by: Race, all: []entry{candidate("b", time.Hour)}},
+		"not the leader itself":        {by: BySeniority, all: []entry{candidate("m", time.Hour), candidate("b", time.Minute)}, want: "b"},
+		"not the unhealthy":            {by: BySeniority, all: []entry{candidate("c", time.Hour, unhealthy), candidate("b", time.Minute)}, want: "b"},
+		"not those that rest, or stop": {by: BySeniority, all: []entry{candidate("c", time.Hour, role("resting")), candidate("d", time.Hour, role("stopping")), candidate("b", time.Minute)}, want: "b"},
+		"the longest running":          {by: BySeniority, all: []entry{candidate("a", time.Minute), candidate("z", time.Hour)}, want: "z"},
+		"by when it began":             {by: BySeniority, all: []entry{candidate("z", 90*time.Second, late), candidate("a", time.Minute)}, want: "a"},
+		"of the same age, by id":       {by: BySeniority, all: []entry{candidate("b", time.Hour), candidate("a", time.Hour)}, want: "a"},
+		"the highest":                  {by: ByPriority, all: []entry{candidate("a", time.Hour, rank(1)), candidate("z", time.Minute, rank(2))}, want: "z"},
+		"of the highest the oldest":    {by: ByPriority, all: []entry{candidate("a", time.Minute, rank(2)), candidate("z", time.Hour, rank(2))}, want: "z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := roster{}
@@ -135,7 +133,6 @@ func TestNewerVersionLeadsNext(t *testing.T) {
 		"no versions":                 {BySeniority, []Candidate{candidate("a", "x", 0, time.Second), candidate("b", "", 0, time.Minute)}, "b"},
 		"priority comes first":        {ByPriority, []Candidate{young, candidate("high", "0.1.0", 1, time.Second)}, "high"},
 		"priority, then version":      {ByPriority, []Candidate{old, young}, "young"},
-		"a ring has its own order":    {ByRotation, []Candidate{old, young}, "old"},
 	} {
 		for range 2 {
 			var r roster

@@ -94,7 +94,7 @@ func newSim(o Options) *Sim {
 		kinds: map[string]int{},
 	}
 	s.succession = []string{
-		"", "", elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
+		"", "", elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionSeniority, // as often as a race
 	}[dice(5).IntN(5)]
 	if o.Shards > 0 {
 		s.group = newGroup(o.Shards)
