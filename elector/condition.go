@@ -23,7 +23,6 @@ var (
 	handingOver = phrases{slog.LevelWarn, "not handing over to another candidate", "still not handing over to another candidate", "can hand over again"}
 	renewing    = phrases{slog.LevelWarn, "cannot renew the lease", "still unable to renew the lease", "can renew the lease again"}
 	overloaded  = phrases{slog.LevelWarn, "renewals are late", "renewals are still late", "renewals are in time again"}
-	observing   = phrases{slog.LevelWarn, "cannot observe the election", "still unable to observe the election", "can observe the election again"}
 )
 
 // lasting is a condition in the log. While it lasts it is logged again after 10 s, after a minute, and

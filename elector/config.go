@@ -63,10 +63,6 @@ type Config struct {
 	Succession string
 	// Priority is for SuccessionPriority: the candidate with the highest one leads.
 	Priority int
-	// Observer makes this replica an observer: it follows the election, answers roll calls and is
-	// counted among the candidates as observing, but never campaigns. No leader hands over to it, and
-	// Run never calls the work, and Campaign returns ErrNotLeader at once.
-	Observer bool
 	// MaxTerm ends a term after this time, in favour of the candidate that the
 	// Succession names. If there is no other candidate, this one leads again after
 	// its Cooldown; until then there is no leader. During a pause, and while a majority

@@ -116,7 +116,7 @@ func historyAnd(entries int, jobs bool) more {
 
 // CandidateStatus is a candidate's answer to a roll call: who it is (ID, Incarnation), where it runs (Advertise, Host, PID,
 // Version, RunningFor), what it does (Role, Token), whether it leads or could be elected (Healthy, HealthyFor, and if not
-// Detail, Unable, RestFor, RestReason), its settings (Priority, Succession, Lease, Probes), and its Nodes. Leads, Observes,
+// Detail, Unable, RestFor, RestReason), its settings (Priority, Succession, Lease, Probes), and its Nodes. Leads,
 // Able and SameNodes are its methods.
 type CandidateStatus = peers.Candidate
 

@@ -59,8 +59,6 @@ func (l Leader) successors(roll []CandidateStatus) ([]CandidateStatus, error) {
 // whyUnable returns why a candidate that does not lead could not be elected now; "" if it could.
 func whyUnable(c CandidateStatus) string {
 	switch {
-	case c.Role == roleObserving:
-		return fmt.Sprintf("%s is an observer", c.ID)
 	case c.Unable:
 		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)
 	case !c.Healthy:

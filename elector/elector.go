@@ -145,7 +145,7 @@ func (e *Elector) begin(ctx context.Context) error {
 //
 // When ctx ends first, the error is ctx's error and, where that is known, why this candidate was not elected by then: an
 // ErrNotLeader that names the leader, an ErrUnreachable, or what Check reports. Otherwise it is an ErrPermanent, ErrClosed,
-// ErrRefused while the Elector is in use, or for an observer ErrNotLeader.
+// or ErrRefused while the Elector is in use.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) { return e.elect(ctx, false) }
 
 // TryCampaign is Campaign without a wait for the end of another leader: when a majority of the nodes answers that another
@@ -155,9 +155,6 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) { return e.elect(
 func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) { return e.elect(ctx, true) }
 
 func (e *Elector) elect(ctx context.Context, try bool) (*Term, error) {
-	if e.cfg.Observer {
-		return nil, failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
-	}
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -284,7 +281,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return t.awaitOver(ctx, 0)
 }
 
-// Check returns nil if this candidate leads or could be elected now (an observer: if it can follow);
+// Check returns nil if this candidate leads or could be elected now;
 // otherwise what is wrong, that it rests after a term, or that the work of its term has not returned: it
 // says what CandidateStatus.Able says in a roll call. Neither "not the leader" nor "no leader" is an error, so
 // Check fits a readiness check of all replicas. No I/O.

@@ -26,10 +26,10 @@ import (
 // One goroutine owns a candidate and runs its state machine, from Run's call to its return; a campaigned
 // term has a goroutine of its own. The machine takes these roles:
 //
-//	observing ◄─► idle ───► following ───► leading ───► stopping ───► resting
-//	               ▲          │   ▲                        │             │
-//	               └──────────┤   └────────────────────────┼─────────────┤
-//	                          └────────────────────────────┴─────────────┘
+//	idle ───► following ───► leading ───► stopping ───► resting
+//	 ▲          │   ▲                        │             │
+//	 └──────────┤   └────────────────────────┼─────────────┤
+//	            └────────────────────────────┴─────────────┘
 //
 //	following   claims when package standby says so, until a majority grants one token (campaign.go, claim.go)
 //	leading     the work runs; the lease is renewed while the probes pass (leader.go, renew.go)
@@ -37,7 +37,6 @@ import (
 //	            renewed meanwhile (drain, in leader.go); when the work has returned, the lock is released (release.go)
 //	resting     this candidate was to blame, or has handed over: others go first
 //	idle        Run and Campaign have returned, or never began
-//	observing   Config.Observer: it follows, and never claims
 //
 // To a term belong its token, lease (grant), context, work, renewals, the work's probe and the timers of deadline and
 // MaxTerm: start begins them, and the next term has others. A Run owns the candidate's probe and its peers; the memory
@@ -177,12 +176,6 @@ func (m *machine) leave() {
 // thousand candidates. So code that needs much stack for a moment is in functions that have returned
 // by then: a large frame below the wait could double the stack of each of these goroutines.
 func (m *machine) run(ctx context.Context, work Work) error {
-	if m.cfg.Observer { // it claims nothing, and its probes have no influence on it
-		m.become(roleObserving, nil)
-		m.voter.Meet(ctx)
-		m.away(ctx, nil)
-		return nil
-	}
 	for {
 		term, err := m.campaign(ctx, false)
 		switch {
@@ -308,19 +301,10 @@ func (m *machine) pollDue() time.Duration {
 // readPoll records what the nodes answered, and returns the time to the next poll: it is soon if no
 // majority has answered, as a claim would be.
 func (m *machine) readPoll(views []NodeStatus) time.Duration {
-	errs := errorsOf(views)
 	for _, n := range views {
 		m.memory.sawNode(n.Fence, n.Lock != "" || n.Foreign != "" || n.pause != "")
 	}
-	answered := len(views)-len(errs) >= m.nodes.Majority()
-	var why error
-	if !answered {
-		why = noMajority(m.nodes.Len(), errs)
-	}
-	if m.cfg.Observer {
-		m.setTrouble(observing, why)
-	}
-	if !answered {
+	if len(views)-len(errorsOf(views)) < m.nodes.Majority() {
 		return m.cfg.Lease / 4
 	}
 	m.voter.Keep()
@@ -337,17 +321,15 @@ const (
 	roleLeading   = peers.Leading   // serving a term
 	roleStopping  = peers.Stopping  // the term has ended, its work has not returned yet
 	roleResting   = "resting"       // cooling down before the next campaign
-	roleObserving = peers.Observing // Config.Observer: it follows, and never campaigns
 )
 
 // leadsTo lists the roles that may follow each role.
 var leadsTo = map[string][]string{
-	roleIdle:      {roleFollowing, roleObserving},
+	roleIdle:      {roleFollowing},
 	roleFollowing: {roleLeading, roleIdle},
 	roleLeading:   {roleStopping},
 	roleStopping:  {roleResting, roleFollowing, roleIdle},
 	roleResting:   {roleFollowing, roleIdle},
-	roleObserving: {roleIdle},
 }
 
 // become is the only function that sets the role. It logs the change and reports ev to the

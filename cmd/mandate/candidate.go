@@ -75,7 +75,7 @@ func (o *campaignFlags) ofGroup(t *terminal, f *pflag.FlagSet) bool {
 		t.problem("--weight is 0: above 0 (a member that should own nothing need not run)")
 		o.group.weight = 1
 	}
-	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "http", "http-token-file"} {
+	for _, name := range []string{"once", "succession", "priority", "max-term", "http", "http-token-file"} {
 		if f.Changed(name) {
 			t.problem("--%s is for one election: leave it out with --group", name)
 		}
@@ -176,7 +176,6 @@ type successionFlags struct {
 	kind     string
 	priority int
 	maxTerm  time.Duration
-	noLead   bool
 	version  string // of the work
 }
 
@@ -196,7 +195,7 @@ func (o *successionFlags) add(t *terminal, cmd *cobra.Command) {
 }
 
 func (o *successionFlags) configure(t *terminal, cfg *elector.Config) {
-	cfg.Priority, cfg.MaxTerm, cfg.Observer = o.priority, o.maxTerm, o.noLead
+	cfg.Priority, cfg.MaxTerm = o.priority, o.maxTerm
 	if cfg.Version = o.version; cfg.Version == "" {
 		cfg.Version = cmp.Or(t.variable("MANDATE_WORK_VERSION"), buildVersion())
 	}

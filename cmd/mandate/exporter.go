@@ -314,9 +314,8 @@ func (s *samples) election(r *report) {
 	if r.CandidatesErr != nil {
 		return
 	}
-	able, all, _ := r.count()
-	gauge("candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.", float64(all))
-	gauge("candidates_able", "Candidates that lead or could be elected.", float64(able))
+	gauge("candidates", "Candidates that answered the roll call. Absent if it could not be called.", float64(len(r.Candidates)))
+	gauge("candidates_able", "Candidates that lead or could be elected.", float64(r.able()))
 }
 
 // job adds what is known of a job. Its label is not "job", which Prometheus gives to the program that it scrapes.

@@ -74,7 +74,6 @@ func TestExporter(t *testing.T) {
 		a := runCandidate(t, r.Quorum("a"), elector.Config{Election: "orders", ID: "a"})
 		r.Lead(a)
 		runCandidate(t, r.Quorum("b"), elector.Config{Election: "orders", ID: "b"})
-		runCandidate(t, r.Quorum("watcher"), elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
 		rdb.ZAdd(t.Context(), "mandate:elections", listedNow(`ev"il\`), listedNow("old"), listedNow("ended"))
 		for kind, ago := range map[string]time.Duration{"elected": 2 * time.Hour, "released": time.Hour} {
@@ -119,7 +118,7 @@ func TestExporter(t *testing.T) {
 		})
 		_, text := scrape(t, e)
 		// A pause since it began; a vacancy since its reported end, or since it was first missed: its leader vanished.
-		for finding, about := range map[string]float64{"warn pause orders": 40, "fail gone ended": 3641, "fail able new": 41, "fail able orders": -1, "warn trace old": 41, "fail majority ": -1} {
+		for finding, about := range map[string]float64{"warn pause orders": 40, "fail gone ended": 3641, "fail able new": 41, "fail gone orders": -1, "warn trace old": 41, "fail majority ": -1} {
 			if s := lasts(text, finding); s < about-3 || s > about+15 {
 				t.Errorf("%s for %v s, want about %v", finding, s, about)
 			}
@@ -129,7 +128,7 @@ func TestExporter(t *testing.T) {
 		scrape(t, e)
 		electortest.Advance(20 * time.Second)
 		_, text = scrape(t, e)
-		if s := lasts(text, "fail able orders"); s < 20 || s > 30 { // only an observer is left
+		if s := lasts(text, "fail gone orders"); s < 20 || s > 30 {
 			t.Errorf("its leader vanished, and it is missed for %v s", s)
 		}
 

@@ -66,13 +66,8 @@ func (r *report) leaderKnown() bool {
 	return r.StatusErr == nil && majorityAnswered(r.Status) && r.MayLead == nil
 }
 
-// count returns how many candidates lead or could be elected now, how many there are, and how many
-// others only observe.
-func (r *report) count() (able, all, observers int) {
-	observers = howMany(r.Candidates, elector.CandidateStatus.Observes)
-	able = howMany(r.Candidates, func(c elector.CandidateStatus) bool { return c.Able() && !c.Observes() })
-	return able, len(r.Candidates) - observers, observers
-}
+// able returns how many candidates lead or could be elected now.
+func (r *report) able() int { return howMany(r.Candidates, elector.CandidateStatus.Able) }
 
 // howMany returns how many of all are so.
 func howMany[T any](all []T, so func(T) bool) (n int) {
@@ -89,8 +84,7 @@ func (r *report) ableOf() string {
 	if r.CandidatesErr != nil {
 		return "?"
 	}
-	able, all, _ := r.count()
-	return fmt.Sprintf("%d/%d", able, all)
+	return fmt.Sprintf("%d/%d", r.able(), len(r.Candidates))
 }
 
 // lastEnd returns the newest term that has ended, or nil.
@@ -133,8 +127,7 @@ type reportMore struct {
 func (r report) MarshalJSON() ([]byte, error) {
 	more := reportMore{State: r.state(), LastEnd: r.lastEnd(), Roll: r.Candidates}
 	if r.CandidatesErr == nil {
-		able, _, _ := r.count()
-		more.Candidates, more.Able = new(len(r.Candidates)), &able
+		more.Candidates, more.Able = new(len(r.Candidates)), new(r.able())
 	}
 	more.NodesWritable = r.writable()
 	p := r.problem()

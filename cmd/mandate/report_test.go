@@ -194,15 +194,6 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-func TestLsCountsNoObservers(t *testing.T) {
-	r := reportOf(elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
-		elector.CandidateStatus{ID: "a", Healthy: true, Role: "leading"}, elector.CandidateStatus{ID: "watcher", Healthy: true, Role: "observing"})
-	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}))
-	if !strings.Contains(lines[1], " 1/1 ") {
-		t.Errorf("%q", lines)
-	}
-}
-
 func reportOf(st elector.Status, roll ...elector.CandidateStatus) (r report) {
 	r.Status, r.Candidates, r.At = st, roll, time.Now()
 	return r

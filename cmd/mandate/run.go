@@ -78,8 +78,8 @@ number. A shard whose COMMAND fails or is unhealthy goes to
 another member, and this one leaves it alone for --cooldown, doubling. After a
 signal each shard is stopped when another member is ready to run it; after one
 lease the remaining ones are stopped, too. mandate shards NAME shows who owns
-what. --once, --http, --succession, --max-term and --no-lead are for one
-election: they are refused with --group.
+what. --once, --http, --succession and --max-term are for one election: they
+are refused with --group.
 
 With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See

@@ -52,7 +52,6 @@ func serveCommand(c *connection) *cobra.Command {
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
 	o.succession.add(c.terminal, cmd)
-	cmd.Flags().BoolVar(&o.succession.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 	c.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
 	c.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
@@ -88,7 +87,7 @@ func newSidecar(c *connection, cmd *cobra.Command, o *campaignFlags) (*sidecar, 
 	}
 	cfg, grace, _ := o.config(c.terminal, cmd.Flags())
 	cfg.ProbeSettings = o.probeFlags.settings(c.terminal)
-	if len(o.candidate) == 0 && !o.succession.noLead {
+	if len(o.candidate) == 0 {
 		c.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	cfg.Probe = o.probeFlags.checked(c.terminal, "", o.candidate, 0)

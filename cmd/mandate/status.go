@@ -168,8 +168,7 @@ func (r *report) fields(problems []doctor.Finding, wide bool) output.Fields {
 }
 
 func (r *report) candidatesText() string {
-	able, all, observers := r.count()
-	text := fmt.Sprintf("%d/%d able to lead", able, all)
+	text := r.ableOf() + " able to lead"
 	switch {
 	case errors.Is(r.CandidatesErr, elector.ErrDenied):
 		return "not known: this Redis user may not call the roll"
@@ -177,9 +176,6 @@ func (r *report) candidatesText() string {
 		return "not known"
 	case len(r.Candidates)+len(r.Others) == 0: // one that Redis lets not subscribe may lead
 		return "none answers"
-	}
-	if observers > 0 {
-		text += fmt.Sprintf("; observers: %d", observers)
 	}
 	if len(r.Others) > 0 {
 		text += fmt.Sprintf("; of another version: %d", len(r.Others))

@@ -377,7 +377,7 @@ func (e *examination) sameHere(nodes []elector.NodeStatus, all []elector.Candida
 	switch old, _ := unlike(all); {
 	case len(byList(all)) != 1 || all[0].SameNodes(here):
 	case old != nil && slices.ContainsFunc(all, listed): // see candidates
-	case emptied(nodes, all[0]), all[0].Observes(): // who does not claim knows the former identity for long
+	case emptied(nodes, all[0]):
 		e.add("", "nodes", LevelUnknown, "repeat this when the node votes again", "whether the candidates vote with the nodes given here: one of these is new or lost its data")
 	default:
 		e.add("", "nodes", LevelFail, sameHere, "the candidates vote with other nodes than those given here: with %s", namesOf(all[0].Nodes))
@@ -477,11 +477,9 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 	differ("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
 }
 
-// ready reports how many candidates could lead now. Observers are no candidates.
+// ready reports how many candidates could lead now.
 func (e *examination) ready(r *Report) {
-	all := slices.DeleteFunc(slices.Clone(r.Candidates), func(c elector.CandidateStatus) bool { return c.Observes() })
-	observers := len(r.Candidates) - len(all)
-	able, resting := 0, 0
+	all, able, resting := r.Candidates, 0, 0
 	var why []string
 	ended := "" // why one of those that rest has ended its term
 	for _, c := range all {
@@ -512,9 +510,6 @@ func (e *examination) ready(r *Report) {
 		advice += "; see all of them: " + e.command("status", r.Election, "--wide")
 	}
 	switch {
-	case observers > 0 && len(all) == 0:
-		e.add("", "able", level, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
-		return
 	case able == len(all):
 		return
 	case level == LevelFail:

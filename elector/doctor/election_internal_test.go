@@ -90,7 +90,6 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"lost often, and leads again":   {Report{Look: elector.Look{Status: since(leader, time.Hour), Candidates: roll(led, follows), Terms: flapping}}, ""},
 		"emptied, and none leads":       {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(follows), Terms: []elector.TermRecord{emptied}}}, "leader"},
 		"copies that refuse":            {Report{Look: elector.Look{Status: vacant(twice, copied), Candidates: roll(follows)}, Writes: []Finding{{Node: "n2", Level: LevelFail, Found: "READONLY"}}}, "majority"},
-		"only observers":                {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(candidate("o", "observing"))}}, "able"},
 		"all rest":                      {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(rests), Terms: flapping}}, "able"},
 		"all unhealthy":                 {Report{Look: elector.Look{Status: vacant(known), Candidates: roll(unhealthy, unhealthy), Terms: flapping}}, "able"},
 		"only one":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led)}}, ""},
@@ -113,7 +112,6 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		"rests, and is unhealthy":       {Report{Look: elector.Look{Status: leader, Candidates: roll(led, still)}}, "able"},
 		"other nodes":                   {Report{Look: elector.Look{Status: leader, Candidates: roll(led, elsewhere)}}, "candidates"},
 		"another lease":                 {Report{Look: elector.Look{Status: leader, Candidates: roll(led, leased)}}, "lease"},
-		"observed":                      {Report{Look: elector.Look{Status: leader, Candidates: roll(led, follows, candidate("o", "observing"))}}, ""},
 		"another succession":            {Report{Look: elector.Look{Status: leader, Candidates: roll(led, priority)}}, "succession"},
 	} {
 		c.r.Status.Election = "e"

@@ -114,7 +114,7 @@ func New(e *elector.Elector) *Collector {
 		gauge("lease_left_seconds", "Time until this candidate's work must stop unless the lease is renewed, 0 while it does not lead.",
 			func() float64 { return e.Term().Left().Seconds() }),
 		gauge("lease_seconds", "Lease that this candidate uses.", e.Lease().Seconds),
-		gauge("able", "1 while this candidate leads or could be elected (an observer: follow): running, healthy, not resting, Redis reachable.", func() float64 { return flag(e.Check() == nil) }),
+		gauge("able", "1 while this candidate leads or could be elected: running, healthy, not resting, Redis reachable.", func() float64 { return flag(e.Check() == nil) }),
 		gauge("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease.", c.leaderKnown),
 		gauge("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows.",
 			func() float64 { st := e.Stats(); return flag(st.Paused && !st.LeaderUnknown) }), // whom Redis does not answer knows of no pause any more

@@ -16,7 +16,7 @@ type Candidate struct {
 	Version     string `json:"version,omitempty"`   // of its program
 	Host        string `json:"host,omitempty"`      // of its process
 	PID         int    `json:"pid,omitempty"`       // of the candidate's process on Host; in a container, the PID inside it
-	Role        string `json:"role"`                // idle, following, leading, stopping, resting or observing
+	Role        string `json:"role"`                // idle, following, leading, stopping or resting
 	Token       uint64 `json:"token,omitempty"`     // of the term that the candidate serves
 	Healthy     bool   `json:"healthy"`             // it leads or could be elected, as far as its probes and Redis go
 	Detail      string `json:"detail,omitempty"`    // the probe's message, or why the candidate can't campaign
@@ -62,14 +62,10 @@ const (
 	Following = "following" // campaigning, or waiting while another leads
 	Leading   = "leading"   // serving a term
 	Stopping  = "stopping"  // the term has ended, its work has not returned yet
-	Observing = "observing" // it follows, and never campaigns
 )
 
 // Leads reports whether the candidate serves a term.
 func (c Candidate) Leads() bool { return c.Role == Leading }
-
-// Observes reports whether the candidate never campaigns (Config.Observer).
-func (c Candidate) Observes() bool { return c.Role == Observing }
 
 // Able reports whether the candidate is healthy, and leads or could be elected now: it is
 // neither stopping nor cooling down. Its own Check then returns nil.
