@@ -22,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
@@ -57,7 +56,7 @@ func newCrash(t testing.TB, nodes int) *crash {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
 	c.health = healthy.URL
-	t.Cleanup(func() { // everything at once, before Redis: a helper would retry for a lease
+	t.Cleanup(func() { // everything at once, before Redis: a helper would retry for a lease, and hold up go test
 		for all := marked(c.mark()); len(all) > 0; all = marked(c.mark()) {
 			for _, pid := range all {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -70,8 +69,8 @@ func newCrash(t testing.TB, nodes int) *crash {
 	return c
 }
 
-// mark is in the environment of all processes of the election.
-func (c *crash) mark() string { return "CRASH_TEST=" + c.dir }
+// mark is in the environment of all processes of the election: a variable that helpers inherit, too.
+func (c *crash) mark() string { return "SSL_CERT_DIR=" + c.dir }
 
 // start starts a mandate with these arguments.
 func (c *crash) start(args ...string) *running {
@@ -326,11 +325,6 @@ func TestKillMatrix(t *testing.T) {
 			c.works("a")
 			c.run("b", lease)
 			helper := helpersOf(a.Process.Pid)[0]
-			t.Cleanup(func() { // its environment has no mark; stopped when mandate was dead already, it would hold up go test
-				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", helper)); strings.HasPrefix(string(line), supervise.HelperName+"\x00") {
-					_ = syscall.Kill(helper, syscall.SIGKILL)
-				}
-			})
 			pids := map[string]int{"mandate": a.Process.Pid, "helper": helper, "command": childOf(t, helper, "beater\x00tree\x00")}
 			releases, at := c.releases(), time.Now()
 			sig := syscall.SIGKILL
