@@ -61,7 +61,7 @@ func program() int {
 // TestScripts are the commands that need no real Redis.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: setupSeen,
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: setupSeen, Cmds: scriptCommands,
 	})
 }
 
