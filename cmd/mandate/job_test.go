@@ -38,8 +38,8 @@ func startMandate(t testing.TB, dir, urls string, stderr *os.File, env []string,
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
 // most D after Redis, or a candidate, was stopped. A zombie is dead; that mandate
-// leaves none is checked with `reaped PID...`.
-func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
+// leaves none is checked with `until sh -c '! kill -0 PID'`.
+func cmdDead(ts *testscript.TestScript, _ bool, args []string) {
 	var limit time.Time
 	bounded := args[0] == "-since-stop"
 	if bounded {
@@ -51,12 +51,6 @@ func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
 	for _, arg := range args {
 		pid, err := strconv.Atoi(arg)
 		ts.Check(err)
-		if neg {
-			if err := syscall.Kill(pid, 0); err != nil {
-				ts.Fatalf("process %d is dead: %v", pid, err)
-			}
-			continue
-		}
 		var seen time.Time // alive
 		last := time.Now()
 		ts.Check(poll(func() error {
@@ -75,31 +69,6 @@ func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
 		if bounded && seen.After(limit) {
 			ts.Fatalf("process %d lived %v beyond the lease", pid, seen.Sub(limit))
 		}
-	}
-}
-
-// deadfile FILE...: the processes whose numbers stand there are dead, now.
-func cmdDeadFile(ts *testscript.TestScript, _ bool, args []string) {
-	for _, arg := range args {
-		pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(arg)))
-		ts.Check(err)
-		if syscall.Kill(pid, 0) == nil && !isZombie(pid) {
-			ts.Fatalf("process %d lives", pid)
-		}
-	}
-}
-
-// reaped PID...: no trace of a process is left, not even a zombie.
-func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
-	for _, arg := range args {
-		pid, err := strconv.Atoi(arg)
-		ts.Check(err)
-		ts.Check(poll(func() error {
-			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("process %d is still there, a zombie: %v", pid, isZombie(pid))
-			}
-			return nil
-		}))
 	}
 }
 

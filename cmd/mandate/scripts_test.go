@@ -134,12 +134,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"ended":     cmdEnded,
 	"leader":    cmdLeader,
 	"dead":      cmdDead,
-	"deadfile":  cmdDeadFile,
-	"reaped":    cmdReaped,
 	"until":     cmdUntil,
-	"count":     cmdCount,
 	"journal":   cmdJournal,
-	"columns":   cmdColumns,
 	"site":      cmdSite,
 	"request":   cmdRequest,
 	"port":      cmdPort,
@@ -246,14 +242,6 @@ func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(poll(func() error { return ts.Exec(args[0], args[1:]...) }))
 }
 
-// count N TEXT FILE: the file holds the text N times.
-func cmdCount(ts *testscript.TestScript, _ bool, args []string) {
-	b := ts.ReadFile(args[2])
-	if got := strconv.Itoa(strings.Count(b, args[1])); got != args[0] {
-		ts.Fatalf("%q stands %s times in %s, want %s:\n%s", args[1], got, args[2], args[0], b)
-	}
-}
-
 // journal checks what all scripts must hold: never two commands at once, and
 // growing tokens.
 func cmdJournal(ts *testscript.TestScript, _ bool, _ []string) {
@@ -306,17 +294,6 @@ func cmdNotified(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("systemd was not told that it runs, and leads")
-}
-
-// columns N FILE: no line is longer.
-func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
-	n, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	for line := range strings.Lines(ts.ReadFile(args[1])) {
-		if len([]rune(strings.TrimRight(line, "\n"))) > n {
-			ts.Fatalf("longer than %d: %s", n, line)
-		}
-	}
 }
 
 // firstProtocol is the first commit whose messages have a protocol number, for as long as there is no tag.
