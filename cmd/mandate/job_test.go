@@ -177,40 +177,6 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// oneAtATime reads a journal, whose lines the kernel has put in order: when a term's
-// process has written, none of an earlier term of the same shard may. The shard is the last
-// word of a line; of an election there is none.
-func oneAtATime(journal string) (terms int, problems []string) {
-	newests := map[string]uint64{}
-	late := map[string]int{}
-	for line := range strings.Lines(journal) {
-		f := strings.Fields(line)
-		shard := ""
-		if len(f) == 4 {
-			shard, f = f[3], f[:3]
-		}
-		newest := newests[shard]
-		if len(f) != 3 {
-			problems = append(problems, fmt.Sprintf("no line of ours: %q", line))
-			continue
-		}
-		token, err := strconv.ParseUint(f[0], 10, 64)
-		switch {
-		case err != nil:
-			problems = append(problems, fmt.Sprintf("no token: %q", line))
-		case token > newest:
-			newests[shard] = token
-			terms++
-		case token < newest:
-			who := strings.TrimSpace(fmt.Sprintf("%s (%s) of term %s %s", f[1], f[2], f[0], shard))
-			if late[who]++; late[who] == 1 {
-				problems = append(problems, fmt.Sprintf("%s works beside term %d", who, newest))
-			}
-		}
-	}
-	return terms, problems
-}
-
 // The pipe of the terms is named in this process's own environment for a moment only. It stayed there when the
 // elector could not be made, and a program that was started then took another file for the pipe.
 func TestNoPipeStaysInTheEnvironment(t *testing.T) {

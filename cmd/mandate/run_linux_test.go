@@ -125,16 +125,25 @@ func (m *members) owning(within time.Duration, want map[string]int) (after time.
 	}
 }
 
-// alone fails the test if two processes of one shard's terms have worked at one time.
+// alone fails the test if two processes of one shard's terms have worked at one time: the kernel has put the lines of the
+// journal in order, and when a term's process has written, none of an earlier term may.
 func (m *members) alone() {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "journal"))
 	must(m.t, err)
-	terms, problems := oneAtATime(string(text))
-	for _, p := range problems {
-		m.t.Error(p)
+	newest := map[int]uint64{}
+	for line := range strings.Lines(string(text)) {
+		var token uint64
+		var id string
+		var pid, s int
+		if n, err := fmt.Sscanf(line, "%d %s %d %d\n", &token, &id, &pid, &s); n != 4 {
+			m.t.Fatalf("no line of ours: %q, %v", line, err)
+		}
+		if token < newest[s] {
+			m.t.Fatalf("shard %d: %s (%d) of term %d works beside term %d", s, id, pid, token, newest[s])
+		}
+		newest[s] = token
 	}
-	m.t.Logf("%d terms, %d beats", terms, strings.Count(string(text), "\n"))
 }
 
 // Two mandates share the shards evenly. A command that fails costs its shard alone, which the
