@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -75,43 +73,4 @@ func TestScriptsReal(t *testing.T) {
 		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: setupScript, Cmds: scriptCommands,
 	})
-}
-
-// A password stands in a URL; no message may repeat it.
-func TestPasswordsAreNotPrinted(t *testing.T) {
-	for _, url := range []string{
-		"redis://user:secret@127.0.0.1:1", "redis://user:secret@127.0.0.1:1:2", "redis://:secret@%zz/", "http://user:secret@host",
-		"redis://user:secret@127.0.0.1:1/notadb", "redis+sentinel://user:secret@127.0.0.1:1", "rediss://u:secret@127.0.0.1:1?bogus=1",
-	} {
-		code, out, logs := run(t, url, "--log-level", "debug", "status", "x")
-		if code == 0 || code == exitNoLeader {
-			t.Errorf("%s: exit code %d", url, code)
-		}
-		if all := out + logs; strings.Contains(all, "secret") {
-			t.Errorf("%s: the password is printed: %s", url, all)
-		}
-	}
-}
-
-func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
-	for env, want := range map[string][]string{
-		" , ":                                 {"", ""}, // which Open refuses
-		"redis:6379":                          {"redis:6379"},
-		"redis://a,redis://b, redis://c":      {"redis://a", "redis://b", "redis://c"},
-		"redis://127.0.0.1:6379/1?protocol=2": {"redis://127.0.0.1:6379/1?protocol=2"},
-	} {
-		t.Setenv("MANDATE_REDIS", env)
-		if got := (&connection{terminal: &terminal{}}).urls(); !slices.Equal(got, want) {
-			t.Errorf("MANDATE_REDIS=%q gives %q, want %q", env, got, want)
-		}
-	}
-	if got := (&connection{terminal: &terminal{}, redis: []string{"redis://flag"}}).urls(); len(got) != 1 || got[0] != "redis://flag" {
-		t.Errorf("the flag does not win over the environment: %v", got)
-	}
-	t.Setenv("MANDATE_REDIS_PASSWORD_FILE", "/p")
-	for raw, want := range map[string]string{"h:1": "redis://h:1?password_file=%2Fp", "redis://u@h": "redis://u@h?password_file=%2Fp", "redis://:x@h": "redis://:x@h", "": "", "x@h": "x@h"} {
-		if got := (&connection{terminal: &terminal{}, redis: []string{raw}}).urls(); got[0] != want {
-			t.Errorf("%q becomes %q, want %q", raw, got[0], want)
-		}
-	}
 }
