@@ -14,7 +14,8 @@ func TestLeadMakesTheChosenOneLead(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		var all []*elector.Elector
 		for i := range 5 {
-			all = append(all, start(t, r, fmt.Sprintf("c%d", i)))
+			id := fmt.Sprintf("c%d", i)
+			all = append(all, start(t, r.Quorum(id), id))
 		}
 		token := uint64(0)
 		for round := range 20 {
@@ -40,9 +41,13 @@ func TestLeadMakesTheChosenOneLead(t *testing.T) {
 	})
 }
 
+// The lease of one election is taken, in its namespace; another one on the same quorum goes on.
 func TestTakeLease(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		e := start(t, r, "a")
+		q := r.Quorum("a")
+		beside := start(t, q, "a", func(c *elector.Config) { c.Election = "beside" })
+		e := start(t, q.Namespace("mine"), "a")
+		r.Lead(beside)
 		r.Lead(e)
 		term := e.Term()
 		began := time.Now()
@@ -55,8 +60,8 @@ func TestTakeLease(t *testing.T) {
 			t.Errorf("the leader is %+v (%v), want a rival with a higher token than %d", l, err, term.Token())
 		}
 		electortest.Advance(lease / 2)
-		if e.IsLeader() {
-			t.Error("e leads beside the rival")
+		if e.IsLeader() || !beside.IsLeader() {
+			t.Errorf("e leads beside the rival: %v, the other election is led: %v", e.IsLeader(), beside.IsLeader())
 		}
 		electortest.Advance(lease)
 		if !e.IsLeader() || e.Term().Token() <= term.Token()+1 {

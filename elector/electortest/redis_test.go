@@ -18,32 +18,12 @@ func TestExample(t *testing.T) { testBiller(t) }
 
 const lease = testcluster.Lease
 
-// start runs an elector on the host of its name until the test ends.
-func start(t *testing.T, r *electortest.Redis, id string, change ...func(*elector.Config)) *elector.Elector {
-	t.Helper()
-	return startOn(t, r.Quorum(id), id, change...)
-}
-
-func startOn(t *testing.T, q *elector.Quorum, id string, change ...func(*elector.Config)) *elector.Elector {
+// start runs an elector until the test ends.
+func start(t *testing.T, q *elector.Quorum, id string, change ...func(*elector.Config)) *elector.Elector {
 	t.Helper()
 	c := testcluster.NewCandidate(t, q, id, change...).Begin(new(elector.Gate).Work)
 	t.Cleanup(c.Shutdown)
 	return c.Elector
-}
-
-// Elections on one quorum don't get into each other's way, nor does a prefix.
-func TestElectionsApart(t *testing.T) {
-	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		q := r.Quorum("a")
-		one := startOn(t, q, "x", func(c *elector.Config) { c.Election = "shard-1" })
-		two := startOn(t, q.Namespace("mine"), "x", func(c *elector.Config) { c.Election = "shard-2" })
-		r.Lead(one)
-		r.Lead(two)
-		r.TakeLease(two)
-		if !one.IsLeader() || two.IsLeader() {
-			t.Errorf("shard-1 led: %v, shard-2 led: %v", one.IsLeader(), two.IsLeader())
-		}
-	})
 }
 
 // misused is a test that notes how it failed.
@@ -87,7 +67,7 @@ func TestMisuseIsReported(t *testing.T) {
 
 func TestCutOff(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		a, b := start(t, r, "a"), start(t, r, "b")
+		a, b := start(t, r.Quorum("a"), "a"), start(t, r.Quorum("b"), "b")
 		r.Lead(a)
 		term := a.Term()
 		heal := r.CutOff("a")
@@ -130,13 +110,13 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 				var p electortest.Probe
-				e := start(t, r, "a", func(c *elector.Config) {
+				e := start(t, r.Quorum("a"), "a", func(c *elector.Config) {
 					c.Probe = &p
 					c.ProbeSettings = health.Settings{Interval: time.Second, Timeout: time.Second}
 				})
 				r.Lead(e)
 				term := e.Term()
-				electortest.Advance(time.Hour)
+				electortest.Advance(5 * time.Minute)
 				if !term.Valid() {
 					t.Fatalf("the term ended: %v", term.Err())
 				}

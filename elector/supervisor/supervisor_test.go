@@ -115,27 +115,40 @@ func TestReleaseIsBoundToTheTerm(t *testing.T) {
 	})
 }
 
-// While Redis is away it is tried again, until the lease has passed: then there is nothing to release.
+// While Redis is away it is tried again, until the lease has passed: then there is nothing to release. A signal ends the
+// retries, and never the one attempt: a service manager sends it to all processes of a service whose main process was
+// killed.
 func TestReleaseWhileRedisIsAway(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		c.Each(testredis.Cut, "supervisor")
-		began := time.Now()
-		n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "")
-		if took := time.Since(began); n != 0 || err == nil || took < term.Lease/2 || took > term.Lease+3*term.CallTimeout {
-			t.Errorf("gave up after %v: %d, %v", took, n, err)
-		}
-	})
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		c.Each(testredis.Cut, "supervisor")
-		time.AfterFunc(term.Lease/4, c.Heal)
-		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, ""); n != 1 || err != nil {
-			t.Errorf("after the end of an outage: %d, %v", n, err)
-		}
-	})
+	over, end := context.WithCancel(context.Background())
+	end()
+	const lease, call = testcluster.Lease, testcluster.Lease / 10
+	for name, c := range map[string]struct {
+		ctx         context.Context
+		away        time.Duration
+		n           int
+		least, most time.Duration // until Release has returned
+		err         error         // with which it has given up; nil: any
+	}{
+		"away for long":       {context.Background(), time.Hour, 0, lease / 2, lease + 3*call, nil},
+		"away for a while":    {context.Background(), lease / 4, 1, lease / 4, lease, nil},
+		"there, and a signal": {over, 0, 1, 0, call, nil},
+		"away, and a signal":  {over, time.Hour, 0, 0, 3 * call, context.Canceled},
+	} {
+		testcluster.Bubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+			term := crashed(t, cl)
+			q := cl.Quorum("supervisor")
+			if c.away > 0 {
+				cl.Each(testredis.Cut, "supervisor")
+				defer time.AfterFunc(c.away, cl.Heal).Stop()
+			}
+			began := time.Now()
+			n, err := reported(t, supervised.Message{Elected: &term}).Release(c.ctx, q, "")
+			took := time.Since(began)
+			if n != c.n || (err == nil) != (n == 1) || c.err != nil && !errors.Is(err, c.err) || took < c.least || took > c.most {
+				t.Errorf("%s: after %v %d, %v", name, took, n, err)
+			}
+		})
+	}
 }
 
 // A report that fails is sent again: the supervisor is about to end, and the history would call the term
@@ -161,30 +174,6 @@ func TestReportOfACrashIsSentAgain(t *testing.T) {
 		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
 		if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonCrashed {
 			t.Errorf("history %+v, %v", terms, err)
-		}
-	})
-}
-
-// A signal ends the retries, and never the one attempt: a service manager sends it to all processes of a
-// service whose main process was killed.
-func TestReleaseThatShouldEnd(t *testing.T) {
-	over, end := context.WithCancel(context.Background())
-	end()
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		if n, err := reported(t, supervised.Message{Elected: &term}).Release(over, q, ""); n != 1 || err != nil {
-			t.Errorf("Redis answers: %d, %v", n, err)
-		}
-	})
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		c.Each(testredis.Cut, "supervisor")
-		began := time.Now()
-		n, err := reported(t, supervised.Message{Elected: &term}).Release(over, q, "")
-		if took := time.Since(began); n != 0 || !errors.Is(err, context.Canceled) || took > 3*term.CallTimeout {
-			t.Errorf("Redis is away: after %v %d, %v", took, n, err)
 		}
 	})
 }
@@ -226,34 +215,31 @@ func TestFollow(t *testing.T) {
 func TestPromiseOutlivesTheProcess(t *testing.T) {
 	over, end := context.WithCancel(context.Background())
 	end()
-	promised := func(change func(*supervised.Promise)) func(supervised.Promise) supervised.Promise {
-		return func(p supervised.Promise) supervised.Promise {
-			change(&p)
-			return p
-		}
-	}
-	long := promised(func(*supervised.Promise) {})
-	short := promised(func(p *supervised.Promise) { p.For /= 10 })
+	type promises []func(*supervised.Promise)
+	long := func(*supervised.Promise) {}
+	short := func(p *supervised.Promise) { p.For /= 10 }
+	other := func(p *supervised.Promise) { p.Prefix = "other" }
 	for name, c := range map[string]struct {
 		ctx      context.Context
-		promises []func(supervised.Promise) supervised.Promise
+		promises promises
 		waits    time.Duration
 		n        int
 	}{
-		"promised":                       {context.Background(), of(long), testcluster.Lease / 4, 1},
-		"promised, and a signal":         {over, of(long), 0, 0},
-		"a shorter one later":            {context.Background(), of(long, short), testcluster.Lease / 4, 1},
-		"a longer one later":             {context.Background(), of(short, long), testcluster.Lease / 4, 1},
-		"a longer one of another prefix": {context.Background(), of(short, promised(func(p *supervised.Promise) { p.Prefix = "other" })), testcluster.Lease / 40, 1},
-		"another prefix":                 {context.Background(), of(promised(func(p *supervised.Promise) { p.Prefix = "other" })), 0, 1},
-		"another term":                   {context.Background(), of(promised(func(p *supervised.Promise) { p.Token-- })), 0, 1},
-		"another election":               {context.Background(), of(promised(func(p *supervised.Promise) { p.Election = "other" })), 0, 1},
+		"promised":                       {context.Background(), promises{long}, testcluster.Lease / 4, 1},
+		"promised, and a signal":         {over, promises{long}, 0, 0},
+		"a shorter one later":            {context.Background(), promises{long, short}, testcluster.Lease / 4, 1},
+		"a longer one later":             {context.Background(), promises{short, long}, testcluster.Lease / 4, 1},
+		"a longer one of another prefix": {context.Background(), promises{short, other}, testcluster.Lease / 40, 1},
+		"another prefix":                 {context.Background(), promises{other}, 0, 1},
+		"another term":                   {context.Background(), promises{func(p *supervised.Promise) { p.Token-- }}, 0, 1},
+		"another election":               {context.Background(), promises{func(p *supervised.Promise) { p.Election = "other" }}, 0, 1},
 	} {
 		testcluster.Bubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 			term := crashed(t, cl)
 			messages := []supervised.Message{{Elected: &term}}
 			for _, promise := range c.promises {
-				p := promise(supervised.Promise{Prefix: term.Prefix, Election: term.Election, Token: term.Token, For: testcluster.Lease / 4})
+				p := supervised.Promise{Prefix: term.Prefix, Election: term.Election, Token: term.Token, For: testcluster.Lease / 4}
+				promise(&p)
 				messages = append(messages, supervised.Message{Promised: &p})
 			}
 			ts := reported(t, messages...)
@@ -264,8 +250,4 @@ func TestPromiseOutlivesTheProcess(t *testing.T) {
 			}
 		})
 	}
-}
-
-func of(promises ...func(supervised.Promise) supervised.Promise) []func(supervised.Promise) supervised.Promise {
-	return promises
 }
