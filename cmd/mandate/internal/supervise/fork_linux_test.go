@@ -41,7 +41,7 @@ func TestSlowExec(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	must(t, os.Symlink("/bin/sh", program))
-	h := newHelperOf(t, program)
+	h := newHelperOf(t, program, evalScript...)
 	late, pids := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	stopped, _ := h.run(t, 1, "echo $$ >>$PIDS; sleep 60")
 	free := servertest.HungShell(t, filepath.Join(dir, "slow"))
@@ -79,7 +79,7 @@ func TestSlowExec(t *testing.T) {
 func TestSlowExecOfAKilledHelper(t *testing.T) {
 	slow := filepath.Join(t.TempDir(), "slow")
 	servertest.HungShell(t, slow)
-	h := newHelperOf(t, slow)
+	h := newHelperOf(t, slow, evalScript...)
 	p, err := h.Start(nil, Now().Add(time.Hour))
 	must(t, err)
 	<-p.Started

@@ -95,16 +95,8 @@ func TestWholeTreeIsEnded(t *testing.T) {
 				isGone(t, beside)
 				pids, besides = append(pids, besides...), nil
 			}
-			for _, pid := range pids {
-				if !gone(pid) {
-					t.Errorf("process %d lives", pid)
-				}
-			}
-			for _, pid := range besides {
-				if gone(pid) {
-					t.Errorf("process %d of another command was killed", pid)
-				}
-			}
+			areGone(t, true, pids...)
+			areGone(t, false, besides...) // another command's
 			if !c.all && (beside.HasExited() || closed(beside.gone)) {
 				t.Error("another command has ended")
 			}
@@ -114,6 +106,15 @@ func TestWholeTreeIsEnded(t *testing.T) {
 
 // gone reports whether a process has ended, whoever is to reap it.
 func gone(pid int) bool { p, err := readProcess(pid); return err != nil || p.dead }
+
+func areGone(t *testing.T, want bool, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if gone(pid) != want {
+			t.Errorf("process %d is gone: %v, want %v", pid, !want, want)
+		}
+	}
+}
 
 // outOfFiles leaves this process no file descriptor to open until it is given back.
 func outOfFiles(t *testing.T) (giveBack func()) {
@@ -158,10 +159,8 @@ func TestKilledHelper(t *testing.T) {
 	if err := probe.Check(ctx); err != nil {
 		t.Error("the prober was killed:", err)
 	}
+	areGone(t, true, append(as, bs...)...) // beside the next helper
 	for _, pid := range append(as, bs...) {
-		if !gone(pid) {
-			t.Errorf("process %d lives beside the next helper", pid)
-		}
 		await(t, "the end of an orphan, which is reaped", func() bool { reapAdopted(); return reaped(pid) })
 	}
 	if isGone(t, next); next.Status.ExitStatus() != 7 {
@@ -183,16 +182,8 @@ func TestHelperThatNothingWakes(t *testing.T) {
 		t.Errorf("before its time it has %q", left)
 	}
 	await(t, "the end of the command", func() bool { _ = p.AwaitGone(time.After(100*time.Millisecond), nil); return p.Left() == "" })
-	for _, pid := range pids {
-		if !gone(pid) {
-			t.Errorf("process %d lives, and is not known", pid)
-		}
-	}
-	for _, pid := range append(besides, h.cmd.Process.Pid) {
-		if gone(pid) {
-			t.Errorf("process %d of another command was killed", pid)
-		}
-	}
+	areGone(t, true, pids...)
+	areGone(t, false, append(besides, h.cmd.Process.Pid)...)
 	if closed(p.gone) || !p.GiveUp() {
 		t.Error("the helper is not given up")
 	}
@@ -201,11 +192,7 @@ func TestHelperThatNothingWakes(t *testing.T) {
 			t.Error("its helper has obeyed")
 		}
 	}
-	for _, pid := range besides {
-		if !gone(pid) {
-			t.Errorf("process %d outlives the helper", pid)
-		}
-	}
+	areGone(t, true, besides...)
 	next, _ := h.run(t, 0, "exit 7")
 	if isGone(t, next); next.Status.ExitStatus() != 7 {
 		t.Errorf("the next helper's command ended with %v", next.Status)

@@ -37,17 +37,17 @@ const waitLimit = 30 * time.Second
 // newHelper starts a helper, whose commands are shell scripts.
 func newHelper(t *testing.T) *Helper {
 	t.Helper()
-	return newHelperOf(t, "/bin/sh")
+	return newHelperOf(t, "/bin/sh", evalScript...)
 }
 
-func newHelperOf(t *testing.T, shell string) *Helper {
+var evalScript = []string{"sh", "-c", `eval "$SCRIPT"`}
+
+func newHelperOf(t *testing.T, path string, argv ...string) *Helper {
 	t.Helper()
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the helper would take a second to end
 	h, err := NewHelper()
-	if err == nil {
-		err = h.Begin(Setup{Path: shell, Argv: []string{"sh", "-c", `eval "$SCRIPT"`}})
-	}
 	must(t, err)
+	must(t, h.Begin(Setup{Path: path, Argv: argv}))
 	t.Cleanup(h.Close)
 	return h
 }
@@ -110,11 +110,7 @@ func sweep(t *testing.T, file string) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, waitLimit)
-		}
-	}
+	servertest.Eventually(t, waitLimit, what, done)
 }
 
 // reaped reports whether no trace of a process is left.
@@ -187,17 +183,11 @@ func TestExitStatus(t *testing.T) {
 		isGone(t, p)
 	}
 	for path, want := range map[string]error{"/nonexistent": syscall.ENOENT, "/": syscall.EACCES} {
-		h, err := NewHelper()
-		if err == nil {
-			err = h.Begin(Setup{Path: path, Argv: []string{path}})
-		}
-		must(t, err)
-		p, err := h.Start(nil, Now().Add(time.Hour))
+		p, err := newHelperOf(t, path, path).Start(nil, Now().Add(time.Hour))
 		must(t, err)
 		if isGone(t, p); !errors.Is(p.Failed, want) {
 			t.Errorf("%s: %v, want %v", path, p.Failed, want)
 		}
-		h.Close()
 	}
 }
 
@@ -206,12 +196,7 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out")
 	long := strings.Repeat("x", 100_000)
 	t.Setenv("ODD", "\xfe")
-	h, err := NewHelper()
-	if err == nil {
-		err = h.Begin(Setup{Path: "/bin/sh", Argv: []string{"sh", "-c", `printf '%s|%s|%s|%s|%s' "$1" "$2" "$ODD" "$0" "$MORE" >` + file, "name", "a\xffb\n", long}})
-	}
-	must(t, err)
-	defer h.Close()
+	h := newHelperOf(t, "/bin/sh", "sh", "-c", `printf '%s|%s|%s|%s|%s' "$1" "$2" "$ODD" "$0" "$MORE" >`+file, "name", "a\xffb\n", long)
 	p, err := h.Start([]string{"MORE=\"é\n"}, Now().Add(time.Hour))
 	must(t, err)
 	<-p.Exited
