@@ -49,6 +49,7 @@ func TestCandidateIsUnhealthyUntilTheFirstSuccess(t *testing.T) {
 func TestProbeFailsThreeTimesThenRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(switchable)
+		p.set(nil)
 		r := newRunner(t, p, Settings{})
 		start(t, r, r.Run)
 		sentinel := errors.New("disk full")
@@ -300,31 +301,11 @@ func fallsAfter(t *testing.T, r *Runner, want time.Duration) {
 	}
 }
 
-// switchable passes until it is set to fail or to hang, and counts.
-type switchable struct {
-	bad   atomic.Pointer[error]
-	hangs atomic.Pointer[chan struct{}]
-	calls atomic.Int32
-}
+// switchable passes until it is set to fail.
+type switchable struct{ bad atomic.Pointer[error] }
 
-func (s *switchable) Check(context.Context) error {
-	s.calls.Add(1)
-	if hang := s.hangs.Load(); hang != nil {
-		<-*hang
-	}
-	if err := s.bad.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (s *switchable) set(err error) {
-	if err == nil {
-		s.bad.Store(nil)
-	} else {
-		s.bad.Store(&err)
-	}
-}
+func (s *switchable) Check(context.Context) error { return *s.bad.Load() }
+func (s *switchable) set(err error)               { s.bad.Store(&err) }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
-// said is one event of a stream, or a comment.
+// received is one event of a stream, or a comment.
 type received struct {
 	name, comment string
 	event         elector.Event

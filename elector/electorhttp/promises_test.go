@@ -59,13 +59,6 @@ func (p *pair) ask(query string) (code int, l electorhttp.Leadership, until time
 	return w.Code, l, asked.Add(time.Duration(l.ValidFor) * time.Millisecond)
 }
 
-// next waits until b leads.
-func (p *pair) next() time.Time {
-	p.t.Helper()
-	until(p.t, 2*lease, "b leads", p.b.IsLeader)
-	return p.b.Term().Since()
-}
-
 var plannedEnds = map[string]func(*pair){
 	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
 	"shut down": func(p *pair) { go p.stop() },
@@ -95,7 +88,8 @@ func TestNoLeaderBeforeThePromiseHasLapsed(t *testing.T) {
 					}
 					return code == http.StatusServiceUnavailable && l.ValidFor == 0 && l.Leader == "" && l.Address == ""
 				})
-				late := p.next().Sub(lapses)
+				until(t, 2*lease, "b leads", p.b.IsLeader)
+				late := p.b.Term().Since().Sub(lapses)
 				if late < 0 {
 					t.Errorf("b leads %v before the permission of a's worker has lapsed", -late)
 				}

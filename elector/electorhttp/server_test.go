@@ -20,6 +20,7 @@ type pipeNet struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
+	addr  net.TCPAddr // which it pretends to have
 }
 
 func newPipeNet() *pipeNet { return &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})} }
@@ -33,7 +34,7 @@ func (p *pipeNet) Accept() (net.Conn, error) {
 	}
 }
 func (p *pipeNet) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipeNet) Addr() net.Addr { return &p.addr }
 
 // serve runs the server until end, or the end of the bubble.
 func (s *stage) serve(h *electorhttp.Handler, l net.Listener) (end func()) {
@@ -94,14 +95,6 @@ func TestServerBounds(t *testing.T) {
 	})
 }
 
-// local is a listener in memory with the address of a real one.
-type local struct {
-	*pipeNet
-	addr net.TCPAddr
-}
-
-func (l local) Addr() net.Addr { return &l.addr }
-
 // A web site that points its own name at a loopback server reads nothing there. On an address that others reach
 // names are free. Addresses always serve, as does a request without a name.
 func TestForeignNames(t *testing.T) {
@@ -115,7 +108,8 @@ func TestForeignNames(t *testing.T) {
 				var log strings.Builder
 				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				must(t, err)
-				l := local{newPipeNet(), net.TCPAddr{IP: net.ParseIP(listen)}}
+				l := newPipeNet()
+				l.addr.IP = net.ParseIP(listen)
 				end := s.serve(h, l)
 				for host, want := range wants {
 					client, server := net.Pipe()

@@ -91,8 +91,6 @@ func healthy() fleet {
 // fault is what differs once the alert is true.
 type fault struct {
 	shows fleet
-	also  []string      // other alerts that are then true
-	gone  string        // hosts that are not scraped any more
 	never string        // hosts that have never been there
 	event bool          // one scrape that shows it is enough
 	every time.Duration // between scrapes, of alerts that take hours
@@ -149,12 +147,9 @@ func (in *incidents) add(f *fault, external string, lost func(host string, i int
 		}
 		var values []string
 		for i := range steps {
-			switch gone := strings.Contains(f.gone, host); {
-			case gone && i == begins:
-				values = append(values, "stale")
-			case gone && i > begins || lost(host, i) || value(i) == nothing:
+			if lost(host, i) || value(i) == nothing {
 				values = append(values, "_")
-			default:
+			} else {
 				values = append(values, strconv.FormatFloat(value(i), 'f', -1, 64))
 			}
 		}
@@ -205,29 +200,22 @@ func playFaults(t *testing.T, every time.Duration) {
 	never := func(string, int) bool { return false }
 	play("one Prometheus", func(in *incidents, alert string, f *fault, namespace string) []string {
 		in.add(f, namespace, never)
-		return append(f.also, alert)
+		return []string{alert}
 	})
-	play("two clusters", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
+	play("two clusters", func(in *incidents, alert string, f *fault, namespace string) []string {
 		in.add(&fault{}, namespace+`,cluster="well"`, never)
 		in.add(f, namespace+`,cluster="ill"`, never)
-		for _, a := range append(f.also, alert) {
-			fire = append(fire, a+`,cluster="ill"`)
-		}
-		return fire
+		return []string{alert + `,cluster="ill"`}
 	})
 	for _, away := range []time.Duration{3 * time.Minute, 6 * time.Minute} { // the latter: longer than Prometheus looks back
 		play(fmt.Sprintf("Prometheus restarts, and is away for %v", away), func(in *incidents, alert string, f *fault, namespace string) []string {
 			in.add(f, namespace, func(_ string, i int) bool { return i > begins+2 && time.Duration(i-begins-2)*every < away })
-			return append(f.also, alert)
+			return []string{alert}
 		})
 	}
 	// The last scrape of a host shows the fault, which is gone with the host: what is left is well.
 	play("a host dies with its agent", func(in *incidents, alert string, f *fault, namespace string) (fire []string) {
-		dies, left := slices.Sorted(maps.Keys(f.shows)), fleet{}
-		host := (f.gone + "-")[:1]
-		if len(dies) > 0 {
-			host = dies[0][:1]
-		}
+		host, left := slices.Sorted(maps.Keys(f.shows))[0][:1], fleet{}
 		for key, value := range f.shows {
 			if key[:1] == host {
 				left[key] = value
@@ -236,8 +224,8 @@ func playFaults(t *testing.T, every time.Duration) {
 		if host == "a" {
 			left["b is_leader{}"], left["b token{}"] = from(0, is(1)), from(0, is(42))
 		}
-		in.add(&fault{shows: left, never: f.never}, namespace, func(h string, i int) bool { return strings.Contains(host+f.gone, h) && i > begins })
-		if f.event || f.gone != "" {
+		in.add(&fault{shows: left, never: f.never}, namespace, func(h string, i int) bool { return h == host && i > begins })
+		if f.event {
 			fire = append(fire, alert)
 		}
 		if host == "e" {

@@ -46,8 +46,8 @@ func (f *feeder) poll(t *testing.T, token uint64, n int, p *position) *position 
 	return p
 }
 
-// queued returns the ids in the queue, in order.
-func (f *feeder) queued(t *testing.T) string {
+// wantQueued wants these ids in the queue, in this order.
+func (f *feeder) wantQueued(t *testing.T, want string) {
 	t.Helper()
 	entries, err := f.queue.client.XRange(t.Context(), queueKey, "-", "+").Result()
 	must(t, err)
@@ -55,12 +55,7 @@ func (f *feeder) queued(t *testing.T) string {
 	for _, e := range entries {
 		ids = append(ids, e.Values["id"].(string))
 	}
-	return strings.Join(ids, " ")
-}
-
-func (f *feeder) wantQueued(t *testing.T, want string) {
-	t.Helper()
-	if got := f.queued(t); got != want {
+	if got := strings.Join(ids, " "); got != want {
 		t.Fatalf("the queue holds %q, want %q", got, want)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 )
 
-const token = "0123456789abcdef0123"
-
 func TestExpected(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:80": true, "LOCALHOST.:1": true, "127.0.0.1": true, "10.1.2.3:80": true, "[::1]:7480": true, "[::1]": true,
@@ -26,48 +24,35 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-type door struct {
-	b   *Bearer
-	log bytes.Buffer
-}
-
-func newDoor() *door {
-	d := &door{}
-	d.b = NewBearer(token, slog.New(slog.NewTextHandler(&d.log, nil)))
-	return d
-}
-
-func (d *door) try(from, auth string) {
-	r := httptest.NewRequest(http.MethodPost, "/resign", http.NoBody)
-	r.RemoteAddr = from
-	if auth != "" {
-		r.Header.Set("Authorization", auth)
-	}
-	d.b.Check(httptest.NewRecorder(), r)
-}
-
 // Log lines tell from where, not the token, and are not more than a few.
 func TestWrongTokensAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor()
 		const secret = "not-the-token-but-nearly"
-		d.try("192.0.2.1:5", "")
-		if d.log.Len() > 0 {
-			t.Errorf("a request without a token was logged: %s", &d.log)
+		var log bytes.Buffer
+		b := NewBearer("0123456789abcdef0123", slog.New(slog.NewTextHandler(&log, nil)))
+		try := func(from, auth string) {
+			r := httptest.NewRequest(http.MethodPost, "/resign", http.NoBody)
+			r.RemoteAddr = from
+			r.Header.Set("Authorization", auth)
+			b.Check(httptest.NewRecorder(), r)
 		}
-		d.try("192.0.2.1:5", "Bearer "+secret)
-		if s := d.log.String(); !strings.Contains(s, "from=192.0.2.1:5") || !strings.Contains(s, "path=/resign") || strings.Contains(s, secret) {
+		try("192.0.2.1:5", "")
+		if log.Len() > 0 {
+			t.Errorf("a request without a token was logged: %s", &log)
+		}
+		try("192.0.2.1:5", "Bearer "+secret)
+		if s := log.String(); !strings.Contains(s, "from=192.0.2.1:5") || !strings.Contains(s, "path=/resign") || strings.Contains(s, secret) {
 			t.Errorf("%s", s)
 		}
 		for n := range 200 {
-			d.try(fmt.Sprintf("10.0.0.%d:5", n), "Bearer "+secret)
+			try(fmt.Sprintf("10.0.0.%d:5", n), "Bearer "+secret)
 		}
-		if n := strings.Count(d.log.String(), "\n"); n != 1 {
+		if n := strings.Count(log.String(), "\n"); n != 1 {
 			t.Errorf("%d lines", n)
 		}
 		time.Sleep(2 * time.Second)
-		d.try("192.0.2.77:5", "Bearer "+secret)
-		if s := d.log.String(); !strings.Contains(s, "not_logged=200") {
+		try("192.0.2.77:5", "Bearer "+secret)
+		if s := log.String(); !strings.Contains(s, "not_logged=200") {
 			t.Errorf("the next line does not tell how many were left out:\n%s", s)
 		}
 	})
