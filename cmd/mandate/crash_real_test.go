@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -126,15 +125,13 @@ func (c *crash) keeps(id string) {
 // hasEnded checks how the history has the last term that ended, in these words if some are given.
 func (c *crash) hasEnded(id string, reason elector.Reason, words ...string) {
 	c.t.Helper()
-	if err := poll(func() error {
+	c.until(func() error {
 		terms, err := c.election.History(context.Background(), 5)
 		if err == nil && (len(terms) < 2 || terms[1].Candidate != id || terms[1].Reason != reason || len(words) > 0 && terms[1].Detail != words[0]) {
 			err = fmt.Errorf("history is %+v, want a term of %s that ended as %s %q", terms, id, reason, words)
 		}
 		return err
-	}); err != nil {
-		c.t.Error(err)
-	}
+	})
 }
 
 // beater is a command that notes every millisecond that it works, and when: "<who> <nanoseconds>".
@@ -384,16 +381,13 @@ func TestKillMatrix(t *testing.T) {
 // childOf waits for a child of a process whose command line begins like this.
 func childOf(t testing.TB, parent int, argv string) (pid int) {
 	t.Helper()
-	if err := poll(func() error {
+	servertest.Eventually(t, scriptTimeout, "a child "+argv, func() bool {
 		all := childrenOf(parent, argv)
-		if len(all) == 0 {
-			return errors.New("no such child")
+		if len(all) > 0 {
+			pid = all[0]
 		}
-		pid = all[0]
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+		return pid > 0
+	})
 	return pid
 }
 
@@ -401,24 +395,21 @@ func childOf(t testing.TB, parent int, argv string) (pid int) {
 // released when the promise has lapsed, and not with the lease.
 func TestPromiseHoldsAfterAKill(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"run", "supervise serve", "supervise run"} {
-		t.Run(name, func(t *testing.T) {
+	for _, command := range []string{"run", "supervise -- mandate serve", "supervise -- mandate run"} {
+		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			c, addr := newCrash(t, 1), fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
-			args := []string{"--election", "e", "--id", "a", "--lease", crashLease.String(), "--grace", "1500ms", "--http", addr}
-			before, what, isRun := strings.Cut(name, "supervise ")
-			switch {
-			case !isRun:
-				args = append(append([]string{before}, args...), "--", "beater", "tree")
-			case what == "run":
-				args = append(append([]string{"supervise", "--", "mandate", what}, args...), "--", "beater", "tree")
-			default:
-				args = append(append([]string{"supervise", "--", "mandate", what}, args...), "--health-url", c.health)
+			args := append(strings.Fields(command), "--election", "e", "--id", "a", "--lease", crashLease.String(),
+				"--grace", "1500ms", "--http", addr)
+			if strings.HasSuffix(command, "serve") {
+				args = append(args, "--health-url", c.health)
+			} else {
+				args = append(args, "--", "beater", "tree")
 			}
 			a := c.start(args...)
 			c.leads("a")
 			victim := a.Process.Pid
-			if isRun {
+			if command != "run" {
 				victim = childOf(t, victim, "mandate\x00")
 			}
 			releases := c.releases()
@@ -476,15 +467,10 @@ func TestHelperRetriesTheRelease(t *testing.T) {
 	if !lives() {
 		t.Fatal("the helper does not retry")
 	}
-	if err := poll(func() error {
+	servertest.Eventually(t, scriptTimeout, "a signal ends the helper", func() bool {
 		_ = syscall.Kill(helper, syscall.SIGTERM)
-		if lives() {
-			return errors.New("a signal does not end the helper")
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+		return !lives()
+	})
 	if text, err := os.ReadFile(log.Name()); err != nil || !strings.Contains(string(text), `"level":"WARN","msg":"terms not released, they lapse","error":`) {
 		t.Errorf("the log is %s, %v", text, err)
 	}

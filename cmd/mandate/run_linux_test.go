@@ -164,13 +164,10 @@ func TestRunGroupReal(t *testing.T) {
 		}
 	}
 	must(t, os.WriteFile(filepath.Join(m.dir, "fail-a-"+strconv.Itoa(failing)), nil, 0o600))
-	err := poll(func() error {
-		if now, _ := m.beats(0); now[failing].id != "b" {
-			return fmt.Errorf("shard %d, which fails at a, is at %s", failing, now[failing].id)
-		}
-		return nil
+	servertest.Eventually(t, scriptTimeout, "b has the shard that fails at a", func() bool {
+		now, _ := m.beats(0)
+		return now[failing].id == "b"
 	})
-	must(t, err)
 	m.owning(scriptTimeout, map[string]int{"a": 4, "b": 4})
 	now, _ := m.beats(0)
 	for s, b := range before {

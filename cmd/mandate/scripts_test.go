@@ -24,6 +24,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
@@ -106,16 +107,12 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+strconv.Itoa(v.port))
 	env.Setenv("LEADER", "")
 	env.Setenv("GORACE", noExitPause)
-	acl, err := filepath.Abs("../../docs/redis.acl")
-	if err != nil {
-		return err
-	}
-	env.Setenv("ACL", acl)
 	docs, err := filepath.Abs(filepath.Join(root, "docs"))
 	if err != nil {
 		return err
 	}
 	env.Setenv("DOCS", docs)
+	env.Setenv("ACL", filepath.Join(docs, "redis.acl"))
 	env.Setenv("EXAMPLES", filepath.Join(docs, "../examples"))
 	env.Defer(func() {
 		v.mu.Lock()
@@ -186,10 +183,7 @@ func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 
 // signal NAME SIGNAL
 func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
-	sig := map[string]syscall.Signal{
-		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
-		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
-	}[args[1]]
+	sig := unix.SignalNum("SIG" + args[1])
 	v := valuesOf(ts)
 	if sig == syscall.SIGSTOP {
 		v.stoppedAt = time.Now()

@@ -61,7 +61,7 @@ func TestShards(t *testing.T) {
 	})
 	await := func(what ...string) {
 		t.Helper()
-		err := poll(func() error {
+		must(t, poll(func() error {
 			_, out, _ := shards()
 			for _, w := range what {
 				if !strings.Contains(out, w) {
@@ -69,8 +69,7 @@ func TestShards(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		must(t, err)
+		}))
 	}
 	await("leaves 4 to others for now", "0-3,5")
 	code, out, _ := shards()
@@ -90,15 +89,13 @@ func TestShards(t *testing.T) {
 	if len(lines) != 2 || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), "invoices#* 5/6 owned - - 1/1 - 1 of 6 shards have no owner: 4 (") {
 		t.Errorf("ls:\n%s", out)
 	}
-	if err := poll(func() error { // a shard is listed by the report of its term, which its owner does not wait for
+	must(t, poll(func() error { // a shard is listed by the report of its term, which its owner does not wait for
 		_, out, errs := run(t, url, "ls", "invoices#*")
 		if strings.Count(out, "invoices#") < 7 {
 			return fmt.Errorf("its pattern:\n%s%s", out, errs)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	var all []map[string]any
 	if _, out, _ := run(t, url, "ls", "--json"); json.Unmarshal([]byte(out), &all) != nil || len(all) < 6 {
 		t.Errorf("as JSON:\n%s", out)

@@ -154,6 +154,9 @@ func findingsInWords(t *testing.T) {
 	silent := []elector.NodeStatus{node, {Node: "n2", Error: "no answer in time"}, {Node: "n3", Error: "no answer in time"}}
 	foreign.Foreign, foreign.Abstains = `mandate:{e}:lock holds the value "x", which no candidate wrote`, 1600*time.Millisecond
 	at := now.Add(-20 * time.Minute)
+	lost := func(ago time.Duration) elector.TermRecord {
+		return elector.TermRecord{Reason: elector.ReasonLost, Until: now.Add(-ago)}
+	}
 	said := map[string]Finding{}
 	for name, c := range map[string]struct {
 		r     Report
@@ -174,6 +177,18 @@ func findingsInWords(t *testing.T) {
 		"two are silent": {Report{Look: elector.Look{Status: elector.Status{Nodes: silent}, StatusErr: elector.ErrUnreachable}}, "majority", LevelFail},
 		"fails in a row": {
 			Report{Look: elector.Look{Terms: []elector.TermRecord{failed, failed, failed}}}, "flapping", LevelWarn,
+		},
+		"vanishes, and just now": {
+			Report{Look: elector.Look{Terms: []elector.TermRecord{
+				{Reason: elector.ReasonExpired, Until: now}, {Reason: elector.ReasonExpired, Until: now.Add(-flapsIn)},
+				{Reason: elector.ReasonVanished, From: now},
+			}}}, "flapping", LevelWarn,
+		},
+		"ends as planned": {
+			Report{Look: elector.Look{Terms: []elector.TermRecord{
+				lost(0), lost(flapsIn), lost(flapsIn + time.Second), {Current: true, Reason: elector.ReasonLost},
+				{Reason: elector.ReasonShutdown, Until: now}, {Reason: elector.ReasonResigned, Until: now},
+			}}}, "flapping", "",
 		},
 		"fails in each way": { // the newest first
 			Report{Look: elector.Look{Terms: []elector.TermRecord{

@@ -220,28 +220,6 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	}
 }
 
-// Leadership that is lost again and again is reported, planned ends are not.
-func TestFlapping(t *testing.T) {
-	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	term := func(reason elector.Reason, ago time.Duration) elector.TermRecord {
-		return elector.TermRecord{Reason: reason, Until: now.Add(-ago)}
-	}
-	old := flapsIn + time.Second
-	for want, terms := range map[string][]elector.TermRecord{
-		"": {
-			term(elector.ReasonLost, 0), term(elector.ReasonLost, flapsIn), term(elector.ReasonLost, old), term(elector.ReasonShutdown, 0),
-			term(elector.ReasonResigned, 0), {Current: true, Reason: elector.ReasonLost},
-		},
-		"3 terms of the last 10 min ended unwanted: 2 expired, 1 vanished": {
-			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
-		},
-	} {
-		if got := find(examined(func(e *examination) { e.flapping(&Report{Look: elector.Look{Terms: terms}}, now) }), "flapping"); got.Found != want {
-			t.Errorf("%+v, want %q", got, want)
-		}
-	}
-}
-
 // Each bound is where the verdict changes: what is just within it, and what is just beyond.
 func TestBoundsOfVerdicts(t *testing.T) {
 	now := time.Now()

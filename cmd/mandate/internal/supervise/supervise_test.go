@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -123,20 +122,6 @@ func noneLeft(t *testing.T, pids []int) {
 			t.Errorf("process %d is still there", pid)
 		}
 	}
-}
-
-// sibling is a process that none of this concerns.
-func sibling(t *testing.T) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		if cmd.Process.Kill() != nil {
-			t.Error("a process that is none of the command's was killed")
-		}
-		cmd.Wait()
-	})
-	return cmd
 }
 
 // threads is a program whose main thread ends, and others work on.
