@@ -165,14 +165,8 @@ func TestCollector(t *testing.T) {
 	})
 }
 
-// unreachable is a Redis to which no connection can be made.
-func unreachable(t *testing.T) *elector.Quorum {
-	t.Helper()
-	return testcluster.Open(t, "redis://127.0.0.1:1") // no request is made: the candidate never runs
-}
-
 func TestHandler(t *testing.T) {
-	e := candidate(t, "a", unreachable(t))
+	e := candidate(t, "a", testcluster.Open(t, "redis://127.0.0.1:1")) // which it does not ask, as it never runs
 	w := httptest.NewRecorder()
 	electorprom.New(e.Elector).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{`mandate_is_leader{election="orders",prefix="mandate"} 0`, `mandate_step_downs_total{election="orders",prefix="mandate",reason="lost"} 0`, "go_goroutines"} {
@@ -223,7 +217,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 func TestTwoCandidatesOnOneRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, id := range []string{"a", "b"} {
-		e := candidate(t, id, unreachable(t))
+		e := candidate(t, id, testcluster.Open(t, "redis://127.0.0.1:1"))
 		prometheus.WrapRegistererWith(prometheus.Labels{"candidate": e.ID()}, registry).MustRegister(electorprom.New(e.Elector))
 	}
 	families, err := registry.Gather()

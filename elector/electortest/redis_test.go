@@ -10,9 +10,12 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/health"
 )
+
+func TestMain(m *testing.M) { testleak.VerifyTestMain(m) }
 
 func TestExample(t *testing.T) { testBiller(t) }
 

@@ -1,9 +1,0 @@
-package electortest_test
-
-import (
-	"testing"
-
-	"github.com/mandate-dev/mandate/elector/internal/testleak"
-)
-
-func TestMain(m *testing.M) { testleak.VerifyTestMain(m) }
