@@ -395,6 +395,7 @@ func setupSeen(env *testscript.Env) error {
 		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
 		m.Set("mandate:{"+longElection+"}:fence", "5"),
 		m.Set("mandate:{gone}:fence", "7"),
+		m.Set("mandate:{taken}:fence", "no number"),
 		list("mandate", "seen", longElection, "gone", "invoices#assigner", "invoices#0"),
 		list("other", "elsewhere"),
 	} {
