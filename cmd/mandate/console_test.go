@@ -104,7 +104,7 @@ await done();
 `
 
 // One pass through the page in a browser, at the width of a desk and of a phone.
-func TestConsoleInABrowser(t *testing.T) {
+func TestConsoleInABrowserReal(t *testing.T) {
 	chromium := servertest.NeedProgram(t, "apt-get install chromium", "chromium", "chromium-browser", "google-chrome")
 	for name, size := range map[string]string{"desk": "1280,800", "phone": "390,844"} {
 		t.Run(name, func(t *testing.T) {
