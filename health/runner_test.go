@@ -68,7 +68,7 @@ func TestProbeFailsThreeTimesThenRecovers(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		p.set(nil)
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond)
 		wantHealthy(t, r, "after one success")
 	})
 }
