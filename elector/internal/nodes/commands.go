@@ -22,7 +22,7 @@ const commandsOverdue = 250 * time.Millisecond
 // commands is the queue of plain commands for a node.
 type commands struct {
 	queue queue[*asked]
-	rdb   redis.UniversalClient
+	node  *Node
 }
 
 // asked are commands that travel together.
@@ -32,8 +32,8 @@ type asked struct {
 	done chan struct{} // closed when they are answered
 }
 
-func newCommands(rdb redis.UniversalClient) *commands {
-	c := &commands{rdb: rdb}
+func newCommands(n *Node) *commands {
+	c := &commands{node: n}
 	c.queue.carry, c.queue.overdue = c.carry, commandsOverdue
 	return c
 }
@@ -56,7 +56,8 @@ func (c *commands) do(ctx context.Context, cmds ...redis.Cmder) error {
 
 // carry makes one call for those commands whose callers still wait, until the latest of their deadlines.
 func (c *commands) carry(all []*asked) {
-	p, until := c.rdb.Pipeline(), time.Time{}
+	c.node.open.ask(commandsOverdue / 2)
+	p, until := c.node.rdb.Pipeline(), time.Time{}
 	all = slices.DeleteFunc(all, func(a *asked) bool { return a.ctx.Err() != nil })
 	for _, a := range all {
 		for _, cmd := range a.cmds {

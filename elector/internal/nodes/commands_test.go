@@ -31,7 +31,7 @@ func TestRequestsThatMeetTravelTogether(t *testing.T) {
 				}
 			}
 		}))
-		c := newCommands(rdb)
+		c := newCommands(&Node{rdb: rdb, open: &leaving{}})
 		var wg sync.WaitGroup
 		ask := func(q int, patience time.Duration, want error) {
 			wg.Go(func() {

@@ -47,52 +47,60 @@ func (n *Node) explaining(dial dialer) dialer {
 type leaving struct {
 	dial     dialer
 	sentinel bool            // sentinels name the master
-	life     context.Context // of the Nodes
+	life     context.Context // of the connections
+	end      func()          // of life
 
 	mu    sync.Mutex // guards what follows
 	begun uint64     // connections begun so far
 	at    uint64     // the newest one that was made
 	addr  string     // where that one leads to
 	open  map[*connection]bool
-	asked time.Time     // when the sentinels last answered ask, or did not
-	named chan struct{} // closed when they do; nil: nobody asks
+	asked time.Time     // when ask last asked
+	took  time.Duration // how long it took until that had an answer, or none
+	named chan struct{} // closed when it has; nil: nobody asks
 }
 
-// askEvery is how old the sentinels' answer may be, for all elections of the process.
-const askEvery = 100 * time.Millisecond
+const (
+	askEvery = 100 * time.Millisecond // for all elections of the process
+	askLimit = 30 * time.Second       // so long go-redis may need until it leaves a sentinel that hangs
+)
 
-// ask has go-redis ask the sentinels for the master, which it does for each new connection, and so leaves a former master. It
-// waits for at most limit. A former master whose replica was promoted as planned serves for ten seconds more: a leader would
-// renew there until the lock on the new one has expired, and a follower claim there when the leader has left.
-func (l *leaving) ask(limit time.Duration) {
+// ask has go-redis ask the sentinels for the master, which it does for each new connection, and so leaves a former master. A
+// former master whose replica was promoted as planned serves for ten seconds more: a leader would renew there until the lock
+// on the new one has expired, and a follower claim there when the leader has left. ask waits for the answer, unless the last
+// one took longer than wait: sentinels that hang or are far must not delay the requests to a healthy master.
+func (l *leaving) ask(wait time.Duration) {
 	if !l.sentinel {
 		return
 	}
 	l.mu.Lock()
+	if l.named == nil && time.Since(l.asked) < askEvery {
+		l.mu.Unlock()
+		return
+	}
 	if l.named == nil {
-		if time.Since(l.asked) < askEvery {
-			l.mu.Unlock()
-			return
-		}
-		l.named = make(chan struct{})
+		l.asked, l.named = time.Now(), make(chan struct{})
 		go l.askNow(l.named)
 	}
-	named := l.named
+	named, left := l.named, wait-max(l.took, time.Since(l.asked))
 	l.mu.Unlock()
+	if left <= 0 {
+		return
+	}
 	select {
 	case <-named:
-	case <-time.After(limit):
+	case <-time.After(left):
 	}
 }
 
 func (l *leaving) askNow(named chan struct{}) {
-	ctx, cancel := context.WithTimeout(l.life, StepTimeout)
+	ctx, cancel := context.WithTimeout(l.life, askLimit)
 	defer cancel()
 	if c, err := l.connect(ctx, "tcp", ""); err == nil { // without an answer the connections that there are may still do
 		_ = c.Close()
 	}
 	l.mu.Lock()
-	l.asked, l.named = time.Now(), nil
+	l.took, l.named = time.Since(l.asked), nil
 	l.mu.Unlock()
 	close(named)
 }

@@ -18,7 +18,10 @@ func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.NodeError(i, ask(ctx, n.rdb)) })
+		wg.Go(func() {
+			n.open.ask(limit / 8)
+			errs[i] = ns.NodeError(i, ask(ctx, n.rdb))
+		})
 	}
 	wg.Wait()
 	return errs

@@ -103,7 +103,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
-		n, err := derive(ns.life, i+1, c)
+		n, err := derive(i+1, c)
 		if err != nil {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("client %d", i+1), ": %w", err))
 			continue
@@ -178,6 +178,7 @@ func (ns *Nodes) Close() {
 		ns.users.Wait(closeTimeout)
 		ns.closed.Store(true)
 		for _, n := range ns.list {
+			n.open.end()
 			_ = n.rdb.Close()
 		}
 	})
@@ -212,8 +213,9 @@ func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
 	return ns.NodeError(node, rediserr.Needs(err, "+subscribe &"+channelPattern(channel)))
 }
 
-func derive(life context.Context, number int, c redis.UniversalClient) (*Node, error) {
-	n := &Node{queues: map[queueOf]*queue[*Request]{}, open: &leaving{life: life, open: map[*connection]bool{}}}
+func derive(number int, c redis.UniversalClient) (*Node, error) {
+	n := &Node{queues: map[queueOf]*queue[*Request]{}, open: &leaving{open: map[*connection]bool{}}}
+	n.open.life, n.open.end = context.WithCancel(context.Background())
 	switch c := c.(type) {
 	case *redis.Client:
 		if c == nil {
@@ -252,7 +254,7 @@ func derive(life context.Context, number int, c redis.UniversalClient) (*Node, e
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.commands = newCommands(n.rdb)
+	n.commands = newCommands(n)
 	return n, nil
 }
 

@@ -137,7 +137,7 @@ type service struct {
 
 // carry makes one call for several elections, and answers each.
 func (s *service) carry(all []*Request) {
-	s.node.open.ask(s.limit / 4)
+	s.node.open.ask(s.limit / 8) // half of what makes the call overdue
 	now := time.Now()
 	all = slices.DeleteFunc(all, func(r *Request) bool {
 		if r.Wanted == nil || r.Wanted() {
