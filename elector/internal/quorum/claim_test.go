@@ -118,21 +118,25 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 		key, value string
 		ttl, want  time.Duration // ttl 0: no end
 		status     protocol.Status
+		forgot     bool // the counter
 	}{
-		"a marker without an end":   {k.New, "m", 0, testLease, protocol.Abstains},
-		"a marker in order":         {k.New, "m", 2 * testLease, 2 * testLease, protocol.Abstains},
-		"a marker beyond it":        {k.New, "m", 2*testLease + time.Millisecond, testLease, protocol.Abstains},
-		"a reservation in order":    {k.Heir, "!ghost", 2 * testLease, 2 * testLease, protocol.Reserved},
-		"a lock without an end":     {k.Lock, ours, 0, 4 * time.Second, protocol.Held},
-		"a lock in order":           {k.Lock, ours, 4 * time.Second, 4 * time.Second, protocol.Held},
-		"a lock near its end":       {k.Lock, ours, time.Second, time.Second, protocol.Held},
-		"a lock beyond its lease":   {k.Lock, ours, 4*time.Second + time.Millisecond, 4 * time.Second, protocol.Held},
-		"a lock that claims none":   {k.Lock, "x/inc/1 n=1 lease=0", time.Second, time.Second, protocol.Held},
-		"a lock of another program": {k.Lock, "locked", time.Hour, time.Hour, protocol.Held},
+		"a marker without an end":    {k.New, "m", 0, testLease, protocol.Abstains, false},
+		"a marker in order":          {k.New, "m", 2 * testLease, 2 * testLease, protocol.Abstains, false},
+		"a marker beyond it":         {k.New, "m", 2*testLease + time.Millisecond, testLease, protocol.Abstains, false},
+		"a marker beside no counter": {k.New, "m", 3 * time.Second, 3 * time.Second, protocol.Abstains, true},
+		"a reservation in order":     {k.Heir, "!ghost", 2 * testLease, 2 * testLease, protocol.Reserved, false},
+		"a lock without an end":      {k.Lock, ours, 0, 4 * time.Second, protocol.Held, false},
+		"a lock in order":            {k.Lock, ours, 4 * time.Second, 4 * time.Second, protocol.Held, false},
+		"a lock near its end":        {k.Lock, ours, time.Second, time.Second, protocol.Held, false},
+		"a lock beyond its lease":    {k.Lock, ours, 4*time.Second + time.Millisecond, 4 * time.Second, protocol.Held, false},
+		"a lock that claims none":    {k.Lock, "x/inc/1 n=1 lease=0", time.Second, time.Second, protocol.Held, false},
+		"a lock of another program":  {k.Lock, "locked", time.Hour, time.Hour, protocol.Held, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, p *cluster) {
-				p.counters("1")
+				if !tc.forgot {
+					p.counters("1")
+				}
 				_ = p.redis[0].Set(tc.key, tc.value)
 				if tc.ttl > 0 {
 					p.redis[0].SetTTL(tc.key, tc.ttl)
@@ -144,23 +148,12 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 				if ttl := p.redis[0].TTL(tc.key); ttl != tc.want {
 					t.Errorf("the key lives for %v, want %v", ttl, tc.want)
 				}
-				if tc.status == protocol.Held && a.Holder != tc.value {
-					t.Errorf("the holder is %q", a.Holder)
+				if tc.status == protocol.Held && a.Holder != tc.value || tc.status == protocol.Abstains && a.Note != tc.value {
+					t.Errorf("the holder is %q, the marker %q", a.Holder, a.Note)
 				}
 			})
 		})
 	}
-}
-
-// A node that lost its counter alone keeps the end of the marker that it has.
-func TestAMarkerIsNotProlonged(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		_ = p.redis[0].Set(p.keys.New, "m")
-		p.redis[0].SetTTL(p.keys.New, 3*time.Second)
-		if a := p.voter("a").loses().Answers[0]; a.Status != protocol.Abstains || a.Note != "m" || a.Left != 3*time.Second {
-			t.Errorf("%+v", a)
-		}
-	})
 }
 
 // straggler makes a voter win token 3 on the first two nodes, and have a grant of 11

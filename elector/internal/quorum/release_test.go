@@ -222,20 +222,8 @@ func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 	}
 }
 
-// Without the right to count listeners nobody is taken for one.
-func TestListenersMayBeUnknown(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		p.counters("1")
-		a, b := p.voter("a"), p.voter("b")
-		a.wins(1)
-		p.refuse(0, "PUBSUB", "NOPERM")
-		if got := b.loses().Answers[0]; got.Status != protocol.Held || got.Subscribers != -1 {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // A claim that is lost tells a process that is subscribed to another server so, however many others are subscribed here.
+// Without the right to count listeners nobody is taken for one.
 func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, p *cluster) {
 		p.counters("1")
@@ -248,6 +236,10 @@ func TestLostClaimShowsWhoIsNotSubscribed(t *testing.T) {
 				t.Errorf("%d subscribers, want %d", got, want)
 			}
 			p.messages(0, "mine", 1)
+		}
+		p.refuse(0, "PUBSUB", "NOPERM")
+		if got := b.loses().Answers[0]; got.Status != protocol.Held || got.Subscribers != -1 {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -41,6 +41,7 @@ func TestWhatARenewalLeavesBehind(t *testing.T) {
 		reserved      string
 		reservedFor   time.Duration
 		lock, counter string // empty: as before
+		note          string
 	}{
 		"nothing is wrong": {},
 		"an heir":          {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second},
@@ -56,8 +57,12 @@ func TestWhatARenewalLeavesBehind(t *testing.T) {
 			_ = p.redis[0].Set(p.keys.Lock, "a/inca/1 n=1 lease=10000 token=1")
 			p.redis[0].SetTTL(p.keys.Lock, testLease/2)
 		}},
-		"paused":           {change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Pause, "maintenance") }},
+		"paused":           {note: "maintenance", change: func(p *cluster) { _ = p.redis[0].Set(p.keys.Pause, "maintenance") }},
 		"the lock is gone": {status: protocol.Planted, change: func(p *cluster) { p.redis[0].Del(p.keys.Lock) }},
+		"all is gone, and there is an heir": {
+			heir: heir, status: protocol.Planted, note: "forgot", reserved: "!incc", reservedFor: testLease + time.Second,
+			change: func(p *cluster) { p.redis[0].FlushAll() },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, p *cluster) {
@@ -72,7 +77,7 @@ func TestWhatARenewalLeavesBehind(t *testing.T) {
 				if c.change != nil {
 					c.change(p)
 				}
-				if got := a.renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) {
+				if got := a.renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) || got.Note != c.note {
 					t.Errorf("%+v", got)
 				}
 				if got := p.get(0, p.keys.Lock); got != lock {
@@ -178,43 +183,6 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		p.redis[0].Del(p.keys.Lock) // b's lapsed too: its term was never closed
 		if got := p.lateRenewal(0, a, token); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("after others (token %d) came and went: %+v, %d locks", other, got, p.locks())
-		}
-	})
-}
-
-// A renewal brings news of a pause, which does not end the term.
-func TestRenewalShowsAPause(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		for _, note := range []string{"", "a migration", ""} {
-			if note != "" {
-				_ = p.redis[0].Set(p.keys.Pause, note)
-			} else {
-				p.redis[0].Del(p.keys.Pause)
-			}
-			if got := a.renew(testLease, token, protocol.Heir{}, fit).Answers[0]; got.Status != protocol.Renewed || got.Note != note {
-				t.Errorf("%+v, want the note %q", got, note)
-			}
-		}
-	})
-}
-
-// An heir's reservation is planted with the lock.
-func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, p *cluster) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		p.redis[0].FlushAll()
-		a.renew(testLease, token, protocol.Heir{Incarnation: "incc", Keep: time.Second}, fit)
-		synctest.Wait() // it does not wait for all
-		if p.get(0, p.keys.Lock) == "" {
-			t.Error("no lock was planted")
-		}
-		if reservation, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); reservation != "!incc" || ttl != testLease+time.Second {
-			t.Errorf("%q for %v", reservation, ttl)
 		}
 	})
 }

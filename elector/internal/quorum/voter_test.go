@@ -81,14 +81,6 @@ func TestForeignIdentityIsReplaced(t *testing.T) {
 	})
 }
 
-// onRequest calls f before a node runs a command.
-func (p *cluster) onRequest(node int, f func(cmd string)) {
-	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool {
-		f(strings.ToUpper(cmd))
-		return false
-	})
-}
-
 // Who comes without the identities asks for them first; who knows them does not.
 func TestMeetingTheNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, p *cluster) {
@@ -109,10 +101,11 @@ func TestMeetingTheNodes(t *testing.T) {
 		if b.wins(1); !strings.Contains(b.lock.String(), " ids=-,") {
 			t.Errorf("the claim said %q", b.lock)
 		}
-		p.onRequest(1, func(cmd string) {
+		p.redis[1].Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool {
 			if cmd == "GET" {
 				t.Error("a node that is known was asked")
 			}
+			return false
 		})
 		b.Meet(t.Context())
 	})
