@@ -289,27 +289,6 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 	})
 }
 
-func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, p *cluster) {
-		p.counters("1")
-		a, b := p.voter("a"), p.voter("b")
-		token := a.wins(1)
-		p.redis[0].Del(p.keys.Lock)
-		b.wins(1)
-		if tally := a.Releasing(token, protocol.Heir{}, nil).Try(testLease); tally.Count(protocol.Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
-			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
-		}
-		// The late release of an attempt that was given up leaves the newer one alone.
-		old := b.seq
-		b.Abandon()
-		b.WaitIdle(time.Minute)
-		b.wins(1)
-		if got := p.run(0, protocol.ReleaseScript, protocol.Request{Incarnation: b.cfg.Incarnation, Seq: old, Closed: 1}); got.Status != protocol.Taken || p.locks() != 1 {
-			t.Errorf("%+v, %d locks", got, p.locks())
-		}
-	})
-}
-
 // The reservation of an heir is bounded in time, whatever wrote it.
 func TestReservationForAnHeirLapses(t *testing.T) {
 	const keep = 2 * time.Second
