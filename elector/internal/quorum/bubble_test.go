@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -252,33 +251,18 @@ func (all *process) watch(node int, f func([]testredis.Request, *server.Peer) bo
 	})
 }
 
-// apart are the errors of nodes that take no call for several elections.
-var apart = []string{"CROSSSLOT Keys in request don't hash to the same slot", "NOPERM No permissions to access a key"}
-
-// wantsEachApart has the first node refuse calls for several elections; or, as one denied, all calls that begin an election's keys
-// with this one.
-func (all *process) wantsEachApart(refusal, key string) (denied bool) {
-	denied = strings.HasPrefix(refusal, "NOPERM")
-	all.watch(0, func(calls []testredis.Request, c *server.Peer) bool {
-		refuse := !denied && len(calls) > 1
-		for _, call := range calls {
-			refuse = refuse || denied && call.Keys[0] == key
-		}
-		if refuse {
-			c.WriteError(refusal)
-		}
-		return refuse
-	})
-	return denied
-}
-
-// took are the calls to the first node since the last take.
-func (all *process) took() []int {
+// took are the calls to the first node since the last take, and for how many elections they were. None is for too many.
+func (all *process) took() (calls []int, sum int) {
+	all.t.Helper()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	calls := all.calls
-	all.calls = nil
-	return calls
+	calls, all.calls = all.calls, nil
+	for _, c := range calls {
+		if sum += c; c > nodes.MaxBatch {
+			all.t.Errorf("a call for %d elections", c)
+		}
+	}
+	return calls, sum
 }
 
 // renew has all elections renew at once, but one that is on its way.
