@@ -88,16 +88,3 @@ func TestOnlyTheCandidateStandsAtTheGate(t *testing.T) {
 		t.Error("the checker stood at the gate")
 	}
 }
-
-func TestSystemClocksAgree(t *testing.T) {
-	c := lease.NewClock(nil)
-	s := c.Now()
-	elapsed, ok := c.Since(s)
-	if !ok || elapsed < 0 || elapsed > time.Minute {
-		t.Fatalf("since = %v, %v", elapsed, ok)
-	}
-	g := lease.NewGrant(c, timing(time.Hour), s)
-	if n := testing.AllocsPerRun(100, func() { _ = g.Valid() }); n != 0 {
-		t.Fatalf("Valid allocates %v times", n)
-	}
-}

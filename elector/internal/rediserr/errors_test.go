@@ -56,15 +56,3 @@ func TestRefusedOther(t *testing.T) {
 		}
 	}
 }
-
-// A server that ends the connection with a line of its own is there: to bring it back helps nothing.
-func TestRefusedConnectionIsAnswered(t *testing.T) {
-	for err, want := range map[error]bool{
-		TurnedAway("DENIED Redis is running in protected mode"): true,
-		errors.New("connection reset by peer"):                  false,
-	} {
-		if got := Answered(&NodeError{Node: "n", Err: fmt.Errorf("wrapped: %w", err)}); got != want {
-			t.Errorf("%v: answered: %v", err, got)
-		}
-	}
-}
