@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -149,33 +147,6 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A report that fails is sent again: the supervisor is about to end, and the history would call the term
-// vanished.
-func TestReportOfACrashIsSentAgain(t *testing.T) {
-	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		term := crashed(t, c)
-		q := c.Quorum("supervisor")
-		for _, n := range c.Nodes {
-			failures := 2
-			n.On(func(cl testredis.Call, p *server.Peer) bool {
-				if cl.Script != "announce" || failures == 0 {
-					return false
-				}
-				failures--
-				p.Close()
-				return true
-			})
-		}
-		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "killed"); n != 1 || err != nil {
-			t.Errorf("released %d, %v", n, err)
-		}
-		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
-		if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonCrashed {
-			t.Errorf("history %+v, %v", terms, err)
-		}
-	})
 }
 
 // What is there to release is what was reported last.
