@@ -1,15 +1,12 @@
 package pubsub
 
 import (
-	"context"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
@@ -18,37 +15,30 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
+
+var must = servertest.Must
 
 func TestMain(m *testing.M) { testleak.VerifyTestMain(m) }
 
-// onNodes runs f with a bus of n nodes, in the memory of a bubble.
-func onNodes(t *testing.T, n int, f func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis)) {
+// onNodes runs f with a bus of n nodes in a bubble of its own.
+func onNodes(t *testing.T, n int, f func(t *testing.T, b *Bus, s *testredis.Set)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var servers []*miniredis.Miniredis
+	testredis.Bubble(t, n, func(t *testing.T, s *testredis.Set) {
 		var clients []redis.UniversalClient
-		for i := range n {
-			m := miniredis.NewMiniRedis()
-			c := redis.NewClient(&redis.Options{
-				Addr:   "127.0.0.1:" + string('1'+rune(i)),
-				Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
-			})
-			if err := c.Ping(t.Context()).Err(); err != nil { // starts the node, without a listener
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { c.Close(); m.Close() })
-			servers, clients = append(servers, m), append(clients, c)
+		for i, n := range s.Nodes {
+			n.Wire = 0
+			c, old := s.Client("a", i), n.Server()
+			t.Cleanup(func() { c.Close(); old.Close() })
+			clients = append(clients, c)
 		}
 		nodes, err := nodes.Open(clients)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b := New(nodes)
-		f(t, b, servers)
+		f(t, b, s)
 		b.Close()
 		nodes.Close()
-		synctest.Wait()
 	})
 }
 
@@ -61,13 +51,13 @@ func TestRefusedSubscriptionIsRepeated(t *testing.T) {
 		"without right": "NOPERM this user has no permissions to access one of the channels used as arguments",
 	} {
 		t.Run(name, func(t *testing.T) {
-			onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+			onNodes(t, 1, func(t *testing.T, b *Bus, s *testredis.Set) {
 				allowed := b.Subscribe("allowed", 99, all)
 				defer allowed.Close()
 				synctest.Wait()
 				refuses, requests := atomic.Bool{}, atomic.Int64{}
 				refuses.Store(true)
-				nodes[0].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+				s.Nodes[0].Server().Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 					if cmd != "SUBSCRIBE" {
 						return false
 					}
@@ -86,7 +76,7 @@ func TestRefusedSubscriptionIsRepeated(t *testing.T) {
 				if n := requests.Load(); n < 15 || n > 25 { // doubling from 50 ms, and then one a minute
 					t.Errorf("requested %d times in ten minutes", n)
 				}
-				nodes[0].Publish("allowed", "x")
+				s.Nodes[0].Server().Publish("allowed", "x")
 				synctest.Wait()
 				if got := taken(allowed); !strings.HasSuffix(got, "x") {
 					t.Errorf("beside a channel that is refused another one received %q", got)
@@ -94,12 +84,12 @@ func TestRefusedSubscriptionIsRepeated(t *testing.T) {
 				refuses.Store(false)
 				time.Sleep(time.Minute)
 				taken(news)
-				nodes[0].Publish("news", "today")
+				s.Nodes[0].Server().Publish("news", "today")
 				synctest.Wait()
 				if got := taken(news); got != "today" {
 					t.Errorf("received %q", got)
 				}
-				if n := nodes[0].Server().ClientsLen(); n > 2+1 { // for requests, and the one that started it
+				if n := s.Nodes[0].Server().Server().ClientsLen(); n > 2 { // one is for requests
 					t.Errorf("%d connections", n)
 				}
 			})
@@ -121,24 +111,24 @@ func taken(s *Subscription) (text string) {
 // However many subscribe, a node has one connection for them, and none when nobody
 // subscribes any more.
 func TestSubscribersShareAConnection(t *testing.T) {
-	onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+	onNodes(t, 1, func(t *testing.T, b *Bus, s *testredis.Set) {
 		one := b.Subscribe("a", 9, all)
 		synctest.Wait()
 		two := b.Subscribe("a", 9, all)
 		synctest.Wait()
-		if n := nodes[0].Server().ClientsLen(); n != 2 { // and the one that started it
-			t.Errorf("%d connections for two subscribers of one channel, want 1", n-1)
+		if n := s.Nodes[0].Server().Server().ClientsLen(); n != 1 {
+			t.Errorf("%d connections for two subscribers of one channel, want 1", n)
 		}
-		nodes[0].Publish("a", "x")
+		s.Nodes[0].Server().Publish("a", "x")
 		synctest.Wait()
 		one.Close()
 		one.Close() // twice does no harm to the other
-		nodes[0].Publish("a", "y")
+		s.Nodes[0].Server().Publish("a", "y")
 		synctest.Wait()
 		two.Close()
 		synctest.Wait()
-		if n := nodes[0].Server().ClientsLen(); n != 1 {
-			t.Errorf("%d connections although nobody subscribes", n-1)
+		if n := s.Nodes[0].Server().Server().ClientsLen(); n != 0 {
+			t.Errorf("%d connections although nobody subscribes", n)
 		}
 		if first, second := taken(one), taken(two); first != "+x" || second != "+xy" {
 			t.Errorf("the first received %q, the second %q; want +x and +xy", first, second)
@@ -148,9 +138,9 @@ func TestSubscribersShareAConnection(t *testing.T) {
 
 // A connection that breaks is reported with the node's name, and replaced.
 func TestLostSubscriptionIsReported(t *testing.T) {
-	onNodes(t, 2+1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+	onNodes(t, 2+1, func(t *testing.T, b *Bus, s *testredis.Set) {
 		var peer *server.Peer
-		nodes[1].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		s.Nodes[1].Server().Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 			if cmd == "SUBSCRIBE" {
 				peer = c
 			}
@@ -159,7 +149,7 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 		sub := b.Subscribe("a", 9, func(s Signal) bool { return s.Node == 1 })
 		defer sub.Close()
 		synctest.Wait()
-		nodes[1].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		s.Nodes[1].Server().Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 			if cmd == "SUBSCRIBE" {
 				c.WriteError("NOPERM no permissions to access a channel")
 			}
@@ -174,22 +164,22 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 			t.Fatalf("received %+v", got)
 		}
 		last := got[len(got)-1]
-		if last.Err == nil || !strings.Contains(last.Err.Error(), "127.0.0.1:2") || !strings.Contains(last.Err.Error(), "+subscribe &a") || !rediserr.Permanent(last.Err) {
+		if last.Err == nil || !strings.Contains(last.Err.Error(), "127.0.0.1:7002") || !strings.Contains(last.Err.Error(), "+subscribe &a") || !rediserr.Permanent(last.Err) {
 			t.Errorf("the error names neither node nor right: %v", last.Err)
 		}
 	})
 }
 
 func TestCollect(t *testing.T) {
-	onNodes(t, 3, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+	onNodes(t, 3, func(t *testing.T, b *Bus, s *testredis.Set) {
 		c := b.Subscribe("answers", 2, func(s Signal) bool { return s.Kind == Message && s.Payload != "no" })
 		defer c.Close()
 		if refused := c.Ready(t.Context(), time.Second); refused != nil {
 			t.Fatal(refused)
 		}
-		nodes[0].Publish("answers", "no")
+		s.Nodes[0].Server().Publish("answers", "no")
 		for _, text := range []string{"one", "two", "one too many"} {
-			nodes[2].Publish("answers", text)
+			s.Nodes[2].Server().Publish("answers", text)
 		}
 		synctest.Wait()
 		select {
@@ -206,23 +196,6 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// busOn returns a bus of one node, and what ends it.
-func busOn(t *testing.T, s *testredis.Set) (b *Bus, end func()) {
-	t.Helper()
-	client := s.Client("a", 0)
-	nodes, err := nodes.Open([]redis.UniversalClient{client})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, old := New(nodes), s.Nodes[0].Server()
-	return b, func() {
-		b.Close()
-		nodes.Close()
-		client.Close()
-		old.Close()
-	}
-}
-
 // A subscription whose connection is in order and receives nothing is made anew, once it is tested: the
 // server's name has moved to another one, or a firewall has forgotten the connection.
 func TestDeafSubscriptionIsReplaced(t *testing.T) {
@@ -233,9 +206,7 @@ func TestDeafSubscriptionIsReplaced(t *testing.T) {
 		"the connection is forgotten": func(s *testredis.Set) { s.Nodes[0].Swallow() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
-				b, end := busOn(t, s)
-				defer end()
+			onNodes(t, 1, func(t *testing.T, b *Bus, s *testredis.Set) {
 				sub := b.Subscribe("mandate:{e}:events", 9, all)
 				time.Sleep(time.Second)
 				const every, within = 10 * time.Second, 2 * time.Second
@@ -267,18 +238,14 @@ func TestDeafSubscriptionIsReplaced(t *testing.T) {
 // After a failover by name the old server may be a replica of the new one, and repeat what this process publishes: a
 // follower's claims then pass for tests, until the answer to one shows that nobody has received it.
 func TestDoubtedSubscriptionIsTested(t *testing.T) {
-	testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
-		b, end := busOn(t, s)
-		defer end()
+	onNodes(t, 1, func(t *testing.T, b *Bus, s *testredis.Set) {
 		sub := b.Subscribe("mandate:{e}:events", 9, all)
 		time.Sleep(11 * time.Second)
 		claim := func(subscribers int) {
 			t.Helper()
 			c := s.Client("claims", 0)
 			defer c.Close()
-			if err := c.Publish(t.Context(), b.Echo(time.Second), "").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Publish(t.Context(), b.Echo(time.Second), "").Err())
 			time.Sleep(time.Second)
 			b.Check(10*time.Second, time.Second, protocol.Answer{Status: protocol.Held, Subscribers: subscribers})
 			time.Sleep(3 * time.Second)
@@ -304,9 +271,7 @@ func TestRefusedTestsReplaceNothing(t *testing.T) {
 		"publish": {"publish"}, "publish and ping": {"publish", "ping"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
-				b, end := busOn(t, s)
-				defer end()
+			onNodes(t, 1, func(t *testing.T, b *Bus, s *testredis.Set) {
 				s.Nodes[0].Deny(denied...)
 				sub := b.Subscribe("mandate:{e}:events", 99, all)
 				for range 20 {
