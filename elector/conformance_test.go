@@ -561,9 +561,10 @@ func conformKeys(t *testing.T, w *backend) {
 	a.Shutdown()
 	message := func(kind string) elector.Event {
 		t.Helper()
-		m, err := sub.ReceiveTimeout(ctx, w.lease)
+		got, err := sub.ReceiveTimeout(ctx, w.lease)
 		must(t, err)
-		_, event, _ := strings.Cut(payloadOf(m), "{")
+		m, _ := got.(*redis.Message)
+		_, event, _ := strings.Cut(m.Payload, "{")
 		ev, err := eventIn("{" + event)
 		if err != nil || ev.Kind != kind || ev.Candidate != "pod/a" || ev.Token != term.Token() {
 			t.Fatalf("message %v: %+v, %v", m, ev, err)
@@ -589,11 +590,4 @@ func conformKeys(t *testing.T, w *backend) {
 			return true
 		})
 	}
-}
-
-func payloadOf(m any) string {
-	if msg, ok := m.(*redis.Message); ok {
-		return msg.Payload
-	}
-	return ""
 }

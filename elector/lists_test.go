@@ -58,19 +58,6 @@ func TestOtherNodesAreRefused(t *testing.T) {
 	}
 }
 
-// The order of a list is nobody's business, nor under which names it is.
-func TestSameNodesInAnotherOrder(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.StartOn("a", []int{0, 1, 2})
-		a.Elected(3 * shortLease)
-		b := c.StartOn("b", []int{2, 0, 1})
-		b.Quiet(8 * shortLease)
-		a.Shutdown()
-		b.Elected(shortLease)
-		noneDiffers(t, a, b)
-	})
-}
-
 // Both start at the same moment, each with nothing but its own list: on nodes that
 // nobody has used yet, and on old ones. Neither may lead beside the other.
 func TestOtherNodesFromTheStart(t *testing.T) {

@@ -213,19 +213,6 @@ func TestFlushAllWithoutALeader(t *testing.T) {
 	})
 }
 
-func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Seed()
-		for _, nd := range c.Nodes {
-			nd.LoseReply("claim", 1)
-		}
-		a := c.Start("a")
-		term := a.Elected(shortLease / 8) // not after the phantom's lease
-		time.Sleep(3 * shortLease)
-		continues(t, term)
-	})
-}
-
 // Three nodes restart without their data, one after the other, and a candidate starts
 // then. While the leader renews in between it is safe; when all of them forget between
 // two renewals, nobody can know: the documented overlap, which only the token covers.
