@@ -327,21 +327,12 @@ func TestTwoListsWithAFarNode(t *testing.T) {
 // wantOneLeader wants that one of two candidates leads for 22 leases, and both for a moment at most.
 func wantOneLeader(t *testing.T, most time.Duration, a, b *candidate) {
 	t.Helper()
-	const look = shortLease / 1000
-	var led, both time.Duration
-	for range 22 * shortLease / look {
-		time.Sleep(look)
-		if one, two := a.IsLeader(), b.IsLeader(); one && two {
-			both += look
-		} else if one || two {
-			led += look
-		}
-	}
+	none, both := ledFor(22*shortLease, a, b)
 	if both > most {
 		t.Errorf("both lead for %v", both)
 	}
-	if led+both < 21*shortLease {
-		t.Errorf("one of them leads for %v only", led)
+	if none > shortLease {
+		t.Errorf("none of them leads for %v", none)
 	}
 }
 

@@ -208,48 +208,43 @@ func TestAllUnhealthyNoLeader(t *testing.T) {
 // must not renew on that old verdict.
 func TestHealthIsCheckedLast(t *testing.T) {
 	for range 10 { // which goroutine runs first after the pause is a matter of luck
-		healthIsCheckedLast(t)
-	}
-}
-
-func healthIsCheckedLast(t *testing.T) {
-	t.Helper()
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		unhealthy, stopped := &fakeProbe{}, make(chan struct{})
-		close(stopped)
-		w := &lease.Warp{}
-		gate := make(chan (<-chan struct{}), 1)
-		gate <- stopped
-		w.Gate = func() {
-			g := <-gate
-			gate <- g
-			<-g
-		}
-		a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
-			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
-		})
-		term := a.Elected(3 * shortLease)
-		time.Sleep(shortLease/4 - shortLease/64 - 50*time.Millisecond) // shortly before its renewal
-		g := make(chan struct{})
-		<-gate
-		gate <- g                          // SIGSTOP, as far as the clock shows it
-		time.Sleep(300 * time.Millisecond) // it is due by then
-		unhealthy.set(errors.New("disk full"))
-		time.Sleep(time.Second)
-		for _, nd := range c.Nodes {
-			nd.Took()
-		}
-		close(g)
-		time.Sleep(shortLease / 8)
-		for i, nd := range c.Nodes {
-			for _, cl := range nd.Took() {
-				if cl.Script == "renew" {
-					t.Errorf("node %d: renewed on a verdict from before the pause", i)
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			unhealthy, stopped := &fakeProbe{}, make(chan struct{})
+			close(stopped)
+			w := &lease.Warp{}
+			gate := make(chan (<-chan struct{}), 1)
+			gate <- stopped
+			w.Gate = func() {
+				g := <-gate
+				gate <- g
+				<-g
+			}
+			a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
+				cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
+			})
+			term := a.Elected(3 * shortLease)
+			time.Sleep(shortLease/4 - shortLease/64 - 50*time.Millisecond) // shortly before its renewal
+			g := make(chan struct{})
+			<-gate
+			gate <- g                          // SIGSTOP, as far as the clock shows it
+			time.Sleep(300 * time.Millisecond) // it is due by then
+			unhealthy.set(errors.New("disk full"))
+			time.Sleep(time.Second)
+			for _, nd := range c.Nodes {
+				nd.Took()
+			}
+			close(g)
+			time.Sleep(shortLease / 8)
+			for i, nd := range c.Nodes {
+				for _, cl := range nd.Took() {
+					if cl.Script == "renew" {
+						t.Errorf("node %d: renewed on a verdict from before the pause", i)
+					}
 				}
 			}
-		}
-		wantReason(t, term, 0, elector.ReasonUnhealthy)
-	})
+			wantReason(t, term, 0, elector.ReasonUnhealthy)
+		})
+	}
 }
 
 // Also while the work of a resigned leader drains the probe is asked before every
