@@ -207,35 +207,33 @@ func TestIdleFollowersQueryLittle(t *testing.T) {
 // at once, but the losers waited for the end of its lease.
 func TestSplitVoteCostsNoLease(t *testing.T) {
 	for _, hung := range []int{0, 1} {
-		t.Run(fmt.Sprintf("%d of 3 hung", hung), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				for _, nd := range c.Nodes[:hung] {
-					nd.Set(frozen)
+		sub(t, fmt.Sprintf("%d of 3 hung", hung), 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			for _, nd := range c.Nodes[:hung] {
+				nd.Set(frozen)
+			}
+			slow := 0
+			for round := range 10 {
+				var all []*candidate
+				for i := range 4 {
+					all = append(all, c.Start(fmt.Sprintf("r%d-%d", round, i)))
 				}
-				slow := 0
-				for round := range 10 {
-					var all []*candidate
-					for i := range 4 {
-						all = append(all, c.Start(fmt.Sprintf("r%d-%d", round, i)))
-					}
-					began := time.Now()
-					_, term := first(t, 3*shortLease, all...)
-					if term.Since().Sub(began) > time.Second {
-						slow++
-					}
-					for _, x := range all {
-						x.Stop()
-					}
-					for _, x := range all {
-						x.Ended(shortLease)
-					}
-					time.Sleep(2 * shortLease)
+				began := time.Now()
+				_, term := first(t, 3*shortLease, all...)
+				if term.Since().Sub(began) > time.Second {
+					slow++
 				}
-				if slow > 0 {
-					t.Errorf("%d of 10 elections took a lease", slow)
+				for _, x := range all {
+					x.Stop()
 				}
-			})
+				for _, x := range all {
+					x.Ended(shortLease)
+				}
+				time.Sleep(2 * shortLease)
+			}
+			if slow > 0 {
+				t.Errorf("%d of 10 elections took a lease", slow)
+			}
 		})
 	}
 }
@@ -245,45 +243,43 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 // over to none that is about to be stopped, too.
 func TestDeployMovesTheLeadershipOnce(t *testing.T) {
 	for _, s := range []string{elector.SuccessionSeniority, elector.SuccessionPriority} {
-		t.Run(s, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				const deploys, replicas = 10, 5
-				random := rand.New(rand.NewPCG(1, 2))
-				start := func(version, i int) *candidate {
-					return c.Start(fmt.Sprintf("v%d-%d", version, i), func(cfg *elector.Config) {
-						cfg.Succession, cfg.Version = s, fmt.Sprintf("1.%d.0", version)
-					})
+		sub(t, s, 1, func(t *testing.T, c *cluster) {
+			const deploys, replicas = 10, 5
+			random := rand.New(rand.NewPCG(1, 2))
+			start := func(version, i int) *candidate {
+				return c.Start(fmt.Sprintf("v%d-%d", version, i), func(cfg *elector.Config) {
+					cfg.Succession, cfg.Version = s, fmt.Sprintf("1.%d.0", version)
+				})
+			}
+			var running []*candidate
+			for i := range replicas {
+				running = append(running, start(0, i))
+			}
+			_, _ = first(t, 3*shortLease, running...)
+			time.Sleep(shortLease)
+			once := 0
+			for deploy := range deploys {
+				var fresh []*candidate
+				moves := 0
+				for i, old := range random.Perm(replicas) {
+					fresh = append(fresh, start(deploy+1, i))
+					time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+					leads := running[old].IsLeader()
+					running[old].Shutdown()
+					if leads {
+						moves++
+					}
+					time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
 				}
-				var running []*candidate
-				for i := range replicas {
-					running = append(running, start(0, i))
-				}
-				_, _ = first(t, 3*shortLease, running...)
 				time.Sleep(shortLease)
-				once := 0
-				for deploy := range deploys {
-					var fresh []*candidate
-					moves := 0
-					for i, old := range random.Perm(replicas) {
-						fresh = append(fresh, start(deploy+1, i))
-						time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
-						leads := running[old].IsLeader()
-						running[old].Shutdown()
-						if leads {
-							moves++
-						}
-						time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
-					}
-					time.Sleep(shortLease)
-					if moves == 1 {
-						once++
-					}
-					running = fresh
+				if moves == 1 {
+					once++
 				}
-				if once != deploys {
-					t.Errorf("%d of %d deploys moved the leadership once", once, deploys)
-				}
-			})
+				running = fresh
+			}
+			if once != deploys {
+				t.Errorf("%d of %d deploys moved the leadership once", once, deploys)
+			}
 		})
 	}
 }

@@ -63,15 +63,13 @@ func flaky(w *fakeProbe) []func(*elector.Config) {
 // A candidate that was unhealthy since its start has never claimed. It looked.
 func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 10, shortLease / 2, shortLease * 9 / 10, 7 * shortLease / 2} {
-		t.Run(age.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a")
-				time.Sleep(3 * shortLease)
-				w := &fakeProbe{err: errors.New("disk full")}
-				b := c.Start("b", flaky(w)...)
-				b.Quiet(age)
-				lossUnder(t, c, a, term, b, func() { w.set(nil) })
-			})
+		sub(t, age.String(), 3, func(t *testing.T, c *cluster) {
+			a, term := leading(c, "a")
+			time.Sleep(3 * shortLease)
+			w := &fakeProbe{err: errors.New("disk full")}
+			b := c.Start("b", flaky(w)...)
+			b.Quiet(age)
+			lossUnder(t, c, a, term, b, func() { w.set(nil) })
 		})
 	}
 }
@@ -159,14 +157,12 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 	for _, c := range []struct{ unhealthy, most time.Duration }{
 		{shortLease / 2, shortLease / 10}, {5 * shortLease, shortLease + shortLease/10},
 	} {
-		t.Run(c.unhealthy.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, cl *cluster) {
-				w := &fakeProbe{err: errors.New("not yet")}
-				b := cl.Start("b", flaky(w)...)
-				b.Quiet(c.unhealthy)
-				w.set(nil)
-				b.Elected(c.most)
-			})
+		sub(t, c.unhealthy.String(), 3, func(t *testing.T, cl *cluster) {
+			w := &fakeProbe{err: errors.New("not yet")}
+			b := cl.Start("b", flaky(w)...)
+			b.Quiet(c.unhealthy)
+			w.set(nil)
+			b.Elected(c.most)
 		})
 	}
 }
@@ -190,18 +186,16 @@ func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
 func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 	const renewed = shortLease / 20 // after a renewal
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
-		t.Run(age.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a")
-				b := c.Start("b")
-				b.Quiet(age + renewed)
-				defer never2(t, a, b)()
-				forget(c)
-				publish(c, "events", fmt.Sprintf("1 released %d  {}", term.Token()))
-				synctest.Wait()
-				b.Quiet(shortLease/4 - renewed - tick) // b has claimed, and found them new
-				newer(t, a.Elected(shortLease/4), term)
-			})
+		sub(t, age.String(), 3, func(t *testing.T, c *cluster) {
+			a, term := leading(c, "a")
+			b := c.Start("b")
+			b.Quiet(age + renewed)
+			defer never2(t, a, b)()
+			forget(c)
+			publish(c, "events", fmt.Sprintf("1 released %d  {}", term.Token()))
+			synctest.Wait()
+			b.Quiet(shortLease/4 - renewed - tick) // b has claimed, and found them new
+			newer(t, a.Elected(shortLease/4), term)
 		})
 	}
 }
@@ -353,27 +347,25 @@ func TestRefusesToLeadUnderOtherSettings(t *testing.T) {
 		"longer":  {nil, 2 * shortLease, []string{"refusing to lead", (2 * shortLease).String(), shortLease.String()}},
 		"nodes":   {[]int{0}, shortLease, []string{"refusing to lead", "a holds the lock and counts 1 Redis nodes, this candidate 3"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.StartOn("a", tc.nodes)
-				term := a.Elected(3 * shortLease)
-				time.Sleep(shortLease)
-				b := c.Start("b", func(cfg *elector.Config) { cfg.Lease = tc.lease })
-				defer never2(t, a, b)()
-				b.Quiet(10 * shortLease)
-				for _, says := range tc.says {
-					if err := b.Check(); !strings.Contains(fmt.Sprint(err), says) {
-						t.Errorf("Check: %v, want %q", err, says)
-					}
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			a := c.StartOn("a", tc.nodes)
+			term := a.Elected(3 * shortLease)
+			time.Sleep(shortLease)
+			b := c.Start("b", func(cfg *elector.Config) { cfg.Lease = tc.lease })
+			defer never2(t, a, b)()
+			b.Quiet(10 * shortLease)
+			for _, says := range tc.says {
+				if err := b.Check(); !strings.Contains(fmt.Sprint(err), says) {
+					t.Errorf("Check: %v, want %q", err, says)
 				}
-				if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
-					t.Errorf("logged %d times", len(lines))
-				}
-				continues(t, term)
-				must(t, a.Check())
-				a.Shutdown() // when the old ones are gone, the new ones may
-				b.Elected(3 * shortLease)
-			})
+			}
+			if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
+				t.Errorf("logged %d times", len(lines))
+			}
+			continues(t, term)
+			must(t, a.Check())
+			a.Shutdown() // when the old ones are gone, the new ones may
+			b.Elected(3 * shortLease)
 		})
 	}
 }
@@ -395,23 +387,21 @@ func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 			if tc.trip > 2*time.Second { // nobody dials that far; and go-redis' PubSub waits with its mutex held
 				continue
 			}
-			t.Run(fmt.Sprintf("%v/%v", l, tc.trip), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					c.Seed()
-					far(c, tc.trip, 0)
-					a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l })
-					switch {
-					case tc.trip <= timing.MaxRoundTrip()+2*time.Millisecond:
-						lasts(t, a, l)
-					case tc.leads:
-						a.Elected(20 * time.Second)
-					default:
-						time.Sleep(20 * l)
-						if len(a.Terms) > 0 {
-							t.Error("a candidate led")
-						}
+			sub(t, fmt.Sprintf("%v/%v", l, tc.trip), 3, func(t *testing.T, c *cluster) {
+				c.Seed()
+				far(c, tc.trip, 0)
+				a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l })
+				switch {
+				case tc.trip <= timing.MaxRoundTrip()+2*time.Millisecond:
+					lasts(t, a, l)
+				case tc.leads:
+					a.Elected(20 * time.Second)
+				default:
+					time.Sleep(20 * l)
+					if len(a.Terms) > 0 {
+						t.Error("a candidate led")
 					}
-				})
+				}
 			})
 		}
 	}

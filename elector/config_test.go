@@ -171,30 +171,28 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 		"Resume": 2500 * time.Millisecond, "Ticks": 1500 * time.Millisecond, "Examine": 6 * time.Second,
 	} {
 		for _, hung := range []int{0, 1, 3} {
-			t.Run(fmt.Sprintf("%s/%d hung", name, hung), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					trio(t, c)
-					for _, n := range c.Nodes[:hung] {
-						n.Set(frozen, "operator")
-					}
-					q := c.Quorum("operator")
-					el := electionOf(q, "orders")
-					do := queries(q, el)
-					do["Ticks"] = func(ctx context.Context) error { _, err := doctor.Ticks(ctx, el); return err }
-					do["Examine"] = func(ctx context.Context) error {
-						_, err := doctor.Examine(ctx, q, doctor.Config{Election: "orders"})
-						return err
-					}
-					began := time.Now()
-					err := do[name](t.Context())
-					// The operator's clock has the wire's time on top, and the scheduler's.
-					if took := time.Since(began); took > most+10*time.Millisecond {
-						t.Errorf("took %v, want at most %v", took, most)
-					}
-					if hung == 0 && err != nil {
-						t.Error(err)
-					}
-				})
+			sub(t, fmt.Sprintf("%s/%d hung", name, hung), 3, func(t *testing.T, c *cluster) {
+				trio(t, c)
+				for _, n := range c.Nodes[:hung] {
+					n.Set(frozen, "operator")
+				}
+				q := c.Quorum("operator")
+				el := electionOf(q, "orders")
+				do := queries(q, el)
+				do["Ticks"] = func(ctx context.Context) error { _, err := doctor.Ticks(ctx, el); return err }
+				do["Examine"] = func(ctx context.Context) error {
+					_, err := doctor.Examine(ctx, q, doctor.Config{Election: "orders"})
+					return err
+				}
+				began := time.Now()
+				err := do[name](t.Context())
+				// The operator's clock has the wire's time on top, and the scheduler's.
+				if took := time.Since(began); took > most+10*time.Millisecond {
+					t.Errorf("took %v, want at most %v", took, most)
+				}
+				if hung == 0 && err != nil {
+					t.Error(err)
+				}
 			})
 		}
 	}
@@ -213,18 +211,16 @@ func TestOutagesThatCostNothing(t *testing.T) {
 			"lost":    {cut, l * 26 / 100}, // each request has its time until it counts as lost
 		} {
 			for _, phase := range []int{0, 3, 6, 9} {
-				t.Run(fmt.Sprintf("%v, %s, phase %d", l, name, phase), func(t *testing.T) {
-					bubble(t, 1, func(t *testing.T, c *cluster) {
-						term := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l }).Elected(3 * l)
-						time.Sleep(l + time.Duration(phase)*l/40 - 5*time.Millisecond)
-						c.Each(o.fault)
-						time.Sleep(o.lasts)
-						c.Heal()
-						time.Sleep(l)
-						if !term.Valid() {
-							t.Errorf("an outage of %v: %v", o.lasts, term.Err())
-						}
-					})
+				sub(t, fmt.Sprintf("%v, %s, phase %d", l, name, phase), 1, func(t *testing.T, c *cluster) {
+					term := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l }).Elected(3 * l)
+					time.Sleep(l + time.Duration(phase)*l/40 - 5*time.Millisecond)
+					c.Each(o.fault)
+					time.Sleep(o.lasts)
+					c.Heal()
+					time.Sleep(l)
+					if !term.Valid() {
+						t.Errorf("an outage of %v: %v", o.lasts, term.Err())
+					}
 				})
 			}
 		}
@@ -236,28 +232,26 @@ func TestOutagesThatCostNothing(t *testing.T) {
 func TestSizingOfTheLease(t *testing.T) {
 	for _, l := range []time.Duration{2 * time.Second, 10 * time.Second} {
 		for phase := range 5 {
-			t.Run(fmt.Sprintf("%v, phase %d", l, phase), func(t *testing.T) {
-				bubble(t, 1, func(t *testing.T, c *cluster) {
-					lease := func(cfg *elector.Config) { cfg.Lease = l }
-					term := c.Start("a", lease).Elected(3 * l)
-					b := c.Start("b", lease)
-					time.Sleep(2*l + time.Duration(phase)*l/20)
-					c.Each(frozen, "a")
-					began := time.Now()
-					for term.Valid() {
-						time.Sleep(time.Millisecond)
-					}
-					told := time.Since(began)
-					if most := l*74/100 - 2*time.Millisecond; told > most+2*time.Millisecond {
-						t.Errorf("the work was told after %v, want at most %v", told, most)
-					}
-					after := b.Elected(l).Since().Sub(began)
-					if after < l*3/4-l/100 || after > l+20*time.Millisecond {
-						t.Errorf("another one led after %v of %v", after, l)
-					} else if after-told < l/4 {
-						t.Errorf("the work had %v to stop", after-told)
-					}
-				})
+			sub(t, fmt.Sprintf("%v, phase %d", l, phase), 1, func(t *testing.T, c *cluster) {
+				lease := func(cfg *elector.Config) { cfg.Lease = l }
+				term := c.Start("a", lease).Elected(3 * l)
+				b := c.Start("b", lease)
+				time.Sleep(2*l + time.Duration(phase)*l/20)
+				c.Each(frozen, "a")
+				began := time.Now()
+				for term.Valid() {
+					time.Sleep(time.Millisecond)
+				}
+				told := time.Since(began)
+				if most := l*74/100 - 2*time.Millisecond; told > most+2*time.Millisecond {
+					t.Errorf("the work was told after %v, want at most %v", told, most)
+				}
+				after := b.Elected(l).Since().Sub(began)
+				if after < l*3/4-l/100 || after > l+20*time.Millisecond {
+					t.Errorf("another one led after %v of %v", after, l)
+				} else if after-told < l/4 {
+					t.Errorf("the work had %v to stop", after-told)
+				}
 			})
 		}
 	}

@@ -94,19 +94,17 @@ func TestConformanceMiniredis(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			for _, tc := range conformance {
-				t.Run(tc.name, func(t *testing.T) {
-					bubble(t, n, func(t *testing.T, c *cluster) {
-						w := &backend{
-							n: n, lease: shortLease, election: "orders", exact: true,
-							quorum: func(_ testing.TB, name string) *elector.Quorum { return c.Quorum(name) },
-						}
-						for i := range n {
-							r := c.Client("operator", i)
-							t.Cleanup(func() { r.Close() })
-							w.raw = append(w.raw, r)
-						}
-						tc.run(t, w)
-					})
+				sub(t, tc.name, n, func(t *testing.T, c *cluster) {
+					w := &backend{
+						n: n, lease: shortLease, election: "orders", exact: true,
+						quorum: func(_ testing.TB, name string) *elector.Quorum { return c.Quorum(name) },
+					}
+					for i := range n {
+						r := c.Client("operator", i)
+						t.Cleanup(func() { r.Close() })
+						w.raw = append(w.raw, r)
+					}
+					tc.run(t, w)
 				})
 			}
 		})

@@ -46,34 +46,32 @@ func TestIsLeaderReadsTheClockAtEveryCall(t *testing.T) {
 // clock gives nothing away, and takes nothing.
 func TestDeadlineIgnoresTheWallClock(t *testing.T) {
 	for name, step := range map[string]time.Duration{"an hour back": -time.Hour, "an hour ahead": time.Hour, "none": 0} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) {
-				w := &lease.Warp{}
-				a := lying(t, c, w, "a", nil)
-				term := a.Elected(3 * shortLease)
-				time.Sleep(shortLease / 8)
-				left := term.Left()
-				w.Wall.Add(int64(step))
-				if got := term.Left(); got != left || !term.Valid() {
-					t.Errorf("Left is %v (valid: %v), and was %v before the step", got, term.Valid(), left)
-				}
-				if got := time.Until(term.Deadline()); got != left {
-					t.Errorf("the deadline is in %v, want %v", got, left)
-				}
-				if at := term.Deadline(); !at.Equal(term.Deadline()) {
-					t.Errorf("the deadline moves without a renewal: %v, %v", at, term.Deadline())
-				}
-				c.Nodes[0].Set(down)
-				time.Sleep(left)
-				if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 || term.Valid() {
-					t.Errorf("at the deadline: %v and %v left, valid: %v", left, until, term.Valid())
-				}
-				end := term.Deadline()
-				time.Sleep(shortLease)
-				if at := term.Deadline(); !at.Equal(end) {
-					t.Errorf("the deadline of an ended term moved by %v", at.Sub(end))
-				}
-			})
+		sub(t, name, 1, func(t *testing.T, c *cluster) {
+			w := &lease.Warp{}
+			a := lying(t, c, w, "a", nil)
+			term := a.Elected(3 * shortLease)
+			time.Sleep(shortLease / 8)
+			left := term.Left()
+			w.Wall.Add(int64(step))
+			if got := term.Left(); got != left || !term.Valid() {
+				t.Errorf("Left is %v (valid: %v), and was %v before the step", got, term.Valid(), left)
+			}
+			if got := time.Until(term.Deadline()); got != left {
+				t.Errorf("the deadline is in %v, want %v", got, left)
+			}
+			if at := term.Deadline(); !at.Equal(term.Deadline()) {
+				t.Errorf("the deadline moves without a renewal: %v, %v", at, term.Deadline())
+			}
+			c.Nodes[0].Set(down)
+			time.Sleep(left)
+			if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 || term.Valid() {
+				t.Errorf("at the deadline: %v and %v left, valid: %v", left, until, term.Valid())
+			}
+			end := term.Deadline()
+			time.Sleep(shortLease)
+			if at := term.Deadline(); !at.Equal(end) {
+				t.Errorf("the deadline of an ended term moved by %v", at.Sub(end))
+			}
 		})
 	}
 }
@@ -174,26 +172,24 @@ func TestExpiredNamesTheCause(t *testing.T) {
 		}, "1 of 3 nodes did not answer for 7.4s (127.0.0.1:7001: dial tcp: connection refused); " +
 			"refused for 7.4s by 1 of 3 nodes (127.0.0.1:7003): OOM command not allowed when used memory > 'maxmemory'.", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				_, term := leading(c, "a")
-				time.Sleep(2 * shortLease)
-				w.begin(c)
-				ended := wantReason(t, term, shortLease, elector.ReasonExpired)
-				if why := ended.Err.Error(); why != w.want && !strings.HasPrefix(why, w.want+" (") {
-					t.Error(why)
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			_, term := leading(c, "a")
+			time.Sleep(2 * shortLease)
+			w.begin(c)
+			ended := wantReason(t, term, shortLease, elector.ReasonExpired)
+			if why := ended.Err.Error(); why != w.want && !strings.HasPrefix(why, w.want+" (") {
+				t.Error(why)
+			}
+			for _, kind := range []error{elector.ErrUnreachable, elector.ErrDenied} {
+				if want := errors.Is(w.is, kind); errors.Is(ended, kind) != want {
+					t.Errorf("is %v: %v", kind, errors.Is(ended, kind))
 				}
-				for _, kind := range []error{elector.ErrUnreachable, elector.ErrDenied} {
-					if want := errors.Is(w.is, kind); errors.Is(ended, kind) != want {
-						t.Errorf("is %v: %v", kind, errors.Is(ended, kind))
-					}
-				}
-				for _, n := range c.Nodes {
-					n.RefuseWith("")
-				}
-				c.Heal()
-			})
+			}
+			for _, n := range c.Nodes {
+				n.RefuseWith("")
+			}
+			c.Heal()
 		})
 	}
 }
@@ -211,30 +207,28 @@ func TestExpiredBySuspension(t *testing.T) {
 		"it is stopped":       {0, func(stop context.CancelFunc, _ *candidate) { stop() }, "this process was suspended for"},
 		"it shall resign":     {0, func(_ context.CancelFunc, a *candidate) { _ = a.Resign(context.Background()) }, "this process was suspended for"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				warp := new(lease.Warp)
-				ctx, stop := context.WithCancel(lease.WithClock(context.Background(), lease.NewClock(warp)))
-				defer stop()
-				a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, nil)
-				term := a.Elected(3 * shortLease)
-				time.Sleep(2*shortLease + w.away)
-				if w.away > 0 {
-					c.Each(down)
-					time.Sleep(w.away)
-				}
-				warp.Wall.Add(int64(9 * time.Second)) // a machine that slept
-				warp.Boot.Add(int64(9 * time.Second))
-				if w.then != nil {
-					w.then(stop, a)
-				}
-				ended := wantReason(t, term, shortLease, elector.ReasonExpired)
-				if !strings.HasPrefix(ended.Err.Error(), w.want) && !strings.Contains(ended.Err.Error(), w.want) {
-					t.Errorf("%v", ended)
-				}
-				c.Heal()
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			warp := new(lease.Warp)
+			ctx, stop := context.WithCancel(lease.WithClock(context.Background(), lease.NewClock(warp)))
+			defer stop()
+			a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, nil)
+			term := a.Elected(3 * shortLease)
+			time.Sleep(2*shortLease + w.away)
+			if w.away > 0 {
+				c.Each(down)
+				time.Sleep(w.away)
+			}
+			warp.Wall.Add(int64(9 * time.Second)) // a machine that slept
+			warp.Boot.Add(int64(9 * time.Second))
+			if w.then != nil {
+				w.then(stop, a)
+			}
+			ended := wantReason(t, term, shortLease, elector.ReasonExpired)
+			if !strings.HasPrefix(ended.Err.Error(), w.want) && !strings.Contains(ended.Err.Error(), w.want) {
+				t.Errorf("%v", ended)
+			}
+			c.Heal()
 		})
 	}
 }

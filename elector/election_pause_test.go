@@ -79,24 +79,22 @@ var makesRoom = map[string]func(*elector.Config){
 // unless an operator asks for it.
 func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 	for name, change := range makesRoom {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				_, term := leading(c, "a", change)
-				op := c.Quorum("operator")
-				c.Each(fault{LoseMessages: true}, "a") // its renewals tell it
-				must(t, electionOf(op, "orders").Pause(t.Context(), 0, "migration"))
-				time.Sleep(shortLease / 2)
-				c.Heal()
-				b := c.Start("b", change)
-				b.Quiet(6 * shortLease)
-				continues(t, term)
-				if _, _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
-					t.Errorf("transfer in a pause: %v", err)
-				}
-				continues(t, term)
-				must(t, electionOf(op, "orders").Resume(t.Context()))
-				b.Elected(2 * shortLease)
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			_, term := leading(c, "a", change)
+			op := c.Quorum("operator")
+			c.Each(fault{LoseMessages: true}, "a") // its renewals tell it
+			must(t, electionOf(op, "orders").Pause(t.Context(), 0, "migration"))
+			time.Sleep(shortLease / 2)
+			c.Heal()
+			b := c.Start("b", change)
+			b.Quiet(6 * shortLease)
+			continues(t, term)
+			if _, _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
+				t.Errorf("transfer in a pause: %v", err)
+			}
+			continues(t, term)
+			must(t, electionOf(op, "orders").Resume(t.Context()))
+			b.Elected(2 * shortLease)
 		})
 	}
 }
@@ -105,25 +103,23 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 // that made room there on its own account would leave the election without one.
 func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
 	for name, change := range makesRoom {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				_, term := leading(c, "a", change)
-				full := func(full bool) {
-					for i := range 2 {
-						c.Nodes[i].Fill(full)
-					}
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			_, term := leading(c, "a", change)
+			full := func(full bool) {
+				for i := range 2 {
+					c.Nodes[i].Fill(full)
 				}
-				full(true)
-				b := c.Start("b", change)
-				b.Quiet(6 * shortLease)
-				continues(t, term)
-				if lines := b.Log.Lines("cannot campaign", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
-					t.Errorf("logged %q", lines)
-				}
-				full(false)
-				b.Elected(2 * shortLease)
-				wantReason(t, term, atOnce, elector.ReasonHandover)
-			})
+			}
+			full(true)
+			b := c.Start("b", change)
+			b.Quiet(6 * shortLease)
+			continues(t, term)
+			if lines := b.Log.Lines("cannot campaign", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
+				t.Errorf("logged %q", lines)
+			}
+			full(false)
+			b.Elected(2 * shortLease)
+			wantReason(t, term, atOnce, elector.ReasonHandover)
 		})
 	}
 }

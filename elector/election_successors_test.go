@@ -53,24 +53,22 @@ func TestSuccessionIsPredictable(t *testing.T) {
 		{elector.SuccessionPriority, []int{1, 3, 2, 9, 4}, []int{4, 5, 2, 3, 1}},
 	} {
 		for _, crash := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/crash=%v", s.name, crash), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					all := ranked(t, c, s.name, func(i int, cfg *elector.Config) { cfg.Priority = s.rank[i-1] })
-					leader := all[s.order[0]-1]
-					if s.order[0] != 1 {
-						for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
-							testcluster.Await(x.Terms, 0)
-						}
-						leader.Elected(2 * shortLease)
+			sub(t, fmt.Sprintf("%s/crash=%v", s.name, crash), 3, func(t *testing.T, c *cluster) {
+				all := ranked(t, c, s.name, func(i int, cfg *elector.Config) { cfg.Priority = s.rank[i-1] })
+				leader := all[s.order[0]-1]
+				if s.order[0] != 1 {
+					for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
+						testcluster.Await(x.Terms, 0)
 					}
-					time.Sleep(2 * shortLease) // the leader has told the nodes who goes first
-					for _, i := range s.order[1:] {
-						leave(c, leader, crash)
-						leader = all[i-1]
-						leader.Elected(shortLease + 100*time.Millisecond)
-						time.Sleep(2 * shortLease)
-					}
-				})
+					leader.Elected(2 * shortLease)
+				}
+				time.Sleep(2 * shortLease) // the leader has told the nodes who goes first
+				for _, i := range s.order[1:] {
+					leave(c, leader, crash)
+					leader = all[i-1]
+					leader.Elected(shortLease + 100*time.Millisecond)
+					time.Sleep(2 * shortLease)
+				}
 			})
 		}
 	}
@@ -112,18 +110,16 @@ func TestDeadHeirDelaysForABoundedTime(t *testing.T) {
 		"the leader stops": {func(_ *cluster, a *candidate) { a.Shutdown() }, shortLease / 4},
 		"both die":         {func(c *cluster, a *candidate) { c.Each(cut, a.ID()) }, shortLease * 5 / 4},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				all := ranked(t, c, elector.SuccessionSeniority, nil)
-				time.Sleep(shortLease)
-				c.Each(cut, "c2") // the heir, without a word
-				began := time.Now()
-				tc.end(c, all[0])
-				_, term := first(t, 2*shortLease, all[2:]...)
-				if gap := term.Since().Sub(began); gap > tc.most+100*time.Millisecond {
-					t.Errorf("%v without a leader", gap)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			all := ranked(t, c, elector.SuccessionSeniority, nil)
+			time.Sleep(shortLease)
+			c.Each(cut, "c2") // the heir, without a word
+			began := time.Now()
+			tc.end(c, all[0])
+			_, term := first(t, 2*shortLease, all[2:]...)
+			if gap := term.Since().Sub(began); gap > tc.most+100*time.Millisecond {
+				t.Errorf("%v without a leader", gap)
+			}
 		})
 	}
 }
@@ -172,30 +168,28 @@ func TestSuccessorsOnNodesThatRefuseWrites(t *testing.T) {
 		"one full, one hangs":   {3, func(c *cluster) { c.Nodes[0].Fill(true); c.Nodes[1].Set(frozen, "operator") }, "1 of 3 Redis nodes refuse writes"},
 		"this user may not SET": {1, func(c *cluster) { c.Nodes[0].Deny("set") }, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, tc.nodes, func(t *testing.T, c *cluster) {
-				_, b, term := pair(t, c)
-				el := electionOf(c.Quorum("operator"), "orders")
-				tc.fault(c)
-				able, err := el.Successors(within(t, time.Minute))
-				if tc.refused == "" {
-					if err != nil || len(able) != 1 || able[0].ID != "b" {
-						t.Errorf("%+v, %v", able, err)
-					}
-					return
+		sub(t, name, tc.nodes, func(t *testing.T, c *cluster) {
+			_, b, term := pair(t, c)
+			el := electionOf(c.Quorum("operator"), "orders")
+			tc.fault(c)
+			able, err := el.Successors(within(t, time.Minute))
+			if tc.refused == "" {
+				if err != nil || len(able) != 1 || able[0].ID != "b" {
+					t.Errorf("%+v, %v", able, err)
 				}
-				check := func(what string, err error) {
-					t.Helper()
-					if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "no other leader could be elected: "+tc.refused) {
-						t.Errorf("%s: %v", what, err)
-					}
+				return
+			}
+			check := func(what string, err error) {
+				t.Helper()
+				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "no other leader could be elected: "+tc.refused) {
+					t.Errorf("%s: %v", what, err)
 				}
-				check("successors", err)
-				_, _, err = el.Transfer(within(t, time.Minute), "b")
-				check("transfer", err)
-				b.Quiet(shortLease)
-				continues(t, term)
-			})
+			}
+			check("successors", err)
+			_, _, err = el.Transfer(within(t, time.Minute), "b")
+			check("transfer", err)
+			b.Quiet(shortLease)
+			continues(t, term)
 		})
 	}
 }

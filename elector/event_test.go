@@ -23,34 +23,32 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 			}
 		}, "MISCONF Errors writing to the AOF file: No space left on device"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.Seed()
-				a, one := leading(c, "a")
-				time.Sleep(3 * shortLease)
-				w.begin(c)
-				wantReason(t, one, shortLease, elector.ReasonExpired)
-				time.Sleep(2 * shortLease)
-				c.Heal()
-				for _, n := range c.Nodes {
-					n.RefuseWith("")
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			c.Seed()
+			a, one := leading(c, "a")
+			time.Sleep(3 * shortLease)
+			w.begin(c)
+			wantReason(t, one, shortLease, elector.ReasonExpired)
+			time.Sleep(2 * shortLease)
+			c.Heal()
+			for _, n := range c.Nodes {
+				n.RefuseWith("")
+			}
+			b := c.Start("b")
+			first(t, 3*shortLease, a, b)
+			time.Sleep(shortLease)
+			all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 20)
+			if err != nil || len(all) < 3 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			for _, r := range all {
+				if r.Reason == elector.ReasonVanished || r.From.IsZero() {
+					t.Errorf("%+v", r)
 				}
-				b := c.Start("b")
-				first(t, 3*shortLease, a, b)
-				time.Sleep(shortLease)
-				all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 20)
-				if err != nil || len(all) < 3 {
-					t.Fatalf("%+v, %v", all, err)
-				}
-				for _, r := range all {
-					if r.Reason == elector.ReasonVanished || r.From.IsZero() {
-						t.Errorf("%+v", r)
-					}
-				}
-				if r := all[1]; r.Token != one.Token() || r.Reason != elector.ReasonExpired || !strings.Contains(r.Detail, w.words) {
-					t.Errorf("history has %+v", r)
-				}
-			})
+			}
+			if r := all[1]; r.Token != one.Token() || r.Reason != elector.ReasonExpired || !strings.Contains(r.Detail, w.words) {
+				t.Errorf("history has %+v", r)
+			}
 		})
 	}
 }

@@ -110,74 +110,72 @@ func event(kind, candidate, advertise string, beyond int) func(uint64) (string, 
 func TestForgedMessages(t *testing.T) {
 	names := map[string]string{"a": "a:80", "b0": "b0:80", "b1": "b1:80", "b2": "b2:80"}
 	for name, message := range forged {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				var token atomic.Uint64 // of the newest term
-				quit, ended := make(chan struct{}), make(chan struct{})
-				go func() {
-					defer close(ended)
-					for i := 0; ; i++ {
-						known, every := token.Load(), shortLease/200
-						if known == 0 { // the first one will be the time
-							known, every = uint64(time.Now().UnixMilli()), 500*time.Microsecond
-						}
-						channel, m := message(known)
-						for _, nd := range c.Nodes[:1+i%2*2] { // on one node, on all
-							nd.Server().Publish("mandate:{orders}:"+channel, m)
-						}
-						select {
-						case <-quit:
-							return
-						case <-time.After(every):
-						}
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			var token atomic.Uint64 // of the newest term
+			quit, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				for i := 0; ; i++ {
+					known, every := token.Load(), shortLease/200
+					if known == 0 { // the first one will be the time
+						known, every = uint64(time.Now().UnixMilli()), 500*time.Microsecond
 					}
-				}()
-				defer func() { close(quit); <-ended }()
-				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.EventVacant, "", 0)
-				a, term := leading(c, "a", advertising)
-				token.Store(term.Token())
-				elected := want(t, events, shortLease, elector.EventElected, "a", term.Token())
-				// A failed claim has raised one node's counter.
-				must(t, c.Nodes[2].Server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)))
-				var rest []*candidate
-				for i := range 3 {
-					rest = append(rest, c.Start(fmt.Sprint("b", i), advertising))
-				}
-				time.Sleep(shortLease + time.Second)
-				if all := never(t, events, names); len(all) > 0 || !term.Valid() {
-					t.Errorf("while a leads: %+v, %v", all, term.Err())
-				}
-				a.Stop()
-				began := time.Now()
-				b, next := first(t, 2*shortLease, rest...)
-				token.Store(next.Token())
-				// A claim that a message caused in vain is not repeated for a sixteenth of a lease.
-				if gap := next.Since().Sub(began); gap > shortLease/16 {
-					t.Errorf("%v without a leader", gap)
-				}
-				want(t, events, shortLease/8, elector.EventReleased, "a", term.Token())
-				if then := want(t, events, shortLease/8, elector.EventElected, b.ID(), next.Token()); then.Advertise != b.ID()+":80" || elected.Advertise != "a:80" {
-					t.Errorf("%+v, then %+v", elected, then)
-				}
-				time.Sleep(shortLease / 2)
-				if all := never(t, events, names); len(all) > 0 {
-					t.Errorf("while %s leads: %+v", b.ID(), all)
-				}
-				crash(c, b)
-				_, last := first(t, shortLease+shortLease/10, others(rest, b)...)
-				token.Store(last.Token())
-				time.Sleep(shortLease)
-				never(t, events, names)
-				for _, x := range rest {
-					if lines := x.Log.Lines("msg=\"election "); len(lines) > 0 {
-						t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
+					channel, m := message(known)
+					for _, nd := range c.Nodes[:1+i%2*2] { // on one node, on all
+						nd.Server().Publish("mandate:{orders}:"+channel, m)
 					}
-					if lines := x.Log.Lines("WARN"); len(lines) > 0 && x != b { // which has lost its nodes
-						t.Errorf("%s complains: %q", x.ID(), lines)
+					select {
+					case <-quit:
+						return
+					case <-time.After(every):
 					}
 				}
-			})
+			}()
+			defer func() { close(quit); <-ended }()
+			events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+			want(t, events, time.Second, elector.EventVacant, "", 0)
+			a, term := leading(c, "a", advertising)
+			token.Store(term.Token())
+			elected := want(t, events, shortLease, elector.EventElected, "a", term.Token())
+			// A failed claim has raised one node's counter.
+			must(t, c.Nodes[2].Server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)))
+			var rest []*candidate
+			for i := range 3 {
+				rest = append(rest, c.Start(fmt.Sprint("b", i), advertising))
+			}
+			time.Sleep(shortLease + time.Second)
+			if all := never(t, events, names); len(all) > 0 || !term.Valid() {
+				t.Errorf("while a leads: %+v, %v", all, term.Err())
+			}
+			a.Stop()
+			began := time.Now()
+			b, next := first(t, 2*shortLease, rest...)
+			token.Store(next.Token())
+			// A claim that a message caused in vain is not repeated for a sixteenth of a lease.
+			if gap := next.Since().Sub(began); gap > shortLease/16 {
+				t.Errorf("%v without a leader", gap)
+			}
+			want(t, events, shortLease/8, elector.EventReleased, "a", term.Token())
+			if then := want(t, events, shortLease/8, elector.EventElected, b.ID(), next.Token()); then.Advertise != b.ID()+":80" || elected.Advertise != "a:80" {
+				t.Errorf("%+v, then %+v", elected, then)
+			}
+			time.Sleep(shortLease / 2)
+			if all := never(t, events, names); len(all) > 0 {
+				t.Errorf("while %s leads: %+v", b.ID(), all)
+			}
+			crash(c, b)
+			_, last := first(t, shortLease+shortLease/10, others(rest, b)...)
+			token.Store(last.Token())
+			time.Sleep(shortLease)
+			never(t, events, names)
+			for _, x := range rest {
+				if lines := x.Log.Lines("msg=\"election "); len(lines) > 0 {
+					t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
+				}
+				if lines := x.Log.Lines("WARN"); len(lines) > 0 && x != b { // which has lost its nodes
+					t.Errorf("%s complains: %q", x.ID(), lines)
+				}
+			}
 		})
 	}
 }

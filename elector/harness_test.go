@@ -52,6 +52,12 @@ var (
 	wantReason    = testcluster.WantReason
 )
 
+// sub runs f with n nodes in a bubble of a subtest.
+func sub(t *testing.T, name string, n int, f func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, n, f) })
+}
+
 // leading starts a candidate that wins the first election.
 func leading(c *cluster, id string, change ...func(*elector.Config)) (*candidate, *elector.Term) {
 	c.T.Helper()

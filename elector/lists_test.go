@@ -30,30 +30,28 @@ func noneDiffers(t *testing.T, cs ...*candidate) {
 // its first claim after 3.5 leases; it claims once a lease, and rests after it.
 func TestOtherNodesAreRefused(t *testing.T) {
 	for _, other := range [][]int{{0, 3, 4}, {3, 4, 0}, {0, 1, 3}, {4, 2, 1}} {
-		t.Run(fmt.Sprint(other), func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.Seed()
-				a := c.StartOn("a", []int{0, 1, 2})
-				term := a.Elected(3 * shortLease)
-				b := c.StartOn("b", other)
-				b.Quiet(5 * shortLease)
-				if err := b.Check(); err == nil || !strings.Contains(err.Error(), "a holds the lock and "+otherNodes) {
-					t.Errorf("Check: %v", err)
-				}
-				b.Quiet(5 * shortLease)
-				if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
-					t.Errorf("logged %d times", len(lines))
-				}
-				if !term.Valid() || a.Check() != nil {
-					t.Errorf("the leader suffered: %v, %v", term.Err(), a.Check())
-				}
-				noneDiffers(t, a)
-				a.Shutdown() // nobody is there to disagree with
-				b.Elected(shortLease)
-				if err := b.Check(); err != nil {
-					t.Errorf("alone: %v", err)
-				}
-			})
+		sub(t, fmt.Sprint(other), 5, func(t *testing.T, c *cluster) {
+			c.Seed()
+			a := c.StartOn("a", []int{0, 1, 2})
+			term := a.Elected(3 * shortLease)
+			b := c.StartOn("b", other)
+			b.Quiet(5 * shortLease)
+			if err := b.Check(); err == nil || !strings.Contains(err.Error(), "a holds the lock and "+otherNodes) {
+				t.Errorf("Check: %v", err)
+			}
+			b.Quiet(5 * shortLease)
+			if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
+				t.Errorf("logged %d times", len(lines))
+			}
+			if !term.Valid() || a.Check() != nil {
+				t.Errorf("the leader suffered: %v, %v", term.Err(), a.Check())
+			}
+			noneDiffers(t, a)
+			a.Shutdown() // nobody is there to disagree with
+			b.Elected(shortLease)
+			if err := b.Check(); err != nil {
+				t.Errorf("alone: %v", err)
+			}
 		})
 	}
 }
@@ -102,35 +100,33 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 			c.StartOn("c", []int{0, 1, 2})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, c *cluster) {
-				a, first, b, second := c.TwoLeaders()
-				time.Sleep(2 * shortLease)
-				if !first.Valid() || !second.Valid() {
-					t.Fatalf("both led, each on a majority of its own: %v, %v", first.Err(), second.Err())
-				}
-				c.Nodes[0].Heal()
-				how(c)
-				time.Sleep(shortLease)
-				c.Nodes[0].Heal()
-				ended, stays, loser := first, second, a
-				select {
-				case <-first.Done():
-				case <-second.Done():
-					ended, stays, loser = second, first, b
-				case <-time.After(2 * shortLease):
-					t.Fatal("both lead on, two leases after they met on a node")
-				}
-				why := wantReason(t, ended, 0, elector.ReasonLost)
-				if !strings.Contains(why.Error(), "another leader") || !strings.Contains(why.Error(), "127.0.0.1:7001") {
-					t.Errorf("ended with %v", why)
-				}
-				loser.Quiet(4 * shortLease)
-				if err := loser.Check(); err == nil || !strings.Contains(err.Error(), otherNodes) {
-					t.Errorf("Check: %v", err)
-				}
-				continues(t, stays)
-			})
+		sub(t, name, 5, func(t *testing.T, c *cluster) {
+			a, first, b, second := c.TwoLeaders()
+			time.Sleep(2 * shortLease)
+			if !first.Valid() || !second.Valid() {
+				t.Fatalf("both led, each on a majority of its own: %v, %v", first.Err(), second.Err())
+			}
+			c.Nodes[0].Heal()
+			how(c)
+			time.Sleep(shortLease)
+			c.Nodes[0].Heal()
+			ended, stays, loser := first, second, a
+			select {
+			case <-first.Done():
+			case <-second.Done():
+				ended, stays, loser = second, first, b
+			case <-time.After(2 * shortLease):
+				t.Fatal("both lead on, two leases after they met on a node")
+			}
+			why := wantReason(t, ended, 0, elector.ReasonLost)
+			if !strings.Contains(why.Error(), "another leader") || !strings.Contains(why.Error(), "127.0.0.1:7001") {
+				t.Errorf("ended with %v", why)
+			}
+			loser.Quiet(4 * shortLease)
+			if err := loser.Check(); err == nil || !strings.Contains(err.Error(), otherNodes) {
+				t.Errorf("Check: %v", err)
+			}
+			continues(t, stays)
 		})
 	}
 }
@@ -141,34 +137,32 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 	for _, value := range []string{
 		"b/B/1 n=5 lease=10000 token=1", "b/B/1 n=3 lease=9000 token=1", "b/B/1 n=3 lease=10000 ids=X1,Y1,Z1 token=1", "b/B/1 n=3 lease=10000 token=1",
 	} {
-		t.Run(value, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				_, term := leading(c, "a")
-				time.Sleep(3 * shortLease)
-				m := c.Nodes[1].Server()
-				for range 3 {
-					must(t, m.Set(lockKey, value))
-					m.SetTTL(lockKey, shortLease)
-					time.Sleep(3 * shortLease / 2)
-					continues(t, term)
-				}
-				// The node goes away while the attempt holds it.
-				_ = m.Set(lockKey, value)
-				time.Sleep(shortLease / 2)
-				c.Nodes[1].Set(cut, "a")
-				time.Sleep(3 * shortLease)
+		sub(t, value, 3, func(t *testing.T, c *cluster) {
+			_, term := leading(c, "a")
+			time.Sleep(3 * shortLease)
+			m := c.Nodes[1].Server()
+			for range 3 {
+				must(t, m.Set(lockKey, value))
+				m.SetTTL(lockKey, shortLease)
+				time.Sleep(3 * shortLease / 2)
 				continues(t, term)
-				m.Del(lockKey)
-				c.Nodes[1].Heal()
-				time.Sleep(shortLease)
-				for range 3 { // now somebody renews it
-					m.SetTTL(lockKey, shortLease)
-					_ = m.Set(lockKey, value)
-					m.SetTTL(lockKey, shortLease)
-					time.Sleep(shortLease / 2)
-				}
-				wantReason(t, term, shortLease, elector.ReasonLost)
-			})
+			}
+			// The node goes away while the attempt holds it.
+			_ = m.Set(lockKey, value)
+			time.Sleep(shortLease / 2)
+			c.Nodes[1].Set(cut, "a")
+			time.Sleep(3 * shortLease)
+			continues(t, term)
+			m.Del(lockKey)
+			c.Nodes[1].Heal()
+			time.Sleep(shortLease)
+			for range 3 { // now somebody renews it
+				m.SetTTL(lockKey, shortLease)
+				_ = m.Set(lockKey, value)
+				m.SetTTL(lockKey, shortLease)
+				time.Sleep(shortLease / 2)
+			}
+			wantReason(t, term, shortLease, elector.ReasonLost)
 		})
 	}
 }
@@ -309,16 +303,14 @@ var farLists = map[string][2][]int{
 func TestTwoListsWithAFarNode(t *testing.T) {
 	for name, lists := range farLists {
 		for _, times := range []int{4, 6, 20, 200} {
-			t.Run(fmt.Sprintf("%s,%d", name, times), func(t *testing.T) {
-				bubble(t, 7, func(t *testing.T, c *cluster) {
-					c.Each(fault{Delay: time.Millisecond / 2})
-					c.Nodes[0].Set(fault{Delay: time.Duration(times) * time.Millisecond / 2, Far: true})
-					c.Seed()
-					a := c.StartOn("a", lists[0])
-					a.Elected(3 * shortLease)
-					b := c.StartOn("b", lists[1])
-					wantOneLeader(t, shortLease/10, a, b)
-				})
+			sub(t, fmt.Sprintf("%s,%d", name, times), 7, func(t *testing.T, c *cluster) {
+				c.Each(fault{Delay: time.Millisecond / 2})
+				c.Nodes[0].Set(fault{Delay: time.Duration(times) * time.Millisecond / 2, Far: true})
+				c.Seed()
+				a := c.StartOn("a", lists[0])
+				a.Elected(3 * shortLease)
+				b := c.StartOn("b", lists[1])
+				wantOneLeader(t, shortLease/10, a, b)
 			})
 		}
 	}

@@ -129,39 +129,37 @@ func TestTokensThatLiveForASecond(t *testing.T) {
 		"function": func(_ *testing.T, k *tokens, o *redis.Options) { o.CredentialsProviderContext = k.login },
 		"stream":   func(_ *testing.T, k *tokens, o *redis.Options) { o.StreamingCredentialsProvider = k },
 	} {
-		t.Run(way, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				k := &tokens{file: filepath.Join(t.TempDir(), "password"), listeners: map[auth.CredentialsListener]bool{}}
-				k.issue(t, "token", c.Nodes)
-				start := func(id string) *candidate {
-					var clients []redis.UniversalClient
-					for i := range c.Nodes {
-						clients = append(clients, c.Client(id, i, func(o *redis.Options) { set(t, k, o) }))
-						defer clients[i].Close()
-					}
-					q := quorumOf(t, clients...)
-					return makeCandidate(t, q, id).Begin(nil)
+		sub(t, way, 3, func(t *testing.T, c *cluster) {
+			k := &tokens{file: filepath.Join(t.TempDir(), "password"), listeners: map[auth.CredentialsListener]bool{}}
+			k.issue(t, "token", c.Nodes)
+			start := func(id string) *candidate {
+				var clients []redis.UniversalClient
+				for i := range c.Nodes {
+					clients = append(clients, c.Client(id, i, func(o *redis.Options) { set(t, k, o) }))
+					defer clients[i].Close()
 				}
-				a := start("a")
-				term := a.Elected(3 * shortLease)
-				b := start("b")
-				for i := range 100 {
-					time.Sleep(time.Second)
-					k.issue(t, fmt.Sprint("token-", i), c.Nodes)
+				q := quorumOf(t, clients...)
+				return makeCandidate(t, q, id).Begin(nil)
+			}
+			a := start("a")
+			term := a.Elected(3 * shortLease)
+			b := start("b")
+			for i := range 100 {
+				time.Sleep(time.Second)
+				k.issue(t, fmt.Sprint("token-", i), c.Nodes)
+			}
+			continues(t, term)
+			time.Sleep(2 * shortLease) // a pipe's end is noticed at its next use
+			began := time.Now()
+			_, to, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
+			if next := b.Elected(time.Second); err != nil || next.Since().Sub(began) > 50*time.Millisecond {
+				t.Errorf("after %v: %+v, %v", next.Since().Sub(began), to, err)
+			}
+			for _, x := range []*candidate{a, b} {
+				if logged := x.Log.Lines("token-"); len(logged) > 0 {
+					t.Errorf("a password was logged: %q", logged)
 				}
-				continues(t, term)
-				time.Sleep(2 * shortLease) // a pipe's end is noticed at its next use
-				began := time.Now()
-				_, to, err := electionOf(b.Q, "orders").Transfer(within(t, time.Minute), "b")
-				if next := b.Elected(time.Second); err != nil || next.Since().Sub(began) > 50*time.Millisecond {
-					t.Errorf("after %v: %+v, %v", next.Since().Sub(began), to, err)
-				}
-				for _, x := range []*candidate{a, b} {
-					if logged := x.Log.Lines("token-"); len(logged) > 0 {
-						t.Errorf("a password was logged: %q", logged)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -327,26 +325,24 @@ func TestWrongPasswordEverywhere(t *testing.T) {
 		"none":  {"", "give the password"},
 		"wrong": {"hunter2", "check user and password"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				var clients []redis.UniversalClient
-				for i, nd := range c.Nodes {
-					nd.Server().RequireAuth("secret")
-					cl := c.Client("a", i)
-					o := cl.Options()
-					o.Password = tc.password
-					defer cl.Close()
-					clients = append(clients, cl)
-				}
-				q := quorumOf(t, clients...)
-				err := makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
-				if !errors.Is(err, elector.ErrPermanent) {
-					t.Fatalf("Run returned %v", err)
-				}
-				if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
-					t.Errorf("error %q does not say what to fix, and where", err)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			var clients []redis.UniversalClient
+			for i, nd := range c.Nodes {
+				nd.Server().RequireAuth("secret")
+				cl := c.Client("a", i)
+				o := cl.Options()
+				o.Password = tc.password
+				defer cl.Close()
+				clients = append(clients, cl)
+			}
+			q := quorumOf(t, clients...)
+			err := makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
+			if !errors.Is(err, elector.ErrPermanent) {
+				t.Fatalf("Run returned %v", err)
+			}
+			if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error %q does not say what to fix, and where", err)
+			}
 		})
 	}
 }

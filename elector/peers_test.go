@@ -76,49 +76,47 @@ func TestCandidatesOfAnotherLockDoNotCount(t *testing.T) {
 // A program that meets another protocol says so once, and neither leads beside its lock nor acts on its messages.
 func TestOtherProtocol(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				lock := fmt.Sprintf("x/X1/1 n=%d lease=%d v=2 later=[this] token=7", n, shortLease.Milliseconds())
-				srv := c.Nodes[0].Server()
-				keep := func() {
-					_ = srv.Set(lockKey, lock)
-					srv.SetTTL(lockKey, shortLease)
-				}
+		sub(t, fmt.Sprintf("n=%d", n), n, func(t *testing.T, c *cluster) {
+			lock := fmt.Sprintf("x/X1/1 n=%d lease=%d v=2 later=[this] token=7", n, shortLease.Milliseconds())
+			srv := c.Nodes[0].Server()
+			keep := func() {
+				_ = srv.Set(lockKey, lock)
+				srv.SetTTL(lockKey, shortLease)
+			}
+			keep()
+			a := c.Start("a")
+			for range 20 { // a minority suffices
+				a.Quiet(shortLease / 2)
 				keep()
-				a := c.Start("a")
-				for range 20 { // a minority suffices
-					a.Quiet(shortLease / 2)
-					keep()
-					publish(c, "events", "2 released [later]")
-					publish(c, "ask", `{"v":2,"kind":["later"]}`)
+				publish(c, "events", "2 released [later]")
+				publish(c, "ask", `{"v":2,"kind":["later"]}`)
+			}
+			for line, want := range map[string]string{"cannot campaign": "x holds the lock with protocol 2, and this program has protocol 1", "ignoring messages": "protocol=2"} {
+				if lines := a.Log.Lines(`msg="` + line); len(lines) != 1 || !strings.Contains(lines[0], want) || !strings.Contains(lines[0], "WARN") {
+					t.Errorf("logged %q", lines)
 				}
-				for line, want := range map[string]string{"cannot campaign": "x holds the lock with protocol 2, and this program has protocol 1", "ignoring messages": "protocol=2"} {
-					if lines := a.Log.Lines(`msg="` + line); len(lines) != 1 || !strings.Contains(lines[0], want) || !strings.Contains(lines[0], "WARN") {
-						t.Errorf("logged %q", lines)
-					}
-				}
-				el := electionOf(c.Quorum("operator"), "orders")
-				st, err := el.Status(t.Context())
-				if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version" || st.Nodes[0].Holder != "x" || st.Nodes[0].Protocol != 2 || st.Blocked != "" {
-					t.Errorf("%+v, %v", st, err)
-				}
-				led := n == 1
-				if l := st.MayLead; (l != nil) != led || led && (l.Candidate != "x" || l.Protocol != 2) {
-					t.Errorf("may lead: %+v", l)
-				}
-				if _, err := el.Leader(t.Context()); errors.Is(err, elector.ErrUnreachable) != led || led && !strings.Contains(err.Error(), "x holds the lock with protocol 2") {
-					t.Errorf("the leader: %v", err)
-				}
-				c.Nodes[n-1].Set(cut, "operator") // it may hold a second lock of that version
-				if st, err := el.Status(t.Context()); n > 1 && (err != nil || st.MayLead == nil || st.MayLead.Protocol != 2) {
-					t.Errorf("may lead: %+v, %v", st.MayLead, err)
-				}
-				if got, err := srv.Get(lockKey); got != lock {
-					t.Errorf("the lock is %q, %v", got, err)
-				}
-				srv.Del(lockKey)
-				a.Elected(2 * shortLease)
-			})
+			}
+			el := electionOf(c.Quorum("operator"), "orders")
+			st, err := el.Status(t.Context())
+			if err != nil || st.Nodes[0].Foreign != lockKey+" holds the lock of another version" || st.Nodes[0].Holder != "x" || st.Nodes[0].Protocol != 2 || st.Blocked != "" {
+				t.Errorf("%+v, %v", st, err)
+			}
+			led := n == 1
+			if l := st.MayLead; (l != nil) != led || led && (l.Candidate != "x" || l.Protocol != 2) {
+				t.Errorf("may lead: %+v", l)
+			}
+			if _, err := el.Leader(t.Context()); errors.Is(err, elector.ErrUnreachable) != led || led && !strings.Contains(err.Error(), "x holds the lock with protocol 2") {
+				t.Errorf("the leader: %v", err)
+			}
+			c.Nodes[n-1].Set(cut, "operator") // it may hold a second lock of that version
+			if st, err := el.Status(t.Context()); n > 1 && (err != nil || st.MayLead == nil || st.MayLead.Protocol != 2) {
+				t.Errorf("may lead: %+v, %v", st.MayLead, err)
+			}
+			if got, err := srv.Get(lockKey); got != lock {
+				t.Errorf("the lock is %q, %v", got, err)
+			}
+			srv.Del(lockKey)
+			a.Elected(2 * shortLease)
 		})
 	}
 }
@@ -192,68 +190,62 @@ func TestDeafCandidatesAreReachedAgain(t *testing.T) {
 // the new primary, where operators look for candidates.
 func TestSubscriptionsFollowAFailoverByName(t *testing.T) {
 	for name, failover := range map[string]func(old, to *node){"commands fail for a moment": (*node).FailOver, "all connections stay": (*node).Demote} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, c *cluster) { followFailover(t, c, failover) })
+		sub(t, name, 1, func(t *testing.T, c *cluster) {
+			all, term, _ := trio(t, c)
+			time.Sleep(5 * shortLease)
+			to := c.NewNode("127.0.0.1:7009")
+			old := c.Nodes[0].Server()
+			failover(c.Nodes[0], to)
+			all = append(all, c.Start("d")) // that one is subscribed at the new primary
+			for range 20 {
+				time.Sleep(shortLease / 10)
+				lock, _ := to.Server().Get(lockKey)
+				_ = old.Set(lockKey, lock) // replicated
+				old.SetTTL(lockKey, shortLease)
+			}
+			continues(t, term)
+			const ask = "mandate:{orders}:ask"
+			if n := to.Server().PubSubNumSub(ask)[ask]; n != len(all) {
+				t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
+			}
+			el := electionOf(c.Quorum("operator"), "orders")
+			if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
+				t.Errorf("%d candidates answer, %v", len(roll), err)
+			}
+			began := time.Now()
+			if _, to, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
+				t.Errorf("%+v, %v", to, err)
+			}
+			all[1].Elected(shortLease)
 		})
 	}
-}
-
-func followFailover(t *testing.T, c *cluster, failover func(old, to *node)) {
-	all, term, _ := trio(t, c)
-	time.Sleep(5 * shortLease)
-	to := c.NewNode("127.0.0.1:7009")
-	old := c.Nodes[0].Server()
-	failover(c.Nodes[0], to)
-	all = append(all, c.Start("d")) // that one is subscribed at the new primary
-	for range 20 {
-		time.Sleep(shortLease / 10)
-		lock, _ := to.Server().Get(lockKey)
-		_ = old.Set(lockKey, lock) // replicated
-		old.SetTTL(lockKey, shortLease)
-	}
-	continues(t, term)
-	const ask = "mandate:{orders}:ask"
-	if n := to.Server().PubSubNumSub(ask)[ask]; n != len(all) {
-		t.Errorf("%d of %d candidates are subscribed at the new primary", n, len(all))
-	}
-	el := electionOf(c.Quorum("operator"), "orders")
-	if roll, err := el.Candidates(t.Context()); len(roll) != len(all) || err != nil {
-		t.Errorf("%d candidates answer, %v", len(roll), err)
-	}
-	began := time.Now()
-	if _, to, err := el.Transfer(within(t, time.Minute), "b"); err != nil || time.Since(began) > 100*time.Millisecond {
-		t.Errorf("%+v, %v", to, err)
-	}
-	all[1].Elected(shortLease)
 }
 
 // Two living processes with one id: the roll call and the doctor say so, whichever leads; a handover to "it" is refused.
 func TestTwinsAreReported(t *testing.T) {
 	for name, first := range map[string]string{"one leads": "a", "both follow": "c"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				lead := c.Start(first)
-				lead.Elected(3 * shortLease)
-				for range map[string]int{"a": 1, "c": 2}[first] {
-					makeCandidate(t, c.Quorum("twin"), "a").Begin(nil)
-				}
-				time.Sleep(3 * shortLease)
-				q := c.Quorum("operator")
-				all, err := electionOf(q, "orders").Candidates(t.Context())
-				if err != nil || len(all) < 2 {
-					t.Fatalf("roll call: %+v, %v", all, err)
-				}
-				found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
-				if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
-					return f.Check == "ids" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "2 candidates have the id a")
-				}) {
-					t.Errorf("doctor says %+v, %v", found, err)
-				}
-				_, _, err = electionOf(q, "orders").Transfer(t.Context(), "a")
-				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
-					t.Errorf("transfer says %v", err)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			lead := c.Start(first)
+			lead.Elected(3 * shortLease)
+			for range map[string]int{"a": 1, "c": 2}[first] {
+				makeCandidate(t, c.Quorum("twin"), "a").Begin(nil)
+			}
+			time.Sleep(3 * shortLease)
+			q := c.Quorum("operator")
+			all, err := electionOf(q, "orders").Candidates(t.Context())
+			if err != nil || len(all) < 2 {
+				t.Fatalf("roll call: %+v, %v", all, err)
+			}
+			found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
+			if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
+				return f.Check == "ids" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "2 candidates have the id a")
+			}) {
+				t.Errorf("doctor says %+v, %v", found, err)
+			}
+			_, _, err = electionOf(q, "orders").Transfer(t.Context(), "a")
+			if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
+				t.Errorf("transfer says %v", err)
+			}
 		})
 	}
 }

@@ -73,29 +73,27 @@ var brokenNodes = map[string]struct {
 
 func TestBrokenNode(t *testing.T) {
 	for name, tc := range brokenNodes {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				tc.hurt(c.Nodes[2])
-				a, term := leading(c, "a")
-				time.Sleep(20 * shortLease)
-				continues(t, term)
-				title, other := "redis node answered with an error", "redis node is not responding"
-				if name == "refused" {
-					title, other = other, title
-				}
-				logged := a.Log.Lines(title, "127.0.0.1:7003", tc.says)
-				if len(logged) != 1 || len(a.Log.Lines(title)) != 1 || len(a.Log.Lines(other)) != 0 {
-					t.Errorf("want it logged once: %q", a.Log.Lines("WARN"))
-				}
-				tc.repair(c.Nodes[2])
-				time.Sleep(2 * shortLease)
-				if len(a.Log.Lines("responds again", "127.0.0.1:7003")) != 1 {
-					t.Error("its return was not logged")
-				}
-				if c.Locks() != 3 || !term.Valid() {
-					t.Errorf("%d locks, valid %v", c.Locks(), term.Valid())
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			tc.hurt(c.Nodes[2])
+			a, term := leading(c, "a")
+			time.Sleep(20 * shortLease)
+			continues(t, term)
+			title, other := "redis node answered with an error", "redis node is not responding"
+			if name == "refused" {
+				title, other = other, title
+			}
+			logged := a.Log.Lines(title, "127.0.0.1:7003", tc.says)
+			if len(logged) != 1 || len(a.Log.Lines(title)) != 1 || len(a.Log.Lines(other)) != 0 {
+				t.Errorf("want it logged once: %q", a.Log.Lines("WARN"))
+			}
+			tc.repair(c.Nodes[2])
+			time.Sleep(2 * shortLease)
+			if len(a.Log.Lines("responds again", "127.0.0.1:7003")) != 1 {
+				t.Error("its return was not logged")
+			}
+			if c.Locks() != 3 || !term.Valid() {
+				t.Errorf("%d locks, valid %v", c.Locks(), term.Valid())
+			}
 		})
 	}
 }
@@ -105,36 +103,34 @@ func TestNodeDownAtTheStart(t *testing.T) {
 		if name == "NOAUTH" || name == "foreign counter" {
 			continue // waiting would not cure it
 		}
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				for _, nd := range c.Nodes {
-					tc.hurt(nd)
-				}
-				a := c.Start("a")
-				a.Quiet(30 * shortLease)
-				if err := a.Check(); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("Check: %v", err)
-				}
-				if lines := a.Log.Lines("cannot campaign", tc.says); len(lines) != 1 {
-					t.Errorf("logged %d times", len(lines))
-				}
-				if lines := a.Log.Lines(""); len(lines) > 5+3+2*(1+3) { // two reminders of each
-					t.Errorf("the log floods: %d lines", len(lines))
-				}
-				if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
-					t.Errorf("Leader: %v", err)
-				}
-				for _, nd := range c.Nodes {
-					tc.repair(nd)
-				}
-				a.Elected(2 * shortLease)
-				if err := a.Check(); err != nil {
-					t.Errorf("Check: %v", err)
-				}
-				if len(a.Log.Lines("can campaign again")) != 1 {
-					t.Error("its end was not logged")
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			for _, nd := range c.Nodes {
+				tc.hurt(nd)
+			}
+			a := c.Start("a")
+			a.Quiet(30 * shortLease)
+			if err := a.Check(); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("Check: %v", err)
+			}
+			if lines := a.Log.Lines("cannot campaign", tc.says); len(lines) != 1 {
+				t.Errorf("logged %d times", len(lines))
+			}
+			if lines := a.Log.Lines(""); len(lines) > 5+3+2*(1+3) { // two reminders of each
+				t.Errorf("the log floods: %d lines", len(lines))
+			}
+			if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
+				t.Errorf("Leader: %v", err)
+			}
+			for _, nd := range c.Nodes {
+				tc.repair(nd)
+			}
+			a.Elected(2 * shortLease)
+			if err := a.Check(); err != nil {
+				t.Errorf("Check: %v", err)
+			}
+			if len(a.Log.Lines("can campaign again")) != 1 {
+				t.Error("its end was not logged")
+			}
 		})
 	}
 }
@@ -163,20 +159,18 @@ func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
 // Two votes of one server would make a majority that is none.
 func TestSameServerUnderTwoNames(t *testing.T) {
 	for _, nodes := range [][]int{{0, 0, 0}, {0, 0, 1}, {0, 1, 2, 2, 3}} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			bubble(t, 4, func(t *testing.T, c *cluster) {
-				var clients []redis.UniversalClient
-				for i, nd := range nodes {
-					cl := c.Client("a", nd)
-					cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
-					defer cl.Close()
-					clients = append(clients, cl)
-				}
-				err := makeCandidate(t, quorumOf(t, clients...), "a").Begin(nil).Ended(3 * shortLease)
-				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") || !strings.Contains(err.Error(), "10.0.0.") {
-					t.Errorf("got %v", err)
-				}
-			})
+		sub(t, fmt.Sprint(nodes), 4, func(t *testing.T, c *cluster) {
+			var clients []redis.UniversalClient
+			for i, nd := range nodes {
+				cl := c.Client("a", nd)
+				cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
+				defer cl.Close()
+				clients = append(clients, cl)
+			}
+			err := makeCandidate(t, quorumOf(t, clients...), "a").Begin(nil).Ended(3 * shortLease)
+			if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") || !strings.Contains(err.Error(), "10.0.0.") {
+				t.Errorf("got %v", err)
+			}
 		})
 	}
 }
@@ -277,51 +271,49 @@ func (cr *crew) roll(c *cluster, leaderLast bool, nodes ...int) {
 func TestReplacingANode(t *testing.T) {
 	for _, withData := range []bool{false, true} {
 		for _, leaderLast := range []bool{true, false} {
-			t.Run(fmt.Sprintf("data=%v,leaderLast=%v", withData, leaderLast), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					spare := c.NewNode("127.0.0.1:7099")
-					list := []int{0, 1, 2}
-					cr := &crew{all: []*candidate{c.StartOn("a", list), c.StartOn("b", list), c.StartOn("d", list)}}
-					_, term := first(t, 3*shortLease, cr.all...)
-					time.Sleep(3 * shortLease)
-					stop := watchLeaders(t, time.Millisecond, cr.now)
+			sub(t, fmt.Sprintf("data=%v,leaderLast=%v", withData, leaderLast), 3, func(t *testing.T, c *cluster) {
+				spare := c.NewNode("127.0.0.1:7099")
+				list := []int{0, 1, 2}
+				cr := &crew{all: []*candidate{c.StartOn("a", list), c.StartOn("b", list), c.StartOn("d", list)}}
+				_, term := first(t, 3*shortLease, cr.all...)
+				time.Sleep(3 * shortLease)
+				stop := watchLeaders(t, time.Millisecond, cr.now)
 
-					dead := c.Nodes[2]
-					dead.Set(down)
-					if withData {
-						for _, key := range []string{lockKey, fenceKey, "mandate:{orders}:id"} {
-							if v, err := dead.Server().Get(key); err == nil {
-								_ = spare.Server().Set(key, v)
-								if left := dead.Server().TTL(key); left > 0 {
-									spare.Server().SetTTL(key, left)
-								}
+				dead := c.Nodes[2]
+				dead.Set(down)
+				if withData {
+					for _, key := range []string{lockKey, fenceKey, "mandate:{orders}:id"} {
+						if v, err := dead.Server().Get(key); err == nil {
+							_ = spare.Server().Set(key, v)
+							if left := dead.Server().TTL(key); left > 0 {
+								spare.Server().SetTTL(key, left)
 							}
 						}
 					}
-					c.Nodes = append(c.Nodes, spare)
-					time.Sleep(time.Second)
-					list[2] = 3
-					cr.roll(c, leaderLast, list...)
-					time.Sleep(3 * shortLease)
+				}
+				c.Nodes = append(c.Nodes, spare)
+				time.Sleep(time.Second)
+				list[2] = 3
+				cr.roll(c, leaderLast, list...)
+				time.Sleep(3 * shortLease)
 
-					if without := stop(); without > 200*time.Millisecond {
-						t.Errorf("no candidate led for %v", without)
-					}
-					all := cr.now()
-					noneDiffers(t, all...)
-					i := slices.IndexFunc(all, (*candidate).IsLeader)
-					if i < 0 || all[i].Term().Token() <= term.Token() {
-						t.Fatalf("the leader after all: %d", i)
-					}
-					for _, nd := range c.Nodes[:1] { // the new node votes: others may go
-						nd.Set(down)
-					}
-					time.Sleep(3 * shortLease)
-					if !all[i].IsLeader() {
-						t.Error("the new node gives no vote")
-					}
-					c.Heal()
-				})
+				if without := stop(); without > 200*time.Millisecond {
+					t.Errorf("no candidate led for %v", without)
+				}
+				all := cr.now()
+				noneDiffers(t, all...)
+				i := slices.IndexFunc(all, (*candidate).IsLeader)
+				if i < 0 || all[i].Term().Token() <= term.Token() {
+					t.Fatalf("the leader after all: %d", i)
+				}
+				for _, nd := range c.Nodes[:1] { // the new node votes: others may go
+					nd.Set(down)
+				}
+				time.Sleep(3 * shortLease)
+				if !all[i].IsLeader() {
+					t.Error("the new node gives no vote")
+				}
+				c.Heal()
 			})
 		}
 	}
@@ -337,39 +329,37 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 		{[]int{0, 1, 2}, []int{0, 1, 2, 3, 4}, 3 * shortLease / 2},
 		{[]int{0, 1, 2}, []int{0}, 3 * shortLease / 2},
 	} {
-		t.Run(fmt.Sprintf("%d to %d", len(to.from), len(to.to)), func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, c *cluster) {
-				cr := &crew{all: []*candidate{c.StartOn("a", to.from), c.StartOn("b", to.from), c.StartOn("d", to.from)}}
-				_, term := first(t, 3*shortLease, cr.all...)
-				time.Sleep(3 * shortLease)
-				stop := watchLeaders(t, time.Millisecond, cr.now)
-				before, after := c.Quorum("operator", to.from...), c.Quorum("operator", to.to...)
+		sub(t, fmt.Sprintf("%d to %d", len(to.from), len(to.to)), 5, func(t *testing.T, c *cluster) {
+			cr := &crew{all: []*candidate{c.StartOn("a", to.from), c.StartOn("b", to.from), c.StartOn("d", to.from)}}
+			_, term := first(t, 3*shortLease, cr.all...)
+			time.Sleep(3 * shortLease)
+			stop := watchLeaders(t, time.Millisecond, cr.now)
+			before, after := c.Quorum("operator", to.from...), c.Quorum("operator", to.to...)
 
-				must(t, electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"))
-				if _, _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
-					t.Fatalf("resign: %v", err)
+			must(t, electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"))
+			if _, _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
+				t.Fatalf("resign: %v", err)
+			}
+			for _, old := range cr.now() {
+				cr.restart(c, old, to.to)
+			}
+			for _, q := range []*elector.Quorum{before, after} {
+				must(t, electionOf(q, "orders").Resume(t.Context()))
+			}
+			lead, next := first(t, to.within, cr.now()...)
+			time.Sleep(3 * shortLease)
+			t.Logf("no candidate led for %v", stop())
+			if next.Token() <= term.Token() || !next.Valid() {
+				t.Errorf("token %d after %d, %v", next.Token(), term.Token(), next.Err())
+			}
+			for _, x := range cr.now() {
+				if err := x.Check(); err != nil {
+					t.Errorf("%s: %v", x.ID(), err)
 				}
-				for _, old := range cr.now() {
-					cr.restart(c, old, to.to)
-				}
-				for _, q := range []*elector.Quorum{before, after} {
-					must(t, electionOf(q, "orders").Resume(t.Context()))
-				}
-				lead, next := first(t, to.within, cr.now()...)
-				time.Sleep(3 * shortLease)
-				t.Logf("no candidate led for %v", stop())
-				if next.Token() <= term.Token() || !next.Valid() {
-					t.Errorf("token %d after %d, %v", next.Token(), term.Token(), next.Err())
-				}
-				for _, x := range cr.now() {
-					if err := x.Check(); err != nil {
-						t.Errorf("%s: %v", x.ID(), err)
-					}
-				}
-				if st, err := electionOf(after, "orders").Status(t.Context()); err != nil || st.Leader == nil || st.Leader.Candidate != lead.ID() || st.Paused {
-					t.Errorf("%+v, %v", st, err)
-				}
-			})
+			}
+			if st, err := electionOf(after, "orders").Status(t.Context()); err != nil || st.Leader == nil || st.Leader.Candidate != lead.ID() || st.Paused {
+				t.Errorf("%+v, %v", st, err)
+			}
 		})
 	}
 }
@@ -403,44 +393,42 @@ var balancers = map[string]func(c *cluster){
 func TestSeveralServersBehindOneAddress(t *testing.T) {
 	for name, balance := range balancers {
 		for _, seeded := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					if seeded {
-						for i := range c.Nodes {
-							s := c.StartOn("seed", []int{i})
-							s.Elected(3 * shortLease)
-							s.Shutdown()
-						}
+			sub(t, name, 3, func(t *testing.T, c *cluster) {
+				if seeded {
+					for i := range c.Nodes {
+						s := c.StartOn("seed", []int{i})
+						s.Elected(3 * shortLease)
+						s.Shutdown()
 					}
-					balance(c)
-					all := []*candidate{c.StartOn("a", []int{0}), c.StartOn("b", []int{0}), c.StartOn("d", []int{0})}
-					const look = shortLease / 500
-					var both, row, most, late time.Duration
-					for at := time.Duration(0); at < 30*shortLease; at += look {
-						time.Sleep(look)
-						n := len(leaders(all))
-						if row += look; n < 2 {
-							row = 0
-						} else {
-							both += look
-						}
-						if most = max(most, row); n > 0 && at > 10*shortLease {
-							late += look
-						}
+				}
+				balance(c)
+				all := []*candidate{c.StartOn("a", []int{0}), c.StartOn("b", []int{0}), c.StartOn("d", []int{0})}
+				const look = shortLease / 500
+				var both, row, most, late time.Duration
+				for at := time.Duration(0); at < 30*shortLease; at += look {
+					time.Sleep(look)
+					n := len(leaders(all))
+					if row += look; n < 2 {
+						row = 0
+					} else {
+						both += look
 					}
-					t.Logf("two lead for %v, for %v at most without a break; one leads for %v of the last 20 leases", both, most, late)
-					if most > shortLease*5/4 || both > 2*shortLease || late > 2*shortLease && strings.Contains(name, "turn") {
-						t.Error("candidates lead beside each other, or again and again")
+					if most = max(most, row); n > 0 && at > 10*shortLease {
+						late += look
 					}
-					for _, x := range all {
-						if lines := x.Log.Lines("cannot campaign", "127.0.0.1:7001: leads to several servers (identities ", "): give the address of one"); len(lines) == 0 || len(lines) > 3 && strings.Contains(name, "turn") {
-							t.Errorf("%s logged %d times: %v", x.ID(), len(lines), x.Check())
-						}
+				}
+				t.Logf("two lead for %v, for %v at most without a break; one leads for %v of the last 20 leases", both, most, late)
+				if most > shortLease*5/4 || both > 2*shortLease || late > 2*shortLease && strings.Contains(name, "turn") {
+					t.Error("candidates lead beside each other, or again and again")
+				}
+				for _, x := range all {
+					if lines := x.Log.Lines("cannot campaign", "127.0.0.1:7001: leads to several servers (identities ", "): give the address of one"); len(lines) == 0 || len(lines) > 3 && strings.Contains(name, "turn") {
+						t.Errorf("%s logged %d times: %v", x.ID(), len(lines), x.Check())
 					}
-					c.Nodes[0].Balance(nil)
-					c.Nodes[0].On(nil)
-					first(t, 6*shortLease, all...)
-				})
+				}
+				c.Nodes[0].Balance(nil)
+				c.Nodes[0].On(nil)
+				first(t, 6*shortLease, all...)
 			})
 		}
 	}
@@ -536,45 +524,43 @@ func TestFollowerLearnsThatItCouldNotClaim(t *testing.T) {
 
 func TestMajorityDown(t *testing.T) {
 	for name, f := range map[string]fault{"refused": down, "frozen": frozen, "cut": cut} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				all := []*candidate{c.Start("a"), c.Start("b"), c.Start("c")}
-				leader, term := first(t, 3*shortLease, all...)
-				time.Sleep(shortLease)
-				defer never2(t, all...)()
-				for _, nd := range c.Nodes[:2] {
-					nd.Set(f)
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			all := []*candidate{c.Start("a"), c.Start("b"), c.Start("c")}
+			leader, term := first(t, 3*shortLease, all...)
+			time.Sleep(shortLease)
+			defer never2(t, all...)()
+			for _, nd := range c.Nodes[:2] {
+				nd.Set(f)
+			}
+			began := time.Now()
+			wantReason(t, term, shortLease, elector.ReasonExpired)
+			if d := time.Since(began); d > deadlineAfter {
+				t.Errorf("led for %v without a majority", d)
+			}
+			if leader.IsLeader() {
+				t.Error("IsLeader after the deadline")
+			}
+			time.Sleep(12 * shortLease)
+			for _, x := range all {
+				if len(x.Terms) > 0 {
+					t.Fatalf("%s was elected by a minority", x.ID())
 				}
-				began := time.Now()
-				wantReason(t, term, shortLease, elector.ReasonExpired)
-				if d := time.Since(began); d > deadlineAfter {
-					t.Errorf("led for %v without a majority", d)
+				if lines := x.Log.Lines(""); len(lines) > 15+2+2*(1+2) { // the configuration, the leader, two reminders of each condition
+					t.Errorf("%s: the log floods: %d lines", x.ID(), len(lines))
 				}
-				if leader.IsLeader() {
-					t.Error("IsLeader after the deadline")
+				if x.Check() == nil {
+					t.Errorf("%s is ready", x.ID())
 				}
-				time.Sleep(12 * shortLease)
-				for _, x := range all {
-					if len(x.Terms) > 0 {
-						t.Fatalf("%s was elected by a minority", x.ID())
-					}
-					if lines := x.Log.Lines(""); len(lines) > 15+2+2*(1+2) { // the configuration, the leader, two reminders of each condition
-						t.Errorf("%s: the log floods: %d lines", x.ID(), len(lines))
-					}
-					if x.Check() == nil {
-						t.Errorf("%s is ready", x.ID())
-					}
+			}
+			c.Heal()
+			_, next := first(t, shortLease/2, all...)
+			newer(t, next, term)
+			time.Sleep(shortLease)
+			for _, x := range all {
+				if err := x.Check(); err != nil {
+					t.Errorf("%s: %v", x.ID(), err)
 				}
-				c.Heal()
-				_, next := first(t, shortLease/2, all...)
-				newer(t, next, term)
-				time.Sleep(shortLease)
-				for _, x := range all {
-					if err := x.Check(); err != nil {
-						t.Errorf("%s: %v", x.ID(), err)
-					}
-				}
-			})
+			}
 		})
 	}
 }

@@ -64,22 +64,20 @@ func outage(c *cluster, f fault, d time.Duration, clients ...string) {
 func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
-			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
-				bubble(t, 3, func(t *testing.T, c *cluster) {
-					a, term := leading(c, "a")
-					b := c.Start("b")
-					b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
-					outage(c, o.f, d, "a")
-					began := time.Now()
-					a.Stop()
-					newer(t, b.Elected(shortLease), term)
-					if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
-						t.Errorf("the next one leads after %v", took)
-					}
-					if err := a.Ended(time.Second); err != nil {
-						t.Errorf("Run: %v", err)
-					}
-				})
+			sub(t, fmt.Sprintf("%s for %v", o.name, d), 3, func(t *testing.T, c *cluster) {
+				a, term := leading(c, "a")
+				b := c.Start("b")
+				b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
+				outage(c, o.f, d, "a")
+				began := time.Now()
+				a.Stop()
+				newer(t, b.Elected(shortLease), term)
+				if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
+					t.Errorf("the next one leads after %v", took)
+				}
+				if err := a.Ended(time.Second); err != nil {
+					t.Errorf("Run: %v", err)
+				}
 			})
 		}
 	}
@@ -89,27 +87,25 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 // and not before the lock has lapsed.
 func TestReleaseThatNeverArrives(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a")
-				b := c.Start("b")
-				b.Quiet(shortLease + 100*time.Millisecond)
-				c.Each(o.f, "a")
-				began := time.Now()
-				a.Stop()
-				err := a.Ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
-				if !notReleased(err, term) {
-					t.Errorf("Run: %v", err)
-				}
-				if took := time.Since(began); took < shortLease-callTimeout {
-					t.Errorf("Run returned after %v, while the lock stood", took)
-				}
-				b.Elected(shortLease / 10)
-				if err := a.Resign(t.Context()); err == nil {
-					t.Error("Resign says that the lock was released")
-				}
-				c.Heal()
-			})
+		sub(t, o.name, 3, func(t *testing.T, c *cluster) {
+			a, term := leading(c, "a")
+			b := c.Start("b")
+			b.Quiet(shortLease + 100*time.Millisecond)
+			c.Each(o.f, "a")
+			began := time.Now()
+			a.Stop()
+			err := a.Ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
+			if !notReleased(err, term) {
+				t.Errorf("Run: %v", err)
+			}
+			if took := time.Since(began); took < shortLease-callTimeout {
+				t.Errorf("Run returned after %v, while the lock stood", took)
+			}
+			b.Elected(shortLease / 10)
+			if err := a.Resign(t.Context()); err == nil {
+				t.Error("Resign says that the lock was released")
+			}
+			c.Heal()
 		})
 	}
 }

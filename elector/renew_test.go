@@ -75,18 +75,16 @@ func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
 			m.SetTTL(lockKey, shortLease)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a")
-				time.Sleep(renewEvery + time.Second)
-				for _, nd := range c.Nodes[1:] {
-					spoil(nd.Server(), term.Token())
-				}
-				wantReason(t, term, renewEvery, elector.ReasonLost)
-				if got := a.Stats().Renewals; got.Refused != 1 || got.Unconfirmed != 0 {
-					t.Errorf("%+v", got)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			a, term := leading(c, "a")
+			time.Sleep(renewEvery + time.Second)
+			for _, nd := range c.Nodes[1:] {
+				spoil(nd.Server(), term.Token())
+			}
+			wantReason(t, term, renewEvery, elector.ReasonLost)
+			if got := a.Stats().Renewals; got.Refused != 1 || got.Unconfirmed != 0 {
+				t.Errorf("%+v", got)
+			}
 		})
 	}
 }
@@ -157,17 +155,15 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
 	for name, deaf := range map[string]testredis.Fault{"lost": {Down: testredis.Hold}, "late": {Late: shortLease / 2}} {
 		for _, nodes := range []int{1, 3} {
-			t.Run(fmt.Sprint(name, nodes), func(t *testing.T) {
-				bubble(t, nodes, func(t *testing.T, c *cluster) {
-					a := c.Start("a")
-					a.Elected(3 * shortLease)
-					b := c.Start("b")
-					time.Sleep(2*shortLease + rand.N(shortLease/4))
-					c.Each(deaf, "a")
-					term := b.Elected(shortLease*7/4 + shortLease/100)
-					time.Sleep(5 * shortLease)
-					continues(t, term)
-				})
+			sub(t, fmt.Sprint(name, nodes), nodes, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				a.Elected(3 * shortLease)
+				b := c.Start("b")
+				time.Sleep(2*shortLease + rand.N(shortLease/4))
+				c.Each(deaf, "a")
+				term := b.Elected(shortLease*7/4 + shortLease/100)
+				time.Sleep(5 * shortLease)
+				continues(t, term)
 			})
 		}
 	}
@@ -219,34 +215,32 @@ func TestFlushAllWithoutALeader(t *testing.T) {
 func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	const renewal = shortLease / 4
 	for _, gap := range []time.Duration{0, renewal / 5, renewal * 7 / 10, 2 * renewal} {
-		t.Run(gap.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, one := leading(c, "a")
-				time.Sleep(2*renewal + renewal/10)
-				for i, n := range c.Nodes {
-					if i > 0 {
-						time.Sleep(gap)
-					}
-					n.Server().FlushAll() // as a restart does, without the lost connections
+		sub(t, gap.String(), 3, func(t *testing.T, c *cluster) {
+			a, one := leading(c, "a")
+			time.Sleep(2*renewal + renewal/10)
+			for i, n := range c.Nodes {
+				if i > 0 {
+					time.Sleep(gap)
 				}
-				time.Sleep(renewal / 20)
-				b := c.Start("b")
-				if gap > renewal/2 { // a renewal came in between
-					defer never2(t, a, b)()
-					b.Quiet(shortLease / 2)
-					time.Sleep(2 * shortLease)
-					return
-				}
-				two := b.Elected(renewal / 4)
-				began := time.Now()
-				if !one.Valid() || two.Token() <= one.Token() {
-					t.Errorf("token %d (valid %v), then %d", one.Token(), one.Valid(), two.Token())
-				}
-				<-one.Done()
-				if overlap := time.Since(began); overlap > renewal+renewal/10 {
-					t.Errorf("two leaders for %v", overlap)
-				}
-			})
+				n.Server().FlushAll() // as a restart does, without the lost connections
+			}
+			time.Sleep(renewal / 20)
+			b := c.Start("b")
+			if gap > renewal/2 { // a renewal came in between
+				defer never2(t, a, b)()
+				b.Quiet(shortLease / 2)
+				time.Sleep(2 * shortLease)
+				return
+			}
+			two := b.Elected(renewal / 4)
+			began := time.Now()
+			if !one.Valid() || two.Token() <= one.Token() {
+				t.Errorf("token %d (valid %v), then %d", one.Token(), one.Valid(), two.Token())
+			}
+			<-one.Done()
+			if overlap := time.Since(began); overlap > renewal+renewal/10 {
+				t.Errorf("two leaders for %v", overlap)
+			}
 		})
 	}
 }
@@ -258,24 +252,22 @@ func TestHistoryTellsThatAllNodesForgot(t *testing.T) {
 		0:              "at least [23] of 3 nodes lost all their data",
 		2 * shortLease: "3 of 3 nodes did not answer for .*",
 	} {
-		t.Run(away.String(), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, one := leading(c, "a")
-				time.Sleep(shortLease)
-				if away > 0 {
-					c.Each(down)
-				}
-				time.Sleep(away)
-				forget(c)
-				c.Heal()
-				<-one.Done()
-				a.Elected(4 * shortLease)
-				time.Sleep(shortLease)
-				terms, err := a.Election().History(t.Context(), 5)
-				if err != nil || len(terms) != 2 || terms[1].Reason != elector.ReasonDataLost || !regexp.MustCompile("^"+detail+"$").MatchString(terms[1].Detail) {
-					t.Errorf("%+v, %v", terms, err)
-				}
-			})
+		sub(t, away.String(), 3, func(t *testing.T, c *cluster) {
+			a, one := leading(c, "a")
+			time.Sleep(shortLease)
+			if away > 0 {
+				c.Each(down)
+			}
+			time.Sleep(away)
+			forget(c)
+			c.Heal()
+			<-one.Done()
+			a.Elected(4 * shortLease)
+			time.Sleep(shortLease)
+			terms, err := a.Election().History(t.Context(), 5)
+			if err != nil || len(terms) != 2 || terms[1].Reason != elector.ReasonDataLost || !regexp.MustCompile("^"+detail+"$").MatchString(terms[1].Detail) {
+				t.Errorf("%+v, %v", terms, err)
+			}
 		})
 	}
 }
@@ -308,25 +300,23 @@ func TestMajorityForgets(t *testing.T) {
 // candidates remember keeps the tokens from going back.
 func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 	for _, who := range []string{"the leader", "a follower"} {
-		t.Run(who, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
-				for _, n := range c.Nodes {
-					must(t, n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)))
-				}
-				a, term := leading(c, "a")
-				if term.Token() <= uint64(ahead) {
-					t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
-				}
-				next := a
-				if who == "a follower" {
-					next = c.Start("b")
-					next.Quiet(shortLease / 2)
-					c.Each(cut, "a")
-				}
-				forget(c)
-				newer(t, next.Elected(4*shortLease), term)
-			})
+		sub(t, who, 3, func(t *testing.T, c *cluster) {
+			ahead := time.Now().Add(30 * time.Minute).UnixMilli()
+			for _, n := range c.Nodes {
+				must(t, n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)))
+			}
+			a, term := leading(c, "a")
+			if term.Token() <= uint64(ahead) {
+				t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
+			}
+			next := a
+			if who == "a follower" {
+				next = c.Start("b")
+				next.Quiet(shortLease / 2)
+				c.Each(cut, "a")
+			}
+			forget(c)
+			newer(t, next.Elected(4*shortLease), term)
 		})
 	}
 }
@@ -364,24 +354,22 @@ func TestLeaderDoesNotBootstrapAfterItsLease(t *testing.T) {
 // it, though its own clock is behind: also when no renewal could bring the counter back.
 func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
 	for name, resigns := range map[string]bool{"lost": false, "resigned": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a, one := leading(c, "a")
-				raised := one.Token() + uint64((10 * time.Minute).Milliseconds())
-				// On a majority: a round ends with the answers of one, and this may be without any one node.
-				for _, n := range c.Nodes[:len(c.Nodes)/2+1] {
-					_ = n.Server().Set("mandate:{orders}:fence", fmt.Sprint(raised))
-				}
-				time.Sleep(shortLease)
-				if resigns {
-					must(t, a.Resign(t.Context()))
-				}
-				forget(c)
-				<-one.Done()
-				if two := a.Elected(4 * shortLease); two.Token() <= raised {
-					t.Errorf("token %d after a counter of %d", two.Token(), raised)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, c *cluster) {
+			a, one := leading(c, "a")
+			raised := one.Token() + uint64((10 * time.Minute).Milliseconds())
+			// On a majority: a round ends with the answers of one, and this may be without any one node.
+			for _, n := range c.Nodes[:len(c.Nodes)/2+1] {
+				_ = n.Server().Set("mandate:{orders}:fence", fmt.Sprint(raised))
+			}
+			time.Sleep(shortLease)
+			if resigns {
+				must(t, a.Resign(t.Context()))
+			}
+			forget(c)
+			<-one.Done()
+			if two := a.Elected(4 * shortLease); two.Token() <= raised {
+				t.Errorf("token %d after a counter of %d", two.Token(), raised)
+			}
 		})
 	}
 }
@@ -472,24 +460,22 @@ func lasts(t *testing.T, c *candidate, l time.Duration) {
 func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		for claims := range 3 { // each after another loss
-			t.Run(fmt.Sprintf("%d nodes, %d claims", nodes, claims), func(t *testing.T) {
-				bubble(t, nodes, func(t *testing.T, c *cluster) {
-					a, one := leading(c, "a")
-					b := c.Start("b")
-					b.Quiet(shortLease + shortLease/20)
-					defer never2(t, a, b)()
+			sub(t, fmt.Sprintf("%d nodes, %d claims", nodes, claims), nodes, func(t *testing.T, c *cluster) {
+				a, one := leading(c, "a")
+				b := c.Start("b")
+				b.Quiet(shortLease + shortLease/20)
+				defer never2(t, a, b)()
+				forget(c)
+				for range claims {
 					forget(c)
-					for range claims {
-						forget(c)
-						publish(c, "events", fmt.Sprintf("1 released %d  {}", one.Token()))
-						b.Quiet(shortLease / 20)
-						if !c.Nodes[0].Server().Exists("mandate:{orders}:new") {
-							t.Fatal("b has not claimed")
-						}
+					publish(c, "events", fmt.Sprintf("1 released %d  {}", one.Token()))
+					b.Quiet(shortLease / 20)
+					if !c.Nodes[0].Server().Exists("mandate:{orders}:new") {
+						t.Fatal("b has not claimed")
 					}
-					wantReason(t, one, shortLease/4, elector.ReasonDataLost)
-					newer(t, a.Elected(shortLease/50), one)
-				})
+				}
+				wantReason(t, one, shortLease/4, elector.ReasonDataLost)
+				newer(t, a.Elected(shortLease/50), one)
 			})
 		}
 	}

@@ -58,20 +58,18 @@ func TestRestrictedRedis(t *testing.T) {
 		"reports":             {3, restrictedReports},
 	} {
 		for column, denied := range map[string][]string{"messages": denied, "no messages": all} {
-			t.Run(name+"/"+column, func(t *testing.T) {
-				bubble(t, row.nodes, func(t *testing.T, c *cluster) {
-					for _, nd := range c.Nodes {
-						nd.Deny(denied...)
+			sub(t, name+"/"+column, row.nodes, func(t *testing.T, c *cluster) {
+				for _, nd := range c.Nodes {
+					nd.Deny(denied...)
+				}
+				r := &restricted{cluster: c, messages: column == "messages", probe: &fakeProbe{}}
+				r.a, r.b, r.term = pair(t, c, func(cfg *elector.Config) {
+					if cfg.ID == "a" {
+						cfg.Probe = r.probe
 					}
-					r := &restricted{cluster: c, messages: column == "messages", probe: &fakeProbe{}}
-					r.a, r.b, r.term = pair(t, c, func(cfg *elector.Config) {
-						if cfg.ID == "a" {
-							cfg.Probe = r.probe
-						}
-					})
-					r.election = electionOf(c.Quorum("operator"), "orders")
-					row.play(t, r)
 				})
+				r.election = electionOf(c.Quorum("operator"), "orders")
+				row.play(t, r)
 			})
 		}
 	}

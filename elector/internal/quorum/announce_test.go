@@ -20,43 +20,41 @@ import (
 func TestMissedEventIsRecordedLater(t *testing.T) {
 	for fault, want := range map[string]string{"LOADING": "two three", "OOM": "three"} {
 		for _, next := range []string{"announcement", "claim"} {
-			t.Run(fault+"/"+next, func(t *testing.T) {
-				bubble(t, 1, func(t *testing.T, p *cluster) {
-					a := p.voter("a")
-					a.Keep()
+			sub(t, fault+"/"+next, 1, func(t *testing.T, p *cluster) {
+				a := p.voter("a")
+				a.Keep()
+				a.WaitIdle(time.Minute)
+				p.refuse(0, map[string]string{"LOADING": "EVALSHA", "OOM": "XADD"}[fault], fault)
+				for _, event := range []string{"one", "two"} {
+					a.Announce("elected 7  ", []byte(event))
 					a.WaitIdle(time.Minute)
-					p.refuse(0, map[string]string{"LOADING": "EVALSHA", "OOM": "XADD"}[fault], fault)
-					for _, event := range []string{"one", "two"} {
-						a.Announce("elected 7  ", []byte(event))
-						a.WaitIdle(time.Minute)
-					}
+				}
+				a.Claim(t.Context(), 1, nil, "")
+				a.WaitIdle(time.Minute)
+				p.refuse(0, "", "")
+				events := p.messages(0, p.keys.Events, 1)
+				if next == "announcement" {
+					a.Announce("elected 8  ", []byte("three"))
+				} else {
+					_ = p.redis[0].Set(p.keys.Lock, "b/abc/1 n=1 lease=10000 token=5")
 					a.Claim(t.Context(), 1, nil, "")
 					a.WaitIdle(time.Minute)
-					p.refuse(0, "", "")
-					events := p.messages(0, p.keys.Events, 1)
-					if next == "announcement" {
-						a.Announce("elected 8  ", []byte("three"))
-					} else {
-						_ = p.redis[0].Set(p.keys.Lock, "b/abc/1 n=1 lease=10000 token=5")
-						a.Claim(t.Context(), 1, nil, "")
-						a.WaitIdle(time.Minute)
-						a.Announce("elected 8  ", []byte("three"))
-					}
-					a.WaitIdle(time.Minute)
-					a.Claim(t.Context(), 1, nil, "")
-					a.WaitIdle(time.Minute)
-					entries, _ := p.redis[0].Stream(p.keys.History)
-					var got []string
-					for _, e := range entries {
-						got = append(got, e.Values[1])
-					}
-					if strings.Join(got, " ") != want {
-						t.Errorf("history: %q", got)
-					}
-					if got := events(); len(got) != 1 || got[0] != "elected 8  three" {
-						t.Errorf("published: %q", got)
-					}
-				})
+					a.Announce("elected 8  ", []byte("three"))
+				}
+				a.WaitIdle(time.Minute)
+				a.Claim(t.Context(), 1, nil, "")
+				a.WaitIdle(time.Minute)
+				entries, _ := p.redis[0].Stream(p.keys.History)
+				var got []string
+				for _, e := range entries {
+					got = append(got, e.Values[1])
+				}
+				if strings.Join(got, " ") != want {
+					t.Errorf("history: %q", got)
+				}
+				if got := events(); len(got) != 1 || got[0] != "elected 8  three" {
+					t.Errorf("published: %q", got)
+				}
 			})
 		}
 	}
@@ -66,26 +64,24 @@ func TestMissedEventIsRecordedLater(t *testing.T) {
 // end of a term takes that of its own begin.
 func TestNewestMissedEventIsKept(t *testing.T) {
 	for _, want := range []string{"released one", "elected two"} {
-		t.Run(want, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				a := p.voter("a")
-				p.refuse(0, "EVALSHA", "LOADING")
-				a.Announce("elected 1  ", []byte("elected one"))
+		sub(t, want, 1, func(t *testing.T, p *cluster) {
+			a := p.voter("a")
+			p.refuse(0, "EVALSHA", "LOADING")
+			a.Announce("elected 1  ", []byte("elected one"))
+			a.WaitIdle(time.Minute)
+			r := a.Releasing(1, protocol.Heir{}, []byte("released one"))
+			if want == "elected two" {
+				a.Announce("elected 2  ", []byte(want))
 				a.WaitIdle(time.Minute)
-				r := a.Releasing(1, protocol.Heir{}, []byte("released one"))
-				if want == "elected two" {
-					a.Announce("elected 2  ", []byte(want))
-					a.WaitIdle(time.Minute)
-				}
-				r.Missed()
-				p.refuse(0, "", "")
-				a.Keep()
-				a.WaitIdle(time.Minute)
-				entries, _ := p.redis[0].Stream(p.keys.History)
-				if len(entries) != 1 || entries[0].Values[1] != want {
-					t.Errorf("history: %q", entries)
-				}
-			})
+			}
+			r.Missed()
+			p.refuse(0, "", "")
+			a.Keep()
+			a.WaitIdle(time.Minute)
+			entries, _ := p.redis[0].Stream(p.keys.History)
+			if len(entries) != 1 || entries[0].Values[1] != want {
+				t.Errorf("history: %q", entries)
+			}
 		})
 	}
 }
@@ -156,28 +152,26 @@ func (all *process) recorded(node, election int, events ...string) {
 // Hundreds of elections that announce something at once cost a few calls, of a bounded size; and each has its events in their order.
 func TestAnnouncementsTravelTogether(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, p *cluster) {
-				const elections = 150
-				all := p.process(elections)
-				all.took()
-				began := time.Now()
-				all.announce("one")
-				all.announce("two")
-				all.waitIdle()
-				calls, sum := all.took()
-				if sum < 2*2*elections || len(calls) > 2*elections/10 { // each for the history, and for the name
-					t.Errorf("%d requests came in %d calls: %v", sum, len(calls), calls)
+		sub(t, fmt.Sprintf("n=%d", n), n, func(t *testing.T, p *cluster) {
+			const elections = 150
+			all := p.process(elections)
+			all.took()
+			began := time.Now()
+			all.announce("one")
+			all.announce("two")
+			all.waitIdle()
+			calls, sum := all.took()
+			if sum < 2*2*elections || len(calls) > 2*elections/10 { // each for the history, and for the name
+				t.Errorf("%d requests came in %d calls: %v", sum, len(calls), calls)
+			}
+			if took := time.Since(began); took > time.Duration(len(calls)+2)*trip { // they make a connection
+				t.Errorf("%d calls took %v", len(calls), took)
+			}
+			for node := range p.redis {
+				for i := range elections {
+					all.recorded(node, i, "one", "two")
 				}
-				if took := time.Since(began); took > time.Duration(len(calls)+2)*trip { // they make a connection
-					t.Errorf("%d calls took %v", len(calls), took)
-				}
-				for node := range p.redis {
-					for i := range elections {
-						all.recorded(node, i, "one", "two")
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -221,23 +215,21 @@ func TestAnnounceWithoutRights(t *testing.T) {
 		"no right to publish": {"PUBLISH", 0, 1},
 		"no room for history": {"XADD", 1, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				events := p.messages(0, p.keys.Events, 1)
-				if tc.denied != "" {
-					p.refuse(0, tc.denied, "NOPERM")
-				}
-				a := p.voter("a")
-				a.Announce("elected 7  ", []byte("news"))
-				a.WaitIdle(time.Minute)
-				if got := events(); len(got) != tc.events || tc.events == 1 && got[0] != "elected 7  news" {
-					t.Errorf("published %q", got)
-				}
-				entries, _ := p.redis[0].Stream(p.keys.History)
-				if len(entries) != tc.stream || tc.stream == 1 && !slices.Equal(entries[0].Values, []string{"event", "news"}) {
-					t.Errorf("history: %v", entries)
-				}
-			})
+		sub(t, name, 1, func(t *testing.T, p *cluster) {
+			events := p.messages(0, p.keys.Events, 1)
+			if tc.denied != "" {
+				p.refuse(0, tc.denied, "NOPERM")
+			}
+			a := p.voter("a")
+			a.Announce("elected 7  ", []byte("news"))
+			a.WaitIdle(time.Minute)
+			if got := events(); len(got) != tc.events || tc.events == 1 && got[0] != "elected 7  news" {
+				t.Errorf("published %q", got)
+			}
+			entries, _ := p.redis[0].Stream(p.keys.History)
+			if len(entries) != tc.stream || tc.stream == 1 && !slices.Equal(entries[0].Values, []string{"event", "news"}) {
+				t.Errorf("history: %v", entries)
+			}
 		})
 	}
 }

@@ -52,6 +52,12 @@ func bubble(t *testing.T, n int, f func(t *testing.T, p *cluster)) {
 	})
 }
 
+// sub runs f before n nodes in a bubble of a subtest.
+func sub(t *testing.T, name string, n int, f func(t *testing.T, p *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, n, f) })
+}
+
 // testVoter is one voter, with lines of its own.
 type testVoter struct {
 	*Voter

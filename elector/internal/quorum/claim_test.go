@@ -15,24 +15,22 @@ import (
 
 func TestNodeThatForgotAbstainsForALease(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				a, b := p.voter("a"), p.voter("b")
-				a.wins(1)
-				for _, m := range p.redis[:n/2+1] {
-					m.FlushAll()
+		sub(t, fmt.Sprintf("n=%d", n), n, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			a, b := p.voter("a"), p.voter("b")
+			a.wins(1)
+			for _, m := range p.redis[:n/2+1] {
+				m.FlushAll()
+			}
+			began := time.Now()
+			for time.Since(began) < testLease-time.Second {
+				if tally := b.loses(); tally.Count(protocol.Abstains) != n/2+1 {
+					t.Fatalf("after %v: %+v", time.Since(began), tally.Answers)
 				}
-				began := time.Now()
-				for time.Since(began) < testLease-time.Second {
-					if tally := b.loses(); tally.Count(protocol.Abstains) != n/2+1 {
-						t.Fatalf("after %v: %+v", time.Since(began), tally.Answers)
-					}
-					time.Sleep(time.Second)
-				}
-				time.Sleep(testLease - time.Since(began) + time.Millisecond)
-				b.wins(1)
-			})
+				time.Sleep(time.Second)
+			}
+			time.Sleep(testLease - time.Since(began) + time.Millisecond)
+			b.wins(1)
 		})
 	}
 }
@@ -132,26 +130,24 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 		"a lock that claims none":    {k.Lock, "x/inc/1 n=1 lease=0", time.Second, time.Second, protocol.Held, false},
 		"a lock of another program":  {k.Lock, "locked", time.Hour, time.Hour, protocol.Held, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				if !tc.forgot {
-					p.counters("1")
-				}
-				_ = p.redis[0].Set(tc.key, tc.value)
-				if tc.ttl > 0 {
-					p.redis[0].SetTTL(tc.key, tc.ttl)
-				}
-				a := p.voter("a").loses().Answers[0]
-				if a.Status != tc.status || a.Left != tc.want {
-					t.Errorf("%s for %v, want %s for %v", a.Status, a.Left, tc.status, tc.want)
-				}
-				if ttl := p.redis[0].TTL(tc.key); ttl != tc.want {
-					t.Errorf("the key lives for %v, want %v", ttl, tc.want)
-				}
-				if tc.status == protocol.Held && a.Holder != tc.value || tc.status == protocol.Abstains && a.Note != tc.value {
-					t.Errorf("the holder is %q, the marker %q", a.Holder, a.Note)
-				}
-			})
+		sub(t, name, 1, func(t *testing.T, p *cluster) {
+			if !tc.forgot {
+				p.counters("1")
+			}
+			_ = p.redis[0].Set(tc.key, tc.value)
+			if tc.ttl > 0 {
+				p.redis[0].SetTTL(tc.key, tc.ttl)
+			}
+			a := p.voter("a").loses().Answers[0]
+			if a.Status != tc.status || a.Left != tc.want {
+				t.Errorf("%s for %v, want %s for %v", a.Status, a.Left, tc.status, tc.want)
+			}
+			if ttl := p.redis[0].TTL(tc.key); ttl != tc.want {
+				t.Errorf("the key lives for %v, want %v", ttl, tc.want)
+			}
+			if tc.status == protocol.Held && a.Holder != tc.value || tc.status == protocol.Abstains && a.Note != tc.value {
+				t.Errorf("the holder is %q, the marker %q", a.Holder, a.Note)
+			}
 		})
 	}
 }
@@ -199,22 +195,20 @@ func TestCountersAreNeverLowered(t *testing.T) {
 			return a.Releasing(token, protocol.Heir{}, nil).Try(testLease)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, p *cluster) {
-				a, token := p.straggler(t)
-				tally := f(p, a, token)
-				synctest.Wait() // it does not wait for all
-				want := "11"
-				switch name {
-				case "by a release":
-					want = "12"
-				case "by a release after claims that it knows nothing of":
-					want = "20"
-				}
-				if fence := p.get(2, p.keys.Fence); fence != want {
-					t.Errorf("the counter is %s, want %s: %+v", fence, want, tally.Answers)
-				}
-			})
+		sub(t, name, 3, func(t *testing.T, p *cluster) {
+			a, token := p.straggler(t)
+			tally := f(p, a, token)
+			synctest.Wait() // it does not wait for all
+			want := "11"
+			switch name {
+			case "by a release":
+				want = "12"
+			case "by a release after claims that it knows nothing of":
+				want = "20"
+			}
+			if fence := p.get(2, p.keys.Fence); fence != want {
+				t.Errorf("the counter is %s, want %s: %+v", fence, want, tally.Answers)
+			}
 		})
 	}
 }
@@ -268,29 +262,27 @@ func TestClockHints(t *testing.T) {
 		"what was seen counts as it is":        {3, "", nil, func() uint64 { return clock() + 2*hour }},
 		"on a node alone that is behind, too":  {1, "", nil, func() uint64 { return clock() + 2*hour }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, tc.n, func(t *testing.T, p *cluster) {
-				time.Sleep(7006 * time.Microsecond) // the clocks show fractions, and zeros before them
-				a := p.voter("a")
-				var markers []string
-				if tc.fence != "" {
-					p.counters(tc.fence)
-				} else {
-					for _, answer := range a.loses().Answers {
-						markers = append(markers, answer.Note)
-					}
+		sub(t, name, tc.n, func(t *testing.T, p *cluster) {
+			time.Sleep(7006 * time.Microsecond) // the clocks show fractions, and zeros before them
+			a := p.voter("a")
+			var markers []string
+			if tc.fence != "" {
+				p.counters(tc.fence)
+			} else {
+				for _, answer := range a.loses().Answers {
+					markers = append(markers, answer.Note)
 				}
-				seen, hint := uint64(1), tc.want()
-				if tc.hint != nil {
-					hint = tc.hint()
-				} else {
-					seen = hint
-				}
-				token, tally := a.Voter.Claim(t.Context(), func(Tally) uint64 { return seen }, hint, markers, "")
-				if want := tc.want(); token != want {
-					t.Errorf("token %d, want %d: %+v", token, want, tally.Answers)
-				}
-			})
+			}
+			seen, hint := uint64(1), tc.want()
+			if tc.hint != nil {
+				hint = tc.hint()
+			} else {
+				seen = hint
+			}
+			token, tally := a.Voter.Claim(t.Context(), func(Tally) uint64 { return seen }, hint, markers, "")
+			if want := tc.want(); token != want {
+				t.Errorf("token %d, want %d: %+v", token, want, tally.Answers)
+			}
 		})
 	}
 }
@@ -298,23 +290,21 @@ func TestClockHints(t *testing.T) {
 // One server under two addresses has one vote.
 func TestOneServerHasOneVote(t *testing.T) {
 	for same, won := range map[int]int{2: 2, 3: 1} {
-		t.Run(fmt.Sprintf("%d of 3", same), func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				for _, n := range p.Nodes[3-same:] {
-					n.Balance(func(string) *testredis.Node { return p.Nodes[2] })
+		sub(t, fmt.Sprintf("%d of 3", same), 3, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			for _, n := range p.Nodes[3-same:] {
+				n.Balance(func(string) *testredis.Node { return p.Nodes[2] })
+			}
+			a := p.voter("a")
+			_, tally := a.Claim(t.Context(), 1, nil, "")
+			if tally.Count(protocol.Won) != won || tally.Count(protocol.SameServer) != 3-won || len(tally.Errors()) != 3-won {
+				t.Errorf("%+v", tally.Answers)
+			}
+			for _, err := range tally.Errors() {
+				if !strings.Contains(err.Error(), "listed twice") {
+					t.Error(err)
 				}
-				a := p.voter("a")
-				_, tally := a.Claim(t.Context(), 1, nil, "")
-				if tally.Count(protocol.Won) != won || tally.Count(protocol.SameServer) != 3-won || len(tally.Errors()) != 3-won {
-					t.Errorf("%+v", tally.Answers)
-				}
-				for _, err := range tally.Errors() {
-					if !strings.Contains(err.Error(), "listed twice") {
-						t.Error(err)
-					}
-				}
-			})
+			}
 		})
 	}
 }

@@ -52,22 +52,20 @@ func (p *cluster) process(n int) *process {
 // A thousand elections cost a few calls, each of a bounded size, and every one has its own lease.
 func TestElectionsTravelTogether(t *testing.T) {
 	for n, elections := range map[int]int{1: 1000, 3: 200} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, p *cluster) {
-				all := p.process(elections)
-				time.Sleep(testLease / 2)
-				all.renewed(all.renew(testLease, nil))
-				time.Sleep(time.Second)
-				calls, sum := all.took()
-				if sum != elections || len(calls) > elections/10 {
-					t.Errorf("%d renewals came in %d calls: %v", sum, len(calls), calls)
+		sub(t, fmt.Sprintf("n=%d", n), n, func(t *testing.T, p *cluster) {
+			all := p.process(elections)
+			time.Sleep(testLease / 2)
+			all.renewed(all.renew(testLease, nil))
+			time.Sleep(time.Second)
+			calls, sum := all.took()
+			if sum != elections || len(calls) > elections/10 {
+				t.Errorf("%d renewals came in %d calls: %v", sum, len(calls), calls)
+			}
+			for _, v := range all.voters {
+				if left := p.redis[0].TTL(v.cfg.Keys.Lock); left < testLease-2*time.Second {
+					t.Fatalf("%s: the lock ends in %v", v.cfg.Keys.Lock, left)
 				}
-				for _, v := range all.voters {
-					if left := p.redis[0].TTL(v.cfg.Keys.Lock); left < testLease-2*time.Second {
-						t.Fatalf("%s: the lock ends in %v", v.cfg.Keys.Lock, left)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -343,40 +341,38 @@ func TestNodeThatWantsEachElectionApart(t *testing.T) {
 	for refusal, denied := range map[string]bool{
 		"CROSSSLOT Keys in request don't hash to the same slot": false, "NOPERM No permissions to access a key": true,
 	} {
-		t.Run(refusal[:6], func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				all := p.process(5)
-				all.watch(0, func(calls []testredis.Request, c *server.Peer) bool {
-					refuse := !denied && len(calls) > 1
-					for _, call := range calls {
-						refuse = refuse || denied && call.Keys[0] == all.voters[3].cfg.Keys.Lock
-					}
-					if refuse {
-						c.WriteError(refusal)
-					}
-					return refuse
-				})
-				for again := range 3 {
-					if again == 2 { // it was restarted
-						p.own[0].ScriptFlush(t.Context())
-					}
-					all.busy()
-					tallies := all.renew(testLease, nil)
-					if denied {
-						all.renewed(tallies, 3)
-						if err := tallies[3].Answers[0].Err; !rediserr.Denied(err) {
-							t.Errorf("the one that is denied: %v", err)
-						}
-					} else {
-						all.renewed(tallies)
-					}
-					time.Sleep(time.Second)
-					calls, _ := all.took()
-					if together := slices.Max(calls); again > 0 && !denied && together > 1 {
-						t.Errorf("calls for %v elections to a node that has refused that", calls)
-					}
+		sub(t, refusal[:6], 1, func(t *testing.T, p *cluster) {
+			all := p.process(5)
+			all.watch(0, func(calls []testredis.Request, c *server.Peer) bool {
+				refuse := !denied && len(calls) > 1
+				for _, call := range calls {
+					refuse = refuse || denied && call.Keys[0] == all.voters[3].cfg.Keys.Lock
 				}
+				if refuse {
+					c.WriteError(refusal)
+				}
+				return refuse
 			})
+			for again := range 3 {
+				if again == 2 { // it was restarted
+					p.own[0].ScriptFlush(t.Context())
+				}
+				all.busy()
+				tallies := all.renew(testLease, nil)
+				if denied {
+					all.renewed(tallies, 3)
+					if err := tallies[3].Answers[0].Err; !rediserr.Denied(err) {
+						t.Errorf("the one that is denied: %v", err)
+					}
+				} else {
+					all.renewed(tallies)
+				}
+				time.Sleep(time.Second)
+				calls, _ := all.took()
+				if together := slices.Max(calls); again > 0 && !denied && together > 1 {
+					t.Errorf("calls for %v elections to a node that has refused that", calls)
+				}
+			}
 		})
 	}
 }

@@ -155,38 +155,36 @@ func TestReleasePublishesTheEndOnce(t *testing.T) {
 		}},
 		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *cluster, a *testVoter, _ uint64, _ protocol.Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				received := p.messages(0, p.keys.Events, 1)
-				a := p.voter("a")
-				token := a.wins(1)
-				if tc.next != "" {
-					_ = p.redis[0].Set(p.keys.Heir, tc.next)
-					p.redis[0].SetTTL(p.keys.Heir, testLease)
-				}
-				if tc.do == nil {
-					tc.do = func(_ *cluster, a *testVoter, token uint64, heir protocol.Heir) {
-						if tally := a.Releasing(token, heir, []byte("{}")).Try(testLease); !tally.Majority(protocol.Released) {
-							t.Errorf("%+v", tally.Answers)
-						}
-						synctest.Wait() // it does not wait for all
+		sub(t, name, 3, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			received := p.messages(0, p.keys.Events, 1)
+			a := p.voter("a")
+			token := a.wins(1)
+			if tc.next != "" {
+				_ = p.redis[0].Set(p.keys.Heir, tc.next)
+				p.redis[0].SetTTL(p.keys.Heir, testLease)
+			}
+			if tc.do == nil {
+				tc.do = func(_ *cluster, a *testVoter, token uint64, heir protocol.Heir) {
+					if tally := a.Releasing(token, heir, []byte("{}")).Try(testLease); !tally.Majority(protocol.Released) {
+						t.Errorf("%+v", tally.Answers)
 					}
+					synctest.Wait() // it does not wait for all
 				}
-				tc.do(p, a, token, tc.heir)
-				if got := received(); !slices.Equal(got, tc.want) {
-					t.Errorf("published %q, want %q", got, tc.want)
-				}
-				if reservation := p.get(0, p.keys.Heir); reservation != tc.reservation {
-					t.Errorf("the reservation is %q, want %q", reservation, tc.reservation)
-				}
-				if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
-					t.Errorf("the counter is %s", fence)
-				}
-				if p.locks() != 0 {
-					t.Error("the lock is still there")
-				}
-			})
+			}
+			tc.do(p, a, token, tc.heir)
+			if got := received(); !slices.Equal(got, tc.want) {
+				t.Errorf("published %q, want %q", got, tc.want)
+			}
+			if reservation := p.get(0, p.keys.Heir); reservation != tc.reservation {
+				t.Errorf("the reservation is %q, want %q", reservation, tc.reservation)
+			}
+			if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
+				t.Errorf("the counter is %s", fence)
+			}
+			if p.locks() != 0 {
+				t.Error("the lock is still there")
+			}
 		})
 	}
 }
@@ -327,23 +325,21 @@ func TestReleaseRecordsTheEnd(t *testing.T) {
 		"no right to PEXPIRE": func(p *cluster) { p.refuse(0, "PEXPIRE", "NOPERM") },
 		"another's key":       func(p *cluster) { _ = p.redis[0].Set(p.keys.History, "not ours") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				a := p.voter("a")
-				token := a.wins(1)
-				spoil(p)
-				r := a.Releasing(token, protocol.Heir{}, []byte("the end"))
-				if tally := r.Try(testLease); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
-					t.Errorf("%+v, %d locks", tally.Answers, p.locks())
-				}
-				entries, _ := p.redis[0].Stream(p.keys.History)
-				recorded := len(entries) == 1 && entries[0].Values[1] == "the end"
-				if want := name == "" || strings.HasSuffix(name, "PEXPIRE"); recorded != want {
-					t.Errorf("history: %v", entries)
+		sub(t, name, 1, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			a := p.voter("a")
+			token := a.wins(1)
+			spoil(p)
+			r := a.Releasing(token, protocol.Heir{}, []byte("the end"))
+			if tally := r.Try(testLease); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
+				t.Errorf("%+v, %d locks", tally.Answers, p.locks())
+			}
+			entries, _ := p.redis[0].Stream(p.keys.History)
+			recorded := len(entries) == 1 && entries[0].Values[1] == "the end"
+			if want := name == "" || strings.HasSuffix(name, "PEXPIRE"); recorded != want {
+				t.Errorf("history: %v", entries)
 
-				}
-			})
+			}
 		})
 	}
 }

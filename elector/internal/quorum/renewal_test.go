@@ -64,35 +64,33 @@ func TestWhatARenewalLeavesBehind(t *testing.T) {
 			change: func(p *cluster) { p.redis[0].FlushAll() },
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				p.counters("41")
-				a := p.voter("a")
-				token := a.wins(1)
-				for range 2 {
-					a.renew(testLease, token, c.heir, fit)
-				}
-				lock, counter := cmp.Or(c.lock, p.get(0, p.keys.Lock)), p.get(0, p.keys.Fence)
-				time.Sleep(testLease / 2)
-				if c.change != nil {
-					c.change(p)
-				}
-				if got := a.renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) || got.Note != c.note {
-					t.Errorf("%+v", got)
-				}
-				if got := p.get(0, p.keys.Lock); got != lock {
-					t.Errorf("the lock is %q, want %q", got, lock)
-				}
-				if ttl := p.redis[0].TTL(p.keys.Lock); c.status != protocol.Taken && ttl != testLease {
-					t.Errorf("the lock lives for %v", ttl)
-				}
-				if got := p.get(0, p.keys.Fence); got != counter {
-					t.Errorf("the counter is %s, want %s", got, counter)
-				}
-				if got, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); got != c.reserved || ttl != c.reservedFor {
-					t.Errorf("reserved for %q, for %v", got, ttl)
-				}
-			})
+		sub(t, name, 1, func(t *testing.T, p *cluster) {
+			p.counters("41")
+			a := p.voter("a")
+			token := a.wins(1)
+			for range 2 {
+				a.renew(testLease, token, c.heir, fit)
+			}
+			lock, counter := cmp.Or(c.lock, p.get(0, p.keys.Lock)), p.get(0, p.keys.Fence)
+			time.Sleep(testLease / 2)
+			if c.change != nil {
+				c.change(p)
+			}
+			if got := a.renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) || got.Note != c.note {
+				t.Errorf("%+v", got)
+			}
+			if got := p.get(0, p.keys.Lock); got != lock {
+				t.Errorf("the lock is %q, want %q", got, lock)
+			}
+			if ttl := p.redis[0].TTL(p.keys.Lock); c.status != protocol.Taken && ttl != testLease {
+				t.Errorf("the lock lives for %v", ttl)
+			}
+			if got := p.get(0, p.keys.Fence); got != counter {
+				t.Errorf("the counter is %s, want %s", got, counter)
+			}
+			if got, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); got != c.reserved || ttl != c.reservedFor {
+				t.Errorf("reserved for %q, for %v", got, ttl)
+			}
 		})
 	}
 }
@@ -190,29 +188,27 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 // A renewal that is not answered is sent again to a node from which nothing comes, not to one that answers others.
 func TestBusyNodeIsNotAskedAgain(t *testing.T) {
 	for name, busy := range map[string]bool{"silent": false, "busy": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, p *cluster) {
-				all := p.process(2)
-				a, other := all.voters[0], all.voters[1]
-				time.Sleep(testLease / 2)
-				all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
-					time.Sleep(testLease / 20)
-					if calls[0].Keys[0] == a.cfg.Keys.Lock {
-						time.Sleep(testLease / 2)
-					}
-					return false
-				})
-				if busy {
-					go other.renew(testLease, all.tokens[1], protocol.Heir{}, fit)
-					synctest.Wait()
+		sub(t, name, 1, func(t *testing.T, p *cluster) {
+			all := p.process(2)
+			a, other := all.voters[0], all.voters[1]
+			time.Sleep(testLease / 2)
+			all.watch(0, func(calls []testredis.Request, _ *server.Peer) bool {
+				time.Sleep(testLease / 20)
+				if calls[0].Keys[0] == a.cfg.Keys.Lock {
+					time.Sleep(testLease / 2)
 				}
-				a.Renew(time.Now().Add(testLease), all.tokens[0], protocol.Heir{}, fit)
-				time.Sleep(testLease / 10)
-				a.RenewAgain()
-				if sent := a.renewal.pending[0]; (sent == 1) != busy {
-					t.Errorf("sent %d times", sent)
-				}
+				return false
 			})
+			if busy {
+				go other.renew(testLease, all.tokens[1], protocol.Heir{}, fit)
+				synctest.Wait()
+			}
+			a.Renew(time.Now().Add(testLease), all.tokens[0], protocol.Heir{}, fit)
+			time.Sleep(testLease / 10)
+			a.RenewAgain()
+			if sent := a.renewal.pending[0]; (sent == 1) != busy {
+				t.Errorf("sent %d times", sent)
+			}
 		})
 	}
 }

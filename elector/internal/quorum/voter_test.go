@@ -42,25 +42,23 @@ func TestNodesHaveIdentities(t *testing.T) {
 // A node that lost its data is another one: its old self may still run elsewhere.
 func TestNodeThatForgotHasAnotherIdentity(t *testing.T) {
 	for _, by := range []string{"claim", "renewal"} {
-		t.Run("by "+by, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, p *cluster) {
-				p.counters("1")
-				a, b := p.voter("a"), p.voter("b")
-				token := a.wins(1)
-				time.Sleep(time.Second)
-				before := a.Identities().Known()
-				p.redis[1].FlushAll()
-				if by == "claim" {
-					b.loses()
-				}
-				a.renew(testLease, token, protocol.Heir{}, fit)
-				time.Sleep(time.Second)
-				a.drain()
-				after := a.Identities().Known()
-				if after[0] != before[0] || after[1] == before[1] || after[2] != before[2] || after[1] != p.get(1, p.keys.ID) {
-					t.Errorf("before %q, after %q; the node says %q", before, after, p.get(1, p.keys.ID))
-				}
-			})
+		sub(t, "by "+by, 3, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			a, b := p.voter("a"), p.voter("b")
+			token := a.wins(1)
+			time.Sleep(time.Second)
+			before := a.Identities().Known()
+			p.redis[1].FlushAll()
+			if by == "claim" {
+				b.loses()
+			}
+			a.renew(testLease, token, protocol.Heir{}, fit)
+			time.Sleep(time.Second)
+			a.drain()
+			after := a.Identities().Known()
+			if after[0] != before[0] || after[1] == before[1] || after[2] != before[2] || after[1] != p.get(1, p.keys.ID) {
+				t.Errorf("before %q, after %q; the node says %q", before, after, p.get(1, p.keys.ID))
+			}
 		})
 	}
 }
