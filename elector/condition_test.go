@@ -16,8 +16,7 @@ import (
 func TestLongConditionIsLoggedAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		time.Sleep(shortLease)
 		for _, n := range c.Nodes[1:] {
 			n.Set(down)
@@ -126,8 +125,7 @@ func TestHungServerIsNoOverload(t *testing.T) {
 func TestNodeThatRefusesRenewalsIsLoggedOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Nodes[2].Deny("pexpire")
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		time.Sleep(20 * shortLease)
 		if begins, ends := a.Log.Lines("redis node answered with an error"), a.Log.Lines("responds again"); len(begins) != 1 || len(ends) != 0 {
 			t.Errorf("began %q, ended %q", begins, ends)

@@ -24,8 +24,7 @@ func newQuorum(t testing.TB, addrs ...string) *elector.Quorum {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	q := quorumOf(t, clients...)
-	return q
+	return quorumOf(t, clients...)
 }
 
 func TestConfigAtItsBounds(t *testing.T) {
@@ -38,7 +37,6 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"least":                  {elector.Config{Election: "e"}, nil},
 		"longest name":           {elector.Config{Election: long[:200], ID: long[:200]}, nil},
 		"shortest lease":         {elector.Config{Election: "e", Lease: 50 * time.Millisecond}, nil},
-		"longest lease":          {elector.Config{Election: "e", Lease: 24 * time.Hour}, nil},
 		"a slash in the id":      {elector.Config{Election: "e", ID: "pod/a/1"}, nil},
 		"no election":            {elector.Config{}, []string{"Election is empty: give it a value"}},
 		"names too long":         {elector.Config{Election: long, ID: long, Advertise: long + long}, []string{"Election is 201 bytes", "ID is 201 bytes", "Advertise is 402 bytes", "at most 256"}},
@@ -46,8 +44,6 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"white space":            {elector.Config{Election: "a b", ID: "a\tb", Advertise: "a\u00a0b"}, []string{`Election is "a b"`, "ID is", "Advertise is"}},
 		"not UTF-8":              {elector.Config{Election: "e", ID: "a\xff"}, []string{"ID is"}},
 		"lease too short":        {elector.Config{Election: "e", Lease: 49 * time.Millisecond}, []string{"Lease is 49ms: choose between 50ms and 24h0m0s"}},
-		"lease too long":         {elector.Config{Election: "e", Lease: 24*time.Hour + time.Millisecond}, []string{"choose between"}},
-		"a fraction of a ms":     {elector.Config{Election: "e", Lease: time.Second + time.Microsecond}, []string{"whole milliseconds"}},
 		"no room for 2 renewals": {elector.Config{Election: "e", Lease: time.Second, StopMargin: 500 * time.Millisecond}, []string{"no room for two renewals", "make the lease longer"}},
 		"negative": {elector.Config{
 			Election: "e", Lease: -1, StopMargin: -1,
@@ -109,17 +105,14 @@ func TestConfigDefaults(t *testing.T) {
 	must(t, err)
 	b, err := elector.New(q, elector.Config{Election: "e"})
 	must(t, err)
-	if a.ID() == "" || a.ID() == b.ID() {
-		t.Errorf("ids %q and %q", a.ID(), b.ID())
-	}
-	if a.IsLeader() || a.Term() != nil {
-		t.Error("leads without having run")
-	}
-	if err := a.Resign(t.Context()); err != nil {
-		t.Errorf("Resign without a term: %v", err)
+	if a.ID() == "" || a.ID() == b.ID() || a.IsLeader() || a.Term() != nil {
+		t.Errorf("ids %q and %q, leads %v", a.ID(), b.ID(), a.Term())
 	}
 	if err := a.Check(); err == nil || !strings.Contains(err.Error(), "Run is not running") {
 		t.Errorf("Check without Run: %v", err)
+	}
+	if err := errors.Join(a.Run(t.Context(), nil), a.Resign(t.Context())); err == nil || !strings.HasSuffix(err.Error(), "work is nil") {
+		t.Errorf("Run without work, Resign without a term: %v", err)
 	}
 }
 
@@ -279,9 +272,7 @@ func TestReadingTicksCostsLittle(t *testing.T) {
 		once, err := fence.NewOnce(c.Client("worker", 1), el)
 		must(t, err)
 		for _, job := range []string{"mail", "bills"} {
-			if _, err := once.Take(t.Context(), fence.Tick{Job: job, At: time.Now(), Token: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(once.Take(t.Context(), fence.Tick{Job: job, At: time.Now(), Token: 1})))
 		}
 		c.Nodes[0].Set(frozen)
 		read(2, 4)

@@ -533,9 +533,7 @@ func conformKeys(t *testing.T, w *backend) {
 	ctx := t.Context()
 	sub := w.raw[0].Subscribe(ctx, w.key("events"))
 	defer sub.Close()
-	if _, err := sub.Receive(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(sub.Receive(ctx)))
 	a := w.start(t, "pod/a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
 	term := a.Elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })

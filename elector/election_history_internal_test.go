@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 func TestRecordsOf(t *testing.T) {
@@ -104,9 +106,7 @@ func TestPausesOf(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	return string(b)
 }
 

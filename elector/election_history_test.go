@@ -91,9 +91,7 @@ func TestHistoryOfALeaderKilledWhileItStops(t *testing.T) {
 // The list of names is one key for all elections, of which each list of a node is made.
 func TestElectionsNameAForeignKey(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		if _, err := c.Nodes[0].Server().Push("mandate:elections", "x"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.Nodes[0].Server().Push("mandate:elections", "x")))
 		_, err := c.Quorum("operator").Elections(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "MANDATE key mandate:elections holds another type than a sorted set (see what it holds") {
 			t.Errorf("%v", err)
@@ -130,9 +128,7 @@ func TestHistoryBehindManyPauses(t *testing.T) {
 		}
 		for _, n := range c.Nodes { // nor entries of another program
 			for range 100 {
-				if _, err := n.Server().XAdd("mandate:{orders}:history", "*", []string{"other", ""}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(n.Server().XAdd("mandate:{orders}:history", "*", []string{"other", ""})))
 			}
 		}
 		got, err := el.History(t.Context(), 10)

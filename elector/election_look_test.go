@@ -62,8 +62,7 @@ func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 // A node that one candidate cannot reach, and an operator can, shows in that candidate's answer alone.
 func TestRollCallShowsWhichNodeACandidateMisses(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a", func(cfg *elector.Config) { cfg.Probe = health.Func(func(context.Context) error { return nil }) })
-		a.Elected(3 * shortLease)
+		leading(c, "a", func(cfg *elector.Config) { cfg.Probe = health.Func(func(context.Context) error { return nil }) })
 		c.Start("b")
 		time.Sleep(shortLease)
 		c.Nodes[2].Set(cut, "a")

@@ -118,8 +118,7 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 // The heir's own election does not overtake the end of the term before, also in a loop whose body was busy when both came.
 func TestHeirObservesTheEndBeforeItsElection(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		leader := c.Start("a0")
-		leader.Elected(3 * shortLease)
+		leader, _ := leading(c, "a0")
 		for i := range 8 {
 			heir := c.Start(fmt.Sprint("a", i+1))
 			var got []string
@@ -146,8 +145,7 @@ func TestHeirObservesTheEndBeforeItsElection(t *testing.T) {
 // (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
 func TestObserveEndsWithItsLoop(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		for _, el := range []*elector.Election{a.Election(), electionOf(c.Quorum("operator"), "orders")} {
 			for round := range 3 { // each loop begins anew
 				var got []string

@@ -79,8 +79,7 @@ func TestSuccessionIsPredictable(t *testing.T) {
 func TestPriorityDoesNotFlap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var unhealthy atomic.Bool
-		low := c.Start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
-		low.Elected(3 * shortLease)
+		low, _ := leading(c, "low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
 		high := c.Start("high", func(cfg *elector.Config) {
 			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1}

@@ -220,8 +220,7 @@ func flood(c *cluster, channel string, every, d time.Duration, message func(i in
 // A true pause, and forged ends of it: nobody believes them, fills the log or claims.
 func TestForgedEndsOfAPauseAreNotBelieved(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		b := c.Start("b")
 		b.Quiet(shortLease)
 		op := c.Quorum("operator")

@@ -155,6 +155,25 @@ func TestWorkThatWasStoppedAtTheDeadline(t *testing.T) {
 	})
 }
 
+// Whoever ended the context of Run may say why: the cause reaches the work.
+func TestShutdownKeepsTheCause(t *testing.T) {
+	for _, drained := range []error{errors.New("the node is drained"), nil} {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, nil)
+			term := a.Elected(3 * shortLease)
+			cancel(drained)
+			if ended := wantReason(t, term, 0, elector.ReasonShutdown); !errors.Is(ended.Err, drained) {
+				t.Errorf("ended with %v", ended)
+			}
+			must(t, a.Ended(time.Second))
+			if past, err := a.Election().History(t.Context(), 1); err != nil || len(past) != 1 || past[0].Detail != "" {
+				t.Errorf("history: %+v, %v", past, err)
+			}
+		})
+	}
+}
+
 func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")

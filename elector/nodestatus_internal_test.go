@@ -17,6 +17,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // bench is one node in a bubble, and what opens connections to it.
@@ -38,13 +39,8 @@ func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
 			}
 			c := redis.NewClient(o)
 			ns, err := nodes.Open([]redis.UniversalClient{c})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				ns.Close()
-				_ = c.Close()
-			})
+			servertest.Must(t, err)
+			t.Cleanup(func() { ns.Close(); _ = c.Close() })
 			return ns
 		}})
 	})
@@ -174,9 +170,7 @@ func TestListOfElections(t *testing.T) {
 		clients = append(clients, c)
 	}
 	ns, err := nodes.Open(clients)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	t.Cleanup(ns.Close)
 	all := []string{"laterxx", "laterx", "later", "a", "b"}
 	for most, complete := range map[int]bool{10: true, 5: true, 4: false} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // credentialsOf is how a client gets its user and password.
@@ -36,18 +38,14 @@ func TestPasswordFileOfURLs(t *testing.T) {
 		"redis+sentinel://own:secret@127.0.0.1:1?master_name=m&username=u&" + named:               "u",
 		"rediss+sentinel://own:secret@127.0.0.1:1?master_name=m&" + named + "&dial_timeout=200ms": "",
 	} {
-		if err := os.WriteFile(file, []byte("one\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, os.WriteFile(file, []byte("one\n"), 0o600))
 		c, err := NewClient(url)
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
 		}
 		for _, password := range []string{"one", "two"} {
-			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 			gotUser, gotPassword, err := credentialsOf(c)(t.Context())
 			if gotUser != user || gotPassword != password || err != nil {
 				t.Errorf("%s: %q, %q, %v", url, gotUser, gotPassword, err)

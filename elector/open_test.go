@@ -250,8 +250,7 @@ func TestClientsOfAddressesAskForNoMaintenance(t *testing.T) {
 // its context is none.
 func TestRunThatEndsSaysWhy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		a.Shutdown()
 		failing := makeCandidate(t, c.Quorum("f"), "f").Begin(func(context.Context, *elector.Term) error { return errors.New("disk full") })
 		_ = failing.Ended(3 * shortLease)

@@ -131,17 +131,13 @@ func TestRollCallOfAnotherProtocol(t *testing.T) {
 		defer requests.Close()
 		defer answers.Close()
 		for _, s := range []*redis.PubSub{requests, answers} {
-			if _, err := s.Receive(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(s.Receive(ctx)))
 		}
 		publish(c, "roll", `{"v":2,"kind":"roll-call","election":"orders","nonce":"N1","later":["x"]}`)
 		if m, err := answers.ReceiveMessage(ctx); err != nil || !strings.HasPrefix(m.Payload, `{"v":1,"card":{"id":"a",`) {
 			t.Errorf("answered %v, %v", m, err)
 		}
-		if _, err := requests.ReceiveMessage(ctx); err != nil { // its own
-			t.Fatal(err)
-		}
+		must(t, second(requests.ReceiveMessage(ctx))) // its own
 		go func() {
 			m, err := requests.ReceiveMessage(ctx)
 			if err != nil {
@@ -253,8 +249,7 @@ func TestTwinsAreReported(t *testing.T) {
 // A process that was killed and comes back under its fixed id has no twin.
 func TestRestartUnderAFixedIDIsNoTwin(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		old := c.Start("a")
-		old.Elected(3 * shortLease)
+		old, _ := leading(c, "a")
 		other := c.Start("b")
 		time.Sleep(shortLease)
 		crash(c, old)

@@ -16,8 +16,7 @@ import (
 // occasion to, and waits for each.
 func TestRunEndsWithTheRelease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		time.Sleep(3 * shortLease)
 		for _, n := range c.Nodes {
 			n.On(func(cl call, _ *server.Peer) bool {
@@ -160,8 +159,7 @@ func TestExpiredTermIsGivenBackToo(t *testing.T) {
 // the life of Run.
 func TestReleaseReachesTheRestLater(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.Start("a")
-		a.Elected(3 * shortLease)
+		a, _ := leading(c, "a")
 		time.Sleep(shortLease + 100*time.Millisecond)
 		c.Nodes[2].Set(down, "a")
 		began := time.Now()

@@ -156,8 +156,7 @@ func TestNextLeaderWhenOnlyRepliesAreLost(t *testing.T) {
 	for name, deaf := range map[string]testredis.Fault{"lost": {Down: testredis.Hold}, "late": {Late: shortLease / 2}} {
 		for _, nodes := range []int{1, 3} {
 			sub(t, fmt.Sprint(name, nodes), nodes, func(t *testing.T, c *cluster) {
-				a := c.Start("a")
-				a.Elected(3 * shortLease)
+				leading(c, "a")
 				b := c.Start("b")
 				time.Sleep(2*shortLease + rand.N(shortLease/4))
 				c.Each(deaf, "a")

@@ -16,6 +16,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // goodFacts are those of a node about which nothing is to be said.
@@ -45,9 +46,7 @@ func sentences(t *testing.T, said map[string]Finding) {
 	t.Helper()
 	const file = "testdata/findings.txt"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	was := map[string]string{} // by test
 	for part := range strings.SplitSeq(strings.TrimPrefix(string(text), "# "), "\n# ") {
 		name, lines, _ := strings.Cut(part, "\n")

@@ -67,9 +67,8 @@ func TestBadConfig(t *testing.T) {
 func TestBadKeyOfOneShard(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		for _, n := range c.Nodes {
-			if _, err := n.Server().Push("mandate:{orders#5}:next", "x"); err != nil {
-				t.Fatal(err)
-			}
+			_, err := n.Server().Push("mandate:{orders#5}:next", "x")
+			must(t, err)
 		}
 		g := newGroup(t, c, 6)
 		a, b := g.join("a"), g.join("b")

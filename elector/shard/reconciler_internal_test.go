@@ -12,6 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/module"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
@@ -20,9 +21,7 @@ func alone(t *testing.T, f func(*testing.T, *Member)) {
 	t.Helper()
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		m, err := New(c.Quorum("a"), Config{Group: "orders", Shards: 8, ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(t, err)
 		f(t, m)
 	})
 }

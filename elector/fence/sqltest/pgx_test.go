@@ -43,9 +43,8 @@ func testPgx(t *testing.T, url string) {
 	must(t, err)
 	defer conn.Close(context.Background())
 	marks := newMarks(t, fence.PostgreSQL, "pgx_marks")
-	if _, err := conn.Exec(ctx, marks.Schema()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(ctx, marks.Schema())
+	must(t, err)
 	guard := func(token uint64, end func(pgx.Tx) error) error {
 		tx, err := conn.Begin(ctx)
 		must(t, err)
@@ -60,9 +59,8 @@ func testPgx(t *testing.T, url string) {
 		must(t, err)
 	}
 	testfence.WantStale(t, guard(1794204187000, rollback), 1794204187000, 1794204187001)
-	if _, err := conn.Exec(ctx, "UPDATE pgx_marks SET token = -1"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(ctx, "UPDATE pgx_marks SET token = -1")
+	must(t, err)
 	if err := guard(1<<53-1, rollback); !errors.Is(err, fence.ErrForeignMark) {
 		t.Errorf("a mark that no fence wrote: %v", err)
 	}
@@ -104,9 +102,8 @@ func TestOtherTransactions(t *testing.T) {
 func testPgxOnce(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 	once, err := fence.NewOnceSQL(fence.PostgreSQL, "pgx_tick")
 	must(t, err)
-	if _, err := conn.Exec(ctx, once.Schema()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(ctx, once.Schema())
+	must(t, err)
 	tick := fence.Tick{Job: "mail", At: time.Now(), Token: 5}
 	for i, want := range []error{nil, fence.ErrRan} {
 		tx, err := conn.Begin(ctx)

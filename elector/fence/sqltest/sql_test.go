@@ -1,3 +1,6 @@
+// Package sqltest contains the tests of fence's SQL marks on PostgreSQL, MariaDB and
+// SQLite. It is a module of its own, so that importing mandate does not add three
+// database drivers to a program's module graph.
 package sqltest
 
 import (
@@ -18,10 +21,13 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/internal/testfence"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 var must = servertest.Must
+
+func TestMain(m *testing.M) { testleak.VerifyTestMain(m) }
 
 func TestSQLite(t *testing.T) {
 	sqlSuite(t, fence.SQLite, "sqlite",

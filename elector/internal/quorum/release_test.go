@@ -106,9 +106,8 @@ func (p *cluster) messages(node int, channel string, subscribers int) func() []s
 	var got []string
 	for i := range subscribers {
 		ps := p.own[node].Subscribe(p.t.Context(), channel)
-		if _, err := ps.Receive(p.t.Context()); err != nil {
-			p.t.Fatal(err)
-		}
+		_, err := ps.Receive(p.t.Context())
+		must(p.t, err)
 		p.t.Cleanup(func() { ps.Close() })
 		go func() {
 			for m := range ps.Channel() {

@@ -29,12 +29,8 @@ func TestLicenses(t *testing.T) {
 	licenses := func(files map[string]string) (texts, ids string, err error) {
 		dir, out := t.TempDir(), filepath.Join(t.TempDir(), "ids")
 		for name, text := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+			servertest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		cmd := exec.CommandContext(t.Context(), "bash", "../../../../.ci/licenses", out)
 		cmd.Stdin = strings.NewReader("example.com/m v1.2.3 " + dir + "\n")
@@ -64,9 +60,7 @@ func TestLicenses(t *testing.T) {
 func script(t *testing.T, name string, args ...string) {
 	t.Helper()
 	root, err := filepath.Abs("../../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, err)
 	file := filepath.Join(root, "elector/proof/internal/release/testdata", name)
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{file, root}, args...)...)
 	cmd.Dir = t.TempDir()
