@@ -67,7 +67,11 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				}
 				suspend(w)
 				woke := time.Now()
-				awaitEnd(term)
+				select {
+				case <-term.ctx.Done():
+				case <-time.After(timing.Lease):
+					term.end(ReasonResigned, nil)
+				}
 				if late := time.Since(woke); late > timing.RenewEvery() {
 					t.Fatalf("ended %v after the suspend: %v", late, term.Err())
 				}
@@ -79,14 +83,5 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				time.Sleep(2 * timing.RenewEvery()) // the guard ends
 			})
 		})
-	}
-}
-
-// awaitEnd gives up after a lease.
-func awaitEnd(term *Term) {
-	select {
-	case <-term.ctx.Done():
-	case <-time.After(10 * time.Second):
-		term.end(ReasonResigned, nil)
 	}
 }

@@ -192,14 +192,14 @@ func TestGoexitEndsRun(t *testing.T) {
 	})
 }
 
-var errLeadershipLost = errors.New("the leadership was lost")
-
-// untilInvalid is work that loops on Valid, and takes its end for an error.
-func untilInvalid(_ context.Context, term *elector.Term) error {
-	for term.Valid() {
-		time.Sleep(term.Left())
+// untilInvalid is work that looks at Valid each so often, and takes its end for an error.
+func untilInvalid(every func(*elector.Term) time.Duration) elector.Work {
+	return func(_ context.Context, term *elector.Term) error {
+		for term.Valid() {
+			time.Sleep(every(term))
+		}
+		return errors.New("the leadership was lost")
 	}
-	return errLeadershipLost
 }
 
 // Work that reads the clock knows of the deadline at the same moment as the timer that ends the term. An outage of
@@ -211,7 +211,7 @@ func TestWorkThatReadsTheClockSurvivesAnOutage(t *testing.T) {
 		q := c.Quorum("a")
 		for i := range 60 {
 			a := makeCandidate(t, q, "a", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) })
-			all = append(all, a.Begin(untilInvalid))
+			all = append(all, a.Begin(untilInvalid((*elector.Term).Left)))
 			terms = append(terms, a.Elected(3*shortLease))
 			time.Sleep(shortLease / 97)
 		}
@@ -233,12 +233,7 @@ func TestWorkThatReadsTheClockAfterASuspend(t *testing.T) {
 			w.Wall.Add(int64(time.Hour))
 			w.Boot.Add(int64(time.Hour))
 		}
-		a := lying(t, c, w, "a", func(_ context.Context, term *elector.Term) error {
-			for term.Valid() {
-				time.Sleep(time.Millisecond)
-			}
-			return errLeadershipLost
-		})
+		a := lying(t, c, w, "a", untilInvalid(func(*elector.Term) time.Duration { return time.Millisecond }))
 		term := a.Elected(3 * shortLease)
 		sleep()
 		wantReason(t, term, 2*time.Millisecond, elector.ReasonExpired)
@@ -301,11 +296,6 @@ func TestPanicReleasesAndEndsTheProcess(t *testing.T) {
 	if d := time.Since(began); d > shortLease/2 {
 		t.Errorf("took %v", d)
 	}
-	wantPanicRecorded(t, m)
-}
-
-func wantPanicRecorded(t *testing.T, m *miniredis.Miniredis) {
-	t.Helper()
 	entries, err := m.Stream("mandate:{orders}:history")
 	// Of so short a term the election may be announced after the end, or not at all.
 	panicked := slices.ContainsFunc(entries, func(e miniredis.StreamEntry) bool {

@@ -46,14 +46,6 @@ func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
 	})
 }
 
-// onCommand calls f before the node runs a command.
-func (b *bench) onCommand(f func(cmd string, args []string)) {
-	b.Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
-		f(strings.ToUpper(cmd), args)
-		return false
-	})
-}
-
 // The commands of a pipeline are not one step: of what is left of two leases the lower is shown.
 func TestReadWhileTheLockChangesHands(t *testing.T) {
 	t.Parallel()
@@ -69,10 +61,11 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 				_, _ = m.Set(k.Fence, "7"), m.Set(k.ID, "word")
 			}
 			ns := b.open()
-			b.onCommand(func(got string, args []string) {
+			b.Server().SetPreHook(func(_ *server.Peer, got string, args ...string) bool {
 				if got == cmd && args[0] == k.Lock {
 					hold("b/B/1 n=1 lease=10000 token=8", 9*time.Second)
 				}
+				return false
 			})
 			v := readNodes(t.Context(), ns, &k, time.Second, nil)[0]
 			if v.Err != nil || v.Holder != "b" || v.LeaseLeft != left {

@@ -44,9 +44,7 @@ func TestSimulationOfLoad(t *testing.T) {
 				time.Sleep(10 * lease)
 				c.Hang(0, 1, 2)
 				time.Sleep(2 * lease)
-				for _, n := range c.Nodes {
-					n.Heal()
-				}
+				c.Heal()
 				time.Sleep(want.soon)
 				led, before := lead.Load(), ended.Load()
 				time.Sleep(10 * lease)
