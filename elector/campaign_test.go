@@ -123,9 +123,7 @@ func TestClaimThatIsNotWantedAnyMore(t *testing.T) {
 
 func TestLostReleaseMessageCostsALeaseAtMost(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a, one := leading(c, "a")
-		b := c.Start("b")
-		b.Quiet(shortLease)
+		a, b, one := pair(c, shortLease)
 		c.Each(fault{LoseMessages: true}, "b")
 		a.Shutdown()
 		two := b.Elected(shortLease + 20*time.Millisecond) // the lease's end, as b last saw it

@@ -187,9 +187,7 @@ func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 	const renewed = shortLease / 20 // after a renewal
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
 		sub(t, age.String(), 3, func(t *testing.T, c *cluster) {
-			a, term := leading(c, "a")
-			b := c.Start("b")
-			b.Quiet(age + renewed)
+			a, b, term := pair(c, age+renewed)
 			defer never2(t, a, b)()
 			forget(c)
 			publish(c, "events", fmt.Sprintf("1 released %d  {}", term.Token()))

@@ -168,7 +168,7 @@ func TestSuccessorsOnNodesThatRefuseWrites(t *testing.T) {
 		"this user may not SET": {1, func(c *cluster) { c.Nodes[0].Deny("set") }, ""},
 	} {
 		sub(t, name, tc.nodes, func(t *testing.T, c *cluster) {
-			_, b, term := pair(t, c)
+			_, b, term := pair(c, shortLease+shortLease/3)
 			el := electionOf(c.Quorum("operator"), "orders")
 			tc.fault(c)
 			able, err := el.Successors(within(t, time.Minute))

@@ -220,9 +220,7 @@ func flood(c *cluster, channel string, every, d time.Duration, message func(i in
 // A true pause, and forged ends of it: nobody believes them, fills the log or claims.
 func TestForgedEndsOfAPauseAreNotBelieved(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a, _ := leading(c, "a")
-		b := c.Start("b")
-		b.Quiet(shortLease)
+		a, b, _ := pair(c, shortLease)
 		op := c.Quorum("operator")
 		must(t, electionOf(op, "orders").Pause(t.Context(), 0, "migration"))
 		a.Shutdown()

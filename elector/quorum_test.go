@@ -552,9 +552,7 @@ func TestMajorityDown(t *testing.T) {
 
 func TestLeaderOnTheMinoritySide(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a, term := leading(c, "a")
-		b := c.Start("b")
-		b.Quiet(shortLease)
+		a, b, term := pair(c, shortLease)
 		stop := never2(t, a, b)
 		c.Nodes[0].Set(cut, "b")
 		c.Nodes[1].Set(cut, "a")

@@ -64,9 +64,7 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			sub(t, fmt.Sprintf("%s for %v", o.name, d), 3, func(t *testing.T, c *cluster) {
-				a, term := leading(c, "a")
-				b := c.Start("b")
-				b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
+				a, b, term := pair(c, shortLease+100*time.Millisecond) // between two renewals
 				outage(c, o.f, d, "a")
 				began := time.Now()
 				a.Stop()
@@ -87,9 +85,7 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 func TestReleaseThatNeverArrives(t *testing.T) {
 	for _, o := range outages {
 		sub(t, o.name, 3, func(t *testing.T, c *cluster) {
-			a, term := leading(c, "a")
-			b := c.Start("b")
-			b.Quiet(shortLease + 100*time.Millisecond)
+			a, b, term := pair(c, shortLease+100*time.Millisecond)
 			c.Each(o.f, "a")
 			began := time.Now()
 			a.Stop()
@@ -134,9 +130,7 @@ func TestStepDownWhileRedisIsAway(t *testing.T) {
 // A term that expired is given back in the background: its candidate campaigns on.
 func TestExpiredTermIsGivenBackToo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a, term := leading(c, "a")
-		b := c.Start("b")
-		b.Quiet(shortLease + 100*time.Millisecond)
+		a, b, term := pair(c, shortLease+100*time.Millisecond)
 		c.Each(cut, "a")
 		wantReason(t, term, shortLease, elector.ReasonExpired)
 		time.Sleep(100 * time.Millisecond)

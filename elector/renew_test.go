@@ -460,9 +460,7 @@ func TestLeaderGoesOnWhenItsServersRestartEmpty(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		for claims := range 3 { // each after another loss
 			sub(t, fmt.Sprintf("%d nodes, %d claims", nodes, claims), nodes, func(t *testing.T, c *cluster) {
-				a, one := leading(c, "a")
-				b := c.Start("b")
-				b.Quiet(shortLease + shortLease/20)
+				a, b, one := pair(c, shortLease+shortLease/20)
 				defer never2(t, a, b)()
 				forget(c)
 				for range claims {

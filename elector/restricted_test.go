@@ -63,7 +63,7 @@ func TestRestrictedRedis(t *testing.T) {
 					nd.Deny(denied...)
 				}
 				r := &restricted{cluster: c, messages: column == "messages", probe: &fakeProbe{}}
-				r.a, r.b, r.term = pair(t, c, func(cfg *elector.Config) {
+				r.a, r.b, r.term = pair(c, shortLease+shortLease/3, func(cfg *elector.Config) {
 					if cfg.ID == "a" {
 						cfg.Probe = r.probe
 					}
@@ -75,13 +75,13 @@ func TestRestrictedRedis(t *testing.T) {
 	}
 }
 
-// pair starts a, which leads, and b, which has followed for longer than a lease.
-func pair(t *testing.T, c *cluster, change ...func(*elector.Config)) (a, b *candidate, term *elector.Term) {
-	t.Helper()
+// pair starts a, which leads, and b, which has followed for d.
+func pair(c *cluster, d time.Duration, change ...func(*elector.Config)) (a, b *candidate, term *elector.Term) {
+	c.T.Helper()
 	a = c.Start("a", change...)
 	term = a.Elected(atOnce)
 	b = c.Start("b", change...)
-	b.Quiet(shortLease + shortLease/3)
+	b.Quiet(d)
 	return a, b, term
 }
 
