@@ -369,9 +369,9 @@ func want(t testing.TB, events <-chan elector.Event, within time.Duration, kind 
 	return ev
 }
 
-func watch(t testing.TB, c *candidate) <-chan elector.Event {
+func watch(t testing.TB, el *elector.Election) <-chan elector.Event {
 	ctx, cancel := context.WithCancel(context.Background())
-	events := observe(ctx, c.Election())
+	events := observe(ctx, el)
 	t.Cleanup(func() {
 		cancel()
 		for range events { // closed when the observer has ended
@@ -382,7 +382,7 @@ func watch(t testing.TB, c *candidate) <-chan elector.Event {
 
 func conformObserve(t *testing.T, w *backend) {
 	bystander := w.make(t, "bystander")
-	events := watch(t, bystander)
+	events := watch(t, bystander.Election())
 	want(t, events, w.soon(), elector.EventVacant, "", 0)
 	a := w.start(t, "a", func(cfg *elector.Config) { cfg.Advertise = "http://a:80" })
 	one := a.Elected(w.first())
@@ -391,9 +391,9 @@ func conformObserve(t *testing.T, w *backend) {
 	}
 	b := w.start(t, "b")
 	b.Quiet(w.lease / 4)
-	late := watch(t, bystander)
+	late := watch(t, bystander.Election())
 	want(t, late, w.soon(), elector.EventElected, "a", one.Token()) // the snapshot
-	own := watch(t, b)
+	own := watch(t, b.Election())
 	want(t, own, w.soon(), elector.EventElected, "a", one.Token())
 	a.Shutdown()
 	two := b.Elected(w.soon())

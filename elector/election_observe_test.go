@@ -16,7 +16,7 @@ import (
 func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, term := leading(c, "a")
-		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		c.Nodes[2].Set(cut, "bystander")
 		for range 3 {
@@ -37,7 +37,7 @@ func TestObserverDoesNotKnowTheLeaderOnceItsLeaseIsOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		term := c.Start("a").Elected(3 * shortLease)
 		bystander := makeCandidate(t, c.Quorum("bystander"), "bystander")
-		events := watch(t, bystander)
+		events := watch(t, bystander.Election())
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		c.Nodes[1].Set(cut, "a")
 		c.Nodes[1].Server().Del(lockKey)
@@ -64,7 +64,7 @@ func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 	for phase := range 4 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			a, term := leading(c, "a")
-			events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+			events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 			want(t, events, time.Second, elector.EventElected, "a", term.Token())
 			time.Sleep(shortLease + time.Duration(phase)*shortLease/16)
 			crash(c, a)
@@ -81,13 +81,13 @@ func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		bystander := makeCandidate(t, c.Quorum("bystander"), "bystander")
-		outside := watch(t, bystander)
+		outside := watch(t, bystander.Election())
 		next(t, outside, time.Second)
 		bad := map[string]int{}
 		const rounds = 20
 		for i := range rounds {
 			a := makeCandidate(t, c.Quorum(fmt.Sprint("a", i)), "a")
-			own := watch(t, a)
+			own := watch(t, a.Election())
 			a.Begin(nil)
 			term := a.Elected(3 * shortLease)
 			want(t, outside, time.Second, elector.EventElected, "a", term.Token())
@@ -184,7 +184,7 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 		srv := c.Nodes[0].Server()
 		srv.SetTime(time.Now().Add(48 * time.Hour)) // TIME only: what the token comes from
 		a, one := leading(c, "a", advertising)
-		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 		want(t, events, time.Second, elector.EventElected, "a", one.Token())
 		b := c.Start("b", advertising)
 		b.Quiet(shortLease)

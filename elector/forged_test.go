@@ -132,7 +132,7 @@ func TestForgedMessages(t *testing.T) {
 				}
 			}()
 			defer func() { close(quit); <-ended }()
-			events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+			events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 			want(t, events, time.Second, elector.EventVacant, "", 0)
 			a, term := leading(c, "a", advertising)
 			token.Store(term.Token())
@@ -185,7 +185,7 @@ func TestForgedMessages(t *testing.T) {
 func TestForgedEndOfALeaderThatStays(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a, term := leading(c, "a", advertising)
-		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		time.Sleep(shortLease + time.Second) // a second after a renewal
 		lock, err := c.Nodes[0].Server().Get(lockKey)
@@ -245,7 +245,7 @@ func TestForgedEndsOfAPauseAreNotBelieved(t *testing.T) {
 // must not ask for each.
 func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		events := watch(t, electionOf(c.Quorum("bystander"), "orders"))
 		want(t, events, time.Second, elector.EventVacant, "", 0)
 		go flood(c, "events", time.Millisecond, 3*shortLease, func(int) string {
 			return `1 released 9007199254740991  {"v":1,"kind":"released","election":"orders","token":9007199254740991}`

@@ -40,7 +40,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		a.Begin(func(context.Context, *elector.Term) error { <-free; return nil })
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
-		events := watch(t, a)
+		events := watch(t, a.Election())
 		b.Quiet(shortLease)
 		stop := never2(t, a, b)
 		w.set(errors.New("disk full"))

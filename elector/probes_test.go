@@ -61,7 +61,7 @@ func TestFailingProbeStepsDown(t *testing.T) {
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
 		b.Quiet(shortLease)
-		events := watch(t, a)
+		events := watch(t, a.Election())
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		w.set(errors.New("the queue is not reachable"))
 		ended := wantReason(t, term, 3*time.Second+tick, elector.ReasonUnhealthy) // 3 failures, one a second

@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -187,13 +186,7 @@ func restrictedLoss(t *testing.T, r *restricted) {
 // An observer reports the next leader, without messages a lease later and without the reason. Each candidate logs once
 // what is missing, and doctor does not call it a failure.
 func restrictedReports(t *testing.T, r *restricted) {
-	ctx, stop := context.WithCancel(t.Context())
-	events := observe(ctx, r.election)
-	defer func() {
-		stop()
-		for range events { // closed when the observer has ended
-		}
-	}()
+	events := watch(t, r.election)
 	want(t, events, atOnce, elector.EventElected, "a", r.term.Token())
 	time.Sleep(shortLease)
 	r.a.Shutdown()
