@@ -42,11 +42,16 @@ func TestTracesOfAnElection(t *testing.T) {
 // as of a proxy without publish/subscribe. What passes, or what the requests report too, is not.
 func TestImpossibleSubscriptionIsLoggedOnce(t *testing.T) {
 	for text, want := range map[string]int{
-		"NOPERM no permissions to access a channel":                     1,
-		"ERR unsupported command":                                       1,
-		"LOADING Redis is loading the dataset in memory":                0,
-		"BUSY Redis is busy running a script.":                          0,
-		"NOPERM this user has no permissions to run the 'ping' command": 0,
+		"NOPERM no permissions to access a channel":                               1,
+		"ERR unsupported command":                                                 1,
+		"LOADING Redis is loading the dataset in memory":                          0,
+		"BUSY Redis is busy running a script.":                                    0,
+		"NOPERM this user has no permissions to run the 'ping' command":           0,
+		"NOPERM this user has no permissions to run the 'unsubscribe' command":    0,
+		"NOPERM User mandate has no permissions to run the 'unsubscribe' command": 0,
+		"NOPERM this user has no permissions to run the 'subscribe' command":      1,
+		"ERR 'unsubscribe'": 1,
+		"NOPERM this user has no permissions to access one of the channels used as arguments": 1,
 	} {
 		keys, logged := protocol.KeysOf("mandate", "e"), bytes.Buffer{}
 		c := candidate{log: slog.New(slog.NewTextHandler(&logged, nil)), keys: &keys}

@@ -1,9 +1,7 @@
 package elector
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +30,9 @@ func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Helper()
 	testredis.Bubble(t, 1, func(t *testing.T, s *testredis.Set) {
 		m := s.Nodes[0].Server()
+		s.Nodes[0].Wire = 0
 		f(t, &bench{m, protocol.KeysOf("mandate", "orders"), func(change ...func(*redis.Options)) *nodes.Nodes {
-			o := &redis.Options{Addr: s.Nodes[0].Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }}
-			for _, f := range change {
-				f(o)
-			}
-			c := redis.NewClient(o)
+			c := s.Client("a", 0, change...)
 			ns, err := nodes.Open([]redis.UniversalClient{c})
 			servertest.Must(t, err)
 			t.Cleanup(func() { ns.Close(); _ = c.Close() })

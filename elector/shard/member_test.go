@@ -70,7 +70,13 @@ func TestCheck(t *testing.T) {
 			}
 		}
 		check("before Run", "not running")
-		r := g.run(m, failing(3, errors.New("broken")))
+		r := g.run(m, func(ctx context.Context, term *shard.Term) error {
+			if term.Shard == 3 {
+				return errors.New("broken")
+			}
+			<-ctx.Done()
+			return nil
+		})
 		time.Sleep(lease)
 		check("well, with a shard that fails", "")
 		if m.Term(0) == nil || m.Term(0).Shard != 0 || m.Term(3) != nil || m.Term(-1) != nil {
@@ -331,17 +337,6 @@ func TestOwnerOf(t *testing.T) {
 			}
 		}
 	})
-}
-
-// failing is work that fails at one shard.
-func failing(at int, err error) shard.Work {
-	return func(ctx context.Context, term *shard.Term) error {
-		if term.Shard == at {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}
 }
 
 // A member that reaches a minority of the nodes alone can hold no lock: it counts as dead.

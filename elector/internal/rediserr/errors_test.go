@@ -2,7 +2,6 @@ package rediserr
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -39,20 +38,5 @@ func TestTimeoutNamesWhatTimedOut(t *testing.T) {
 	silent := &NodeError{Node: "n", TLS: true, Silent: true, Err: context.DeadlineExceeded}
 	if got := silent.Error(); !strings.Contains(got, "speaks no TLS, write redis://") {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestRefusedOther(t *testing.T) {
-	for msg, want := range map[string]bool{
-		"NOPERM this user has no permissions to run the 'unsubscribe' command":                true,
-		"NOPERM User mandate has no permissions to run the 'unsubscribe' command":             true,
-		"NOPERM this user has no permissions to run the 'ping' command":                       true,
-		"NOPERM this user has no permissions to run the 'subscribe' command":                  false,
-		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
-		"ERR 'unsubscribe'": false,
-	} {
-		if got := refusedOther(errors.New(msg)); got != want {
-			t.Errorf("%s: %v", msg, got)
-		}
 	}
 }

@@ -209,16 +209,19 @@ func denied(t *testing.T, s *servertest.Server, user string) (objects []string) 
 	return objects
 }
 
+// enough wants that nobody complains of a user's rights, and that the server has refused nothing to him.
+func enough(t *testing.T, s *servertest.Server, user string, complaints []string) {
+	t.Helper()
+	if refused := denied(t, s, user); len(complaints)+len(refused) > 0 {
+		t.Errorf("with the shipped rights: %q; the server refused %q", complaints, refused)
+	}
+}
+
 // The shipped file is enough: nothing fails, nothing is refused.
 func TestRealACLIsEnough(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, candidates, shipped(t, candidates))
-	if all := lifecycle(t, s); len(all) > 0 {
-		t.Errorf("with the shipped rights: %q", all)
-	}
-	if all := denied(t, s, candidates); len(all) > 0 {
-		t.Errorf("the server refused %q", all)
-	}
+	enough(t, s, candidates, lifecycle(t, s))
 }
 
 // Less is not enough: with any one right taken away the election fails with advice, or is worse
@@ -435,19 +438,9 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 func TestRealACLOperatorIsEnough(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, operator, shipped(t, operator))
-	if all := steers(t, s); len(all) > 0 {
-		t.Errorf("with the shipped rights: %q", all)
-	}
-	if all := denied(t, s, operator); len(all) > 0 {
-		t.Errorf("the server refused %q", all)
-	}
+	enough(t, s, operator, steers(t, s))
 	s.Do(t, "FLUSHALL")
-	if all := sight(t, s, operator); len(all) > 0 {
-		t.Errorf("with the shipped rights: %q", all)
-	}
-	if all := denied(t, s, operator); len(all) > 0 {
-		t.Errorf("the server refused %q", all)
-	}
+	enough(t, s, operator, sight(t, s, operator))
 	c := s.Client(t)
 	for _, harm := range [][]any{
 		{"EVAL", "return 1", "0"},
@@ -517,12 +510,7 @@ func receiveRollCalls(t *testing.T, s *servertest.Server, candidates int64) {
 func TestRealACLReaderIsEnough(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, reader, shipped(t, reader))
-	if all := sight(t, s, reader); len(all) > 0 {
-		t.Errorf("with the shipped rights: %q", all)
-	}
-	if all := denied(t, s, reader); len(all) > 0 {
-		t.Errorf("the server refused %q", all)
-	}
+	enough(t, s, reader, sight(t, s, reader))
 	el := newElectorate(t)
 	el.join("b", as(t, candidates, s))
 	_, term := el.next(0, 2*el.lease+slack)
