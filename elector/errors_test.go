@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // unreachable is an election on three nodes of which none can be reached.
@@ -92,32 +93,19 @@ func TestUnknownMasterIsNotAnEmptyElection(t *testing.T) {
 // fakeServer answers each command, and returns its address.
 func fakeServer(t *testing.T, answer func(command string) string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				for in := bufio.NewScanner(c); in.Scan(); { // *N, then for each word its length and the word
-					var words int
-					_, _ = fmt.Sscanf(in.Text(), "*%d", &words)
-					command := ""
-					for i := range 2 * words {
-						if in.Scan(); i == 1 {
-							command = in.Text()
-						}
-					}
-					_, _ = io.WriteString(c, answer(command))
+	return servertest.Listen(t, func(c net.Conn) {
+		for in := bufio.NewScanner(c); in.Scan(); { // *N, then for each word its length and the word
+			var words int
+			_, _ = fmt.Sscanf(in.Text(), "*%d", &words)
+			command := ""
+			for i := range 2 * words {
+				if in.Scan(); i == 1 {
+					command = in.Text()
 				}
-			}()
+			}
+			_, _ = io.WriteString(c, answer(command))
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // A closed quorum must be told from nodes that are away: nothing helps but another one.

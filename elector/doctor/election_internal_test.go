@@ -10,7 +10,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
@@ -119,8 +118,7 @@ func TestFirstFindingOfAReport(t *testing.T) {
 		if first.Check != c.want || c.want != "" && first.Advice == "" || strings.Contains(first.Found, "2 of 1") || strings.HasPrefix(c.want, "protocol") && strings.Contains(first.Advice, "DEL") {
 			t.Errorf("%s: %+v, want %s", name, first, c.want)
 		}
-		e := newExamination(protocol.Keys{}, 1, nil)
-		e.facts = []facts{goodFacts("n")}
+		e := examining(goodFacts("n"))
 		for e.election(&c.r); len(e.findings) > 0; e.findings = e.findings[1:] {
 			if f := e.findings[0]; strings.Contains(f.Advice, "mandate doctor") {
 				t.Errorf("%s: doctor advises doctor: %+v", name, f)
@@ -286,8 +284,8 @@ func TestWhatIsNotSeenIsSaid(t *testing.T) {
 	poor := goodFacts("n")
 	denied := &rediserr.NodeError{Node: "n", Err: answer("NOPERM no info")}
 	poor.Info, poor.Conf, poor.InfoErr, poor.ConfErr = nil, nil, denied, denied
-	e := newExamination(protocol.KeysOf("mandate", "e"), 1, nil)
-	e.facts, e.user, e.timing = []facts{poor}, "user op", lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	e := examining(poor)
+	e.user = "user op"
 	e.nodes()
 	if got := find(e.finish(), CheckUnseen); got.Level != LevelUnknown || got.Found != "4 checks need more rights than user op has: persistence, eviction, failover, version" {
 		t.Errorf("%+v", got)
@@ -299,8 +297,7 @@ func TestWhatIsNotSeenIsSaid(t *testing.T) {
 
 // doctor says no less than status: what could not be read beside PING is its problem, too.
 func TestDoctorSaysNoLessThanStatus(t *testing.T) {
-	e := newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
-	e.facts, e.timing = []facts{goodFacts("n1"), goodFacts("n2"), goodFacts("n3")}, lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	e := examining(goodFacts("n1"), goodFacts("n2"), goodFacts("n3"))
 	r := &Report{Look: elector.Look{StatusErr: elector.ErrUnreachable}}
 	for _, name := range []string{"n1", "n2", "n3"} {
 		r.Nodes = append(r.Nodes, elector.NodeStatus{Node: name, Reachable: name == "n1", Error: "no answer in time"})
@@ -324,8 +321,7 @@ func TestHeldBackWritesAreNamed(t *testing.T) {
 	if f := find(got, "majority"); f.Level != LevelFail || f.Advice != unpause || !strings.Contains(f.Found, "n2, n3: it answers reads, and holds writes back") || find(got, "unreached").Check != "" {
 		t.Errorf("%+v", got)
 	}
-	e := newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
-	e.facts, e.timing = []facts{goodFacts("n1"), goodFacts("n2"), goodFacts("n3")}, lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	e := examining(goodFacts("n1"), goodFacts("n2"), goodFacts("n3"))
 	r.Writes, r.Nodes[1].Reachable, r.Nodes[1].Err, r.Nodes[1].Error = nil, false, late, "no answer in time"
 	e.held(&r)
 	e.reachable(&r)
@@ -377,10 +373,9 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 // Copies of a node are named together with what ends that; replicas are not: they are to be promoted, or not listed.
 func TestCopiesOfANode(t *testing.T) {
 	for role, want := range map[string]string{"master": "n2, n3: its data are a copy of those of n1: ", "slave": ""} {
-		r, e := &Report{}, newExamination(protocol.KeysOf("mandate", "e"), 2, nil)
-		for _, name := range []string{"n1", "n2", "n3"} {
-			r.Nodes = append(r.Nodes, elector.NodeStatus{Node: name, Identity: "x", Reachable: true, Fence: 1})
-			e.facts = append(e.facts, goodFacts(name))
+		r, e := &Report{}, examining(goodFacts("n1"), goodFacts("n2"), goodFacts("n3"))
+		for _, f := range e.facts {
+			r.Nodes = append(r.Nodes, elector.NodeStatus{Node: f.Node, Identity: "x", Reachable: true, Fence: 1})
 		}
 		e.facts[0].Info["role"] = role
 		e.sameServer(r)

@@ -31,10 +31,15 @@ func goodFacts(name string) facts {
 	}
 }
 
-func judge(facts ...facts) []Finding {
+// examining is an examination of these nodes that has not begun to judge.
+func examining(facts ...facts) *examination {
 	e := newExamination(protocol.KeysOf("mandate", "e"), len(facts)/2+1, nil)
-	e.facts = facts
-	e.timing = lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	e.facts, e.timing = facts, lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+	return e
+}
+
+func judge(facts ...facts) []Finding {
+	e := examining(facts...)
 	e.nodes()
 	return e.findings
 }
@@ -348,8 +353,7 @@ func TestNodesThatCannotBeUsed(t *testing.T) {
 		"the only one is full": {[]facts{full("n1")}, LevelOK},
 		"only messages":        {[]facts{quiet, quiet, quiet}, LevelOK},
 	} {
-		e := newExamination(protocol.KeysOf("mandate", "e"), len(c.facts)/2+1, nil)
-		e.facts = c.facts
+		e := examining(c.facts...)
 		e.together()
 		if said[name] = find(e.findings, "majority"); said[name].Level != c.level {
 			t.Errorf("%s: %+v", name, said[name])

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 // A request whose answer is lost is sent once: sent again, it would meet its own effect.
@@ -47,21 +48,6 @@ func TestNothingIsSentTwice(t *testing.T) {
 
 // A port for TLS, one without it, and servers of other kinds, each with what to do.
 func TestWrongPortsAreNamed(t *testing.T) {
-	serve := func(answer func(net.Conn)) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { answer(c); _ = c.Close() }()
-			}
-		}()
-		return l.Addr().String()
-	}
 	closes := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) } // with data unread: a reset, as of a port for TLS
 	drained := func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
@@ -70,11 +56,11 @@ func TestWrongPortsAreNamed(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 	}
 	for want, o := range map[string]*redis.Options{
-		"EOF (if this port speaks TLS, write rediss://":                 {Addr: serve(drained)},
-		" (if this port speaks TLS, write rediss://":                    {Addr: serve(closes)},
-		"no answer in time (if this port speaks no TLS, write redis://": {Addr: serve(silent), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
-		"speaks no TLS: write redis://":                                 {Addr: serve(web), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
-		"what answers is no Redis":                                      {Addr: serve(web)},
+		"EOF (if this port speaks TLS, write rediss://":                 {Addr: servertest.Listen(t, drained)},
+		" (if this port speaks TLS, write rediss://":                    {Addr: servertest.Listen(t, closes)},
+		"no answer in time (if this port speaks no TLS, write redis://": {Addr: servertest.Listen(t, silent), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"speaks no TLS: write redis://":                                 {Addr: servertest.Listen(t, web), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"what answers is no Redis":                                      {Addr: servertest.Listen(t, web)},
 	} {
 		o.DialTimeout, o.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
 		c := redis.NewClient(o)

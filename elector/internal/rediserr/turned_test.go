@@ -25,28 +25,16 @@ func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {
 			"-ERR max number of clients reached\r\n": "ERR max number of clients reached",
 		} {
 			t.Run(name+"/"+want[:3], func(t *testing.T) {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				servertest.Must(t, err)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					for {
-						c, err := l.Accept()
-						if err != nil {
-							return
-						}
-						time.Sleep(after)
-						_, _ = c.Write([]byte(line))
-						_ = c.Close()
-					}
-				}()
-				defer func() { _ = l.Close(); <-ended }()
+				addr := servertest.Listen(t, func(c net.Conn) {
+					time.Sleep(after)
+					_, _ = c.Write([]byte(line))
+				})
 				c := redis.NewClient(&redis.Options{MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+					c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 					return Explained(c, new(atomic.Bool)), err
 				}})
 				defer c.Close()
-				err = &NodeError{Node: "n", Err: c.Ping(t.Context()).Err()}
+				err := error(&NodeError{Node: "n", Err: c.Ping(t.Context()).Err()})
 				if turned := TurnedAway(""); !errors.As(err, &turned) || !strings.Contains(err.Error(), want) || !Answered(err) {
 					t.Errorf("%v", err)
 				}

@@ -22,6 +22,7 @@ package servertest
 import (
 	"cmp"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -215,6 +216,20 @@ func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Listen hands each connection to an address of its own to serve, and closes it then. It returns the address.
+func Listen(t testing.TB, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	Must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go func() { serve(c); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // Eventually calls ok until it returns true, and fails the test if that takes longer than within.
