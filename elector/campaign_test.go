@@ -131,25 +131,6 @@ func TestLostReleaseMessageCostsALeaseAtMost(t *testing.T) {
 	})
 }
 
-func TestReleaseMessageWakesFollowers(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		x, term := leading(c, "c0")
-		for i := range 20 {
-			y := c.Start(fmt.Sprint("c", i+1))
-			y.Quiet(shortLease)
-			began := time.Now()
-			x.Shutdown()
-			next := y.Elected(time.Second)
-			// The message, the claim, and on several nodes a second round for the token.
-			if gap := next.Since().Sub(began); gap > 10*wire {
-				t.Errorf("handover took %v", gap)
-			}
-			newer(t, next, term)
-			x, term = y, next
-		}
-	})
-}
-
 // claims are the claims that a node got since then, and how many at
 // most within one millisecond.
 func claims(n *node, since time.Time) (all, burst int) {

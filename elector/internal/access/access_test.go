@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mandate-dev/mandate/elector/proof/servertest"
 )
 
 func write(t *testing.T, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Must(t, os.WriteFile(name, []byte(content), 0o600))
 	return name
 }
 

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,49 +145,33 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 	})
 }
 
-// leadsPastASlowNode has a candidate lead, and renew once. Each renewal takes the third node a second, and is counted.
-func leadsPastASlowNode(p *cluster) (a *testVoter, token uint64, renewals *atomic.Int32) {
-	p.counters("1")
-	a, renewals = p.voter("a"), new(atomic.Int32)
-	token = a.wins(1)
-	p.onScript(2, protocol.RenewScript, func() {
-		renewals.Add(1)
-		time.Sleep(time.Second)
-	})
-	a.renew(testLease, token, protocol.Heir{}, fit)
-	return a, token, renewals
-}
-
-// What waits for its turn behind a hung request is not sent after the deadline.
-func TestNothingIsSentAfterTheDeadline(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, p *cluster) {
-		a, token, renewals := leadsPastASlowNode(p)
-		synctest.Wait()                                            // it has reached the third node, too: a round ends with the answers of a majority
-		a.renew(500*time.Millisecond, token, protocol.Heir{}, fit) // its turn at the third node would come after 1 s
-		time.Sleep(5 * time.Second)
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
-		}
-	})
-}
-
-// What waited behind a hung request goes out only if it may still: the verdict of
-// the probe is from before the wait, and the term may have ended in it.
+// What waited for its turn behind a hung request goes out only if it may still: the verdict of the probe is from before the
+// wait, and the deadline may have passed in it, or the term have ended.
 func TestQueuedRenewalAsksAgain(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, p *cluster) {
-		a, token, renewals := leadsPastASlowNode(p)
-		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
-		var ended atomic.Bool
-		a.renew(testLease, token, protocol.Heir{}, func() bool { return !ended.Load() })
-		ended.Store(true)
-		time.Sleep(5 * time.Second)
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("the third node got %d renewals, one of them after the end of the term", n)
-		}
-		if errs := a.troubles(); len(errs) > 0 {
-			t.Errorf("a node that was not asked is said not to answer: %v", errs)
-		}
-	})
+	for left, ends := range map[time.Duration]bool{500 * time.Millisecond: false, testLease: true} {
+		sub(t, fmt.Sprintf("%v left, the term ends: %v", left, ends), 3, func(t *testing.T, p *cluster) {
+			p.counters("1")
+			a := p.voter("a")
+			token := a.wins(1)
+			var renewals atomic.Int32
+			p.onScript(2, protocol.RenewScript, func() {
+				renewals.Add(1)
+				time.Sleep(time.Second)
+			})
+			a.renew(testLease, token, protocol.Heir{}, fit)
+			synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
+			var ended atomic.Bool
+			a.renew(left, token, protocol.Heir{}, func() bool { return !ended.Load() }) // its turn at the third node comes after 1 s
+			ended.Store(ends)
+			time.Sleep(5 * time.Second)
+			if n := renewals.Load(); n != 1 {
+				t.Errorf("the third node got %d renewals, one of them too late", n)
+			}
+			if errs := a.troubles(); ends && len(errs) > 0 {
+				t.Errorf("a node that was not asked is said not to answer: %v", errs)
+			}
+		})
+	}
 }
 
 // Attempts that are over when their turn at a hung node comes are not made there any
