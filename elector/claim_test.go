@@ -13,7 +13,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
-	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -248,30 +247,25 @@ func TestForeignLockOnAMinority(t *testing.T) {
 // A claim that first had to wait for a connection has used up a part of its lease: the first
 // renewal is due by when the claim was sent, or the term would expire before it.
 func TestFirstRenewalIsDueByTheClaim(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		c.Start("a").Elected(testcluster.Lease)
-		client := c.Client("b", 0, func(o *redis.Options) { o.ConnMaxLifetime = testcluster.Lease / 4 })
-		q, err := elector.NewQuorum(client)
-		must(t, err)
-		t.Cleanup(func() { _ = errors.Join(q.Close(), client.Close()) })
-		b := testcluster.NewCandidate(t, q, "b").Begin(nil)
-		time.Sleep(testcluster.Lease / 2)
-		c.Each(testredis.Cut, "a")
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.Start("a").Elected(shortLease)
+		client := c.Client("b", 0, func(o *redis.Options) { o.ConnMaxLifetime = shortLease / 4 })
+		defer client.Close()
+		b := makeCandidate(t, quorumOf(t, client), "b").Begin(nil)
+		time.Sleep(shortLease / 2)
+		c.Each(cut, "a")
 		for c.Nodes[0].Server().TTL(lockKey) > 100*time.Millisecond {
 			time.Sleep(50 * time.Millisecond)
 		}
-		c.Each(testredis.Fault{Delay: 970 * time.Millisecond, Far: true}, "b")
-		term := b.Elected(3 * testcluster.Lease)
+		c.Each(fault{Delay: 970 * time.Millisecond, Far: true}, "b")
+		term := b.Elected(3 * shortLease)
 		left := term.Left()
-		if left > testcluster.Lease*3/16 { // it is renewed every quarter of a lease, and up to a quarter of that shorter to share a moment
+		if left > shortLease*3/16 { // it is renewed every quarter of a lease, and up to a quarter of that shorter to share a moment
 			t.Fatalf("the claim was answered too soon for this test: %v are left", left)
 		}
-		c.Each(testredis.Fault{}, "b")
-		select {
-		case <-term.Done():
-			t.Errorf("the term ended with %v left at its begin: %v", left, term.Err())
-		case <-time.After(3 * testcluster.Lease):
-		}
+		c.Each(fault{}, "b")
+		time.Sleep(3 * shortLease)
+		continues(t, term)
 	})
 }
 

@@ -22,10 +22,7 @@ func TestDatabasesAreApart(t *testing.T) {
 		second := func(name string) *elector.Quorum {
 			client := c.Client(name, 0, func(o *redis.Options) { o.DB = 1 })
 			defer client.Close() // only its options are needed
-			q, err := elector.NewQuorum(client)
-			must(t, err)
-			t.Cleanup(func() { q.Close() })
-			return q
+			return quorumOf(t, client)
 		}
 		byPriority := func(priority int) func(*elector.Config) {
 			return func(cfg *elector.Config) {
