@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type cell struct {
 	t       *testing.T
 	system  System
 	servers []server
+	places  []*atomic.Pointer[string] // the address of each server, or of another that has taken its place
 	members []*member
 	began   time.Time
 
@@ -51,13 +53,19 @@ type result struct {
 
 func (c *cell) meet(f fault) (r result) {
 	for range c.system.Nodes {
-		c.servers = append(c.servers, c.system.Store(c.t))
+		s, place := c.system.Store(c.t), &atomic.Pointer[string]{}
+		place.Store(new(s.Addr()))
+		c.servers, c.places = append(c.servers, s), append(c.places, place)
 	}
 	c.began = time.Now()
 	for range 3 {
 		c.start()
 	}
 	leader := c.steady()
+	if leader != nil && f.before != nil {
+		f.before(c, leader)
+		leader = c.steady()
+	}
 	if leader == nil {
 		return result{worthless: true}
 	}
@@ -100,8 +108,8 @@ func (c *cell) soFar() []write {
 func (c *cell) start() {
 	spec := Candidate{System: c.system.Name, ID: strconv.Itoa(len(c.members))}
 	m := &member{dir: c.t.TempDir()}
-	for _, s := range c.servers {
-		spec.Addrs = append(spec.Addrs, m.listen(c.t, s.Addr()))
+	for _, place := range c.places {
+		spec.Addrs = append(spec.Addrs, m.listen(c.t, place))
 	}
 	args := []string{must(os.Executable())}
 	if c.system.Command != nil {
@@ -218,7 +226,7 @@ func covered(all []span, from, to time.Duration) (sum time.Duration) {
 }
 
 // fenced counts what a resource that refuses tokens below the largest it has seen does wrong: writes of a superseded
-// leader that it accepts, and of the newest that it refuses. A system without tokens has none of either.
+// leader that it accepts, as all of a system without tokens, and of the newest that it refuses.
 func fenced(writes []write) (accepted, refused int) {
 	seen := map[string]bool{}
 	newest, largest := "", uint64(0)
@@ -227,7 +235,6 @@ func fenced(writes []write) (accepted, refused int) {
 			seen[w.term], newest = true, w.term
 		}
 		switch passes := w.token >= largest; {
-		case w.token == 0:
 		case passes && w.term != newest:
 			accepted++
 		case !passes && w.term == newest:

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"text/template"
 	"time"
@@ -43,7 +45,39 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(envAPI); addr != "" {
 		serveLease(addr)
 	}
+	flag.Parse()
+	isolate()
 	os.Exit(m.Run())
+}
+
+// envNetwork is set where packets may be dropped.
+const envNetwork = "COMPARE_NETWORK"
+
+// isolate runs this program again in a network of its own, in which nft may drop packets, and without PostgreSQL's shared
+// memory on the machine. It returns there, and where that cannot be had.
+func isolate() {
+	_, err := exec.LookPath("nft")
+	if os.Getenv(envNetwork) != "" {
+		check(exec.Command("ip", "link", "set", "lo", "up").Run())
+		return
+	}
+	const netAdmin = 12 // CAP_NET_ADMIN
+	self := exec.Command("/proc/self/exe", os.Args[1:]...)
+	self.Env = append(os.Environ(), envNetwork+"=1")
+	self.Stdout, self.Stderr = os.Stdout, os.Stderr
+	self.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC, Pdeathsig: syscall.SIGKILL}
+	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
+		self.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		self.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		self.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		self.SysProcAttr.AmbientCaps = []uintptr{netAdmin}
+	}
+	if err = cmp.Or(err, self.Start()); err != nil {
+		log.Printf("no packets can be dropped: %v", err)
+		return
+	}
+	_ = self.Wait()
+	os.Exit(self.ProcessState.ExitCode())
 }
 
 // table collects the results, by fault and system.
@@ -73,7 +107,19 @@ func TestCompare(t *testing.T) {
 		log.Printf("SKIPPED: %s, for %s is not on PATH", s.Name, s.Program)
 		return true
 	})
-	faults = slices.DeleteFunc(faults, func(f fault) bool { return !regexp.MustCompile(*rows).MatchString(f.Name) })
+	faults = slices.DeleteFunc(faults, func(f fault) bool {
+		if !regexp.MustCompile(*rows).MatchString(f.Name) {
+			return true
+		}
+		if !f.packets || os.Getenv(envNetwork) != "" {
+			return false
+		}
+		if *out != "" {
+			t.Fatalf("nft and a network of its own are missing: the page would lack the row %s", f.Name)
+		}
+		log.Printf("SKIPPED: %s, for no packets can be dropped", f.What)
+		return true
+	})
 	if *out != "" {
 		what := fmt.Sprintf("a load average below %.1f for each processor, as a page needs: end what else runs here", idle)
 		servertest.Poll(t, time.Second, 5*time.Minute, what, func() bool { return load() < idle })
@@ -148,10 +194,26 @@ func (tab *table) page(t *testing.T) string {
 	b := &strings.Builder{}
 	check(template.Must(page.ParseFiles("page.tmpl")).Execute(b, map[string]any{
 		"Date": time.Now().UTC().Format(time.DateOnly), "Revision": *revision, "Lease": lease, "Late": late,
-		"Cells": tab.cells, "Rounds": *rounds, "Repeated": tab.repeated, "Systems": systems, "Faults": faults, "Text": tab.text,
+		"Cells": tab.cells, "Rounds": *rounds, "Repeated": tab.repeated, "Tables": []part{newPart(false), newPart(true)}, "Text": tab.text,
 		"Processors": runtime.NumCPU(), "Load": fmt.Sprintf("%.1f", tab.load), "Go": runtime.Version(), "Redis": servertest.Version(t),
 	}))
 	return b.String()
+}
+
+// part is a table of the page.
+type part struct {
+	Faults  []fault
+	Systems []System
+}
+
+// newPart returns the table of the systems that Sentinel watches, or of all others, with the controls.
+func newPart(sentinel bool) part {
+	return part{
+		Faults: slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return !f.fits(System{Sentinel: sentinel, Nodes: 3}) }),
+		Systems: slices.DeleteFunc(slices.Clone(systems), func(s System) bool {
+			return s.Sentinel != sentinel && s.Name != always && s.Name != kernel
+		}),
+	}
 }
 
 // text is a cell of the page.

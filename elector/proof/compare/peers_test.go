@@ -95,6 +95,11 @@ func bounded(ctx context.Context, limit time.Duration, call func(context.Context
 
 // client is go-redis without what makes a call longer than its context.
 func (c *Candidate) client(i int) *goredislib.Client {
+	if c.bySentinel() {
+		return goredislib.NewFailoverClient(&goredislib.FailoverOptions{
+			MasterName: master, SentinelAddrs: c.Addrs, ContextTimeoutEnabled: true, MaxRetries: -1,
+		})
+	}
 	return goredislib.NewClient(&goredislib.Options{Addr: c.Addrs[i], ContextTimeoutEnabled: true, MaxRetries: -1})
 }
 
@@ -164,8 +169,12 @@ func advisoryLock(c *Candidate) lock {
 }
 
 func rueidisLock(ctx context.Context, c *Candidate) error {
+	client := rueidis.ClientOption{InitAddress: c.Addrs}
+	if c.bySentinel() {
+		client.Sentinel.MasterSet = master
+	}
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: c.Addrs}, KeyMajority: 1, KeyValidity: lease, NoLoopTracking: true, TryNextAfter: lease / 10,
+		ClientOption: client, KeyMajority: 1, KeyValidity: lease, NoLoopTracking: true, TryNextAfter: lease / 10,
 	})
 	if err != nil {
 		return err

@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,6 +36,8 @@ type System struct {
 	Store func(testing.TB) server
 	Nodes int // how many independent stores
 	Run   func(ctx context.Context, c *Candidate) error
+	// Sentinel watches its store. It has a table of its own.
+	Sentinel bool
 	// Program must be on PATH.
 	Program string
 	// Command is that of mandate which runs the candidate's program, and Renews the lease.
@@ -63,6 +67,9 @@ var systems = []System{
 	{Name: "etcd", Store: etcd, Nodes: 1, Run: election, Program: "etcd"},
 	{Name: "client-go", Store: kubernetes, Nodes: 1, Run: kubernetesLease},
 	{Name: "postgres", Store: postgres, Nodes: 1, Run: loop(lease/3, advisoryLock), Program: "postgres"},
+	{Name: "mandate-sentinel", Store: replicated, Nodes: 1, Run: embedded, Sentinel: true},
+	{Name: "redislock-sentinel", Store: replicated, Nodes: 1, Run: loop(lease/3, redisLock), Sentinel: true},
+	{Name: "rueidislock-sentinel", Store: replicated, Nodes: 1, Run: rueidisLock, Sentinel: true},
 	{Name: kernel, Store: redis, Nodes: 3, Run: flock},
 	{Name: always, Store: redis, Nodes: 3, Run: everybody},
 }
@@ -91,7 +98,7 @@ func campaign(spec string) {
 	}()
 	c := &Candidate{hang: make(chan os.Signal, 1)}
 	check(json.Unmarshal([]byte(spec), c))
-	signal.Notify(c.hang, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(c.hang, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	for _, s := range systems {
@@ -111,15 +118,27 @@ func (c *Candidate) Lead(ctx context.Context, token uint64, leads func() bool) {
 	for ctx.Err() == nil && (leads == nil || leads()) {
 		select {
 		case how := <-c.hang:
-			if how == syscall.SIGUSR2 { // heeds nothing
+			switch how {
+			case syscall.SIGHUP:
+				suspend()
+			case syscall.SIGUSR2: // heeds nothing
 				select {}
+			default:
+				<-ctx.Done()
+				return
 			}
-			<-ctx.Done()
 		default:
-			fmt.Printf("%d %d %d/%d %d\n", time.Now().UnixNano(), os.Getpid(), os.Getpid(), c.terms, token)
-			pause(ctx, writeEvery)
 		}
+		fmt.Printf("%d %d %d/%d %d\n", time.Now().UnixNano(), os.Getpid(), os.Getpid(), c.terms, token)
+		pause(ctx, writeEvery)
 	}
+}
+
+// suspend stops this process, and returns when it goes on.
+func suspend() {
+	runtime.LockOSThread() // which must not run on while another one takes the signal
+	defer runtime.UnlockOSThread()
+	check(syscall.Tgkill(os.Getpid(), syscall.Gettid(), syscall.SIGSTOP))
 }
 
 // pause waits for d, or until ctx ends.
@@ -157,7 +176,11 @@ func flock(ctx context.Context, c *Candidate) error {
 }
 
 func embedded(ctx context.Context, c *Candidate) error {
-	q := must(elector.Open(c.Addrs...))
+	addrs := c.Addrs
+	if c.bySentinel() {
+		addrs = []string{"redis+sentinel://" + addrs[0] + "?master_name=" + master}
+	}
+	q := must(elector.Open(addrs...))
 	defer q.Close()
 	beat := health.NewHeartbeat(lease / 2)
 	e := must(elector.New(q, elector.Config{Election: key, ID: c.ID, Lease: lease, WorkProbe: beat}))
@@ -196,6 +219,39 @@ type server interface {
 // A killed process leaves to the kernel what it has written: no fsync is needed.
 func redis(t testing.TB) server {
 	return servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "no")
+}
+
+// sentinels are three that watch a master and its replica; a candidate is told the first one.
+type sentinels struct {
+	*servertest.Server
+	master *servertest.Server
+}
+
+const master = "main"
+
+func (c *Candidate) bySentinel() bool { return strings.HasSuffix(c.System, "-sentinel") }
+
+func replicated(t testing.TB) server {
+	s := &sentinels{master: redis(t).(*servertest.Server)}
+	_, port, _ := net.SplitHostPort(s.master.Addr())
+	servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "no", "--replicaof", "127.0.0.1 "+port, "--repl-diskless-sync-delay", "0")
+	for range 3 {
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		check(os.WriteFile(file, fmt.Appendf(nil, "sentinel monitor %[1]s 127.0.0.1 %[2]s 2\nsentinel down-after-milliseconds %[1]s 1000\n", master, port), 0o600))
+		s.Server = servertest.Redis(t, file, "--sentinel")
+	}
+	servertest.Eventually(t, time.Minute, "the sentinels know all servers", func() bool {
+		return strings.Contains(s.Do(t, "INFO", "sentinel").(string), "slaves=1,sentinels=3")
+	})
+	return s
+}
+
+// dataOf returns the folder of a store.
+func dataOf(s server) string {
+	if d, ok := s.(*daemon); ok {
+		return d.dir
+	}
+	return s.(*servertest.Server).Dir
 }
 
 // daemon is a store other than Redis. Its processes run in its folder.
