@@ -221,7 +221,7 @@ func redis(t testing.TB) server {
 	return servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "no")
 }
 
-// sentinels are three that watch a master and its replica; a candidate is told the first one.
+// sentinels are three that watch a master and its replica; a candidate is told one of them.
 type sentinels struct {
 	*servertest.Server
 	master *servertest.Server
