@@ -275,6 +275,35 @@ func crash(c *cluster, x *candidate) {
 	x.Stop()
 }
 
+// A renewal of the old term that arrives in the new one must not count for it.
+func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.Start("a"), c.Start("b")
+		x, one := first(t, 3*shortLease, a, b)
+		y := others([]*candidate{a, b}, x)[0]
+		time.Sleep(shortLease)
+		defer never2(t, a, b)()
+		for _, nd := range c.Nodes {
+			nd.Set(fault{Up: testredis.Hold, Down: testredis.Hold}, x.ID()) // renewals, and then the release, are kept on the way
+		}
+		wantReason(t, one, shortLease, elector.ReasonExpired)
+		two := y.Elected(shortLease)
+		time.Sleep(time.Second)
+		value, _ := c.Nodes[0].Server().Get(lockKey)
+		c.Heal() // now they arrive
+		time.Sleep(3 * shortLease)
+		continues(t, two)
+		for i, nd := range c.Nodes {
+			if v, _ := nd.Server().Get(lockKey); v != value {
+				t.Errorf("node %d: the lock is %q, was %q", i, v, value)
+			}
+		}
+		if len(x.Terms) > 0 {
+			t.Error("the old leader came back beside the new one")
+		}
+	})
+}
+
 // A context that ends in the middle of a claim leaves no orphan behind.
 func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

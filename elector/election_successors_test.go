@@ -123,6 +123,15 @@ func TestDeadHeirDelaysForABoundedTime(t *testing.T) {
 	}
 }
 
+func TestMaxTermNeedsNoSuccession(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		_, term := leading(c, "a", func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease })
+		b := c.Start("b")
+		b.Elected(4 * shortLease)
+		wantReason(t, term, 0, elector.ReasonHandover)
+	})
+}
+
 // Regression: a candidate of the highest priority that had died without a word made every
 // leader step down for it, one after another.
 func TestLeadersDoNotYieldToTheDead(t *testing.T) {

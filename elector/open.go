@@ -164,8 +164,8 @@ func (d login) failover(address string) (redis.UniversalClient, error) {
 	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	o.Dialer = d.files.Dialer(o.TLSConfig)
 	c := redis.NewFailoverClient(o)
-	// From here on o is for the sentinels alone. go-redis asks the next one only when one that hangs has had its time twice.
-	o.ReadTimeout, o.MaxRetries = nodes.StepTimeout/5, -1
+	// From here on o is for the sentinels alone. go-redis tries the next one only after a hung one has timed out twice.
+	o.DialTimeout, o.ReadTimeout, o.MaxRetries = nodes.StepTimeout/5, nodes.StepTimeout/5, -1
 	found := c.Options() // of which the quorum makes its connections
 	dial := found.Dialer
 	found.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {

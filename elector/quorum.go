@@ -59,7 +59,8 @@ const defaultPrefix = "mandate"
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
 // or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It does no
 // I/O. It makes connections of its own with the clients' options, but without
-// their hooks. The clients stay the caller's, and may be closed.
+// their hooks. The clients stay the caller's, and may be closed. docs/servers.md
+// says what to set for sentinels; Open does.
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := nodes.Open(clients)
 	if err != nil {

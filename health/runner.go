@@ -147,7 +147,7 @@ const (
 )
 
 // Settings define how often a [Runner] runs its probe and how it counts the results. Zero means
-// the default; the zero value is useful. No time is above MaxTime, and Failures not above MaxCount.
+// the default; the zero value is useful. No time is above MaxTime, and Failures is at most MaxCount.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
 	// that takes longer skips starts; they are not made up for.
@@ -163,7 +163,7 @@ type Settings struct {
 	// Run ignores it.
 	StartGrace time.Duration
 
-	// Failures in a row to become unhealthy. Default 3. One success makes healthy again.
+	// Failures in a row to become unhealthy. Default 3. One success makes it healthy again.
 	Failures int
 }
 

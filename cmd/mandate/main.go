@@ -46,7 +46,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		c.fail(cmd, exit.code, c.formatError(err), "")
 	}
 	if exit.code == exitNoLeader { // only then: asking Redis for names takes seconds in an outage
-		if group := c.isGroup(ctx, cmd); group != "" {
+		if group := c.groupAdvice(ctx, cmd); group != "" {
 			c.printError(cmd.CommandPath() + ": " + group)
 		}
 	}

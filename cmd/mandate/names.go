@@ -40,8 +40,8 @@ func (c *connection) names(ctx context.Context, cmd *cobra.Command) (names, grou
 	return names, groups
 }
 
-// isGroup returns what to type if the name is that of a group, and no election.
-func (c *connection) isGroup(ctx context.Context, cmd *cobra.Command) string {
+// groupAdvice returns what to type if the name is that of a group, and no election.
+func (c *connection) groupAdvice(ctx context.Context, cmd *cobra.Command) string {
 	name := cmd.Flags().Arg(0)
 	if cmd.ValidArgsFunction == nil || name == "" || c.quorum == nil {
 		return ""

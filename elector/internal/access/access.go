@@ -210,9 +210,6 @@ func read(what, name string) ([]byte, error) {
 	return b, nil
 }
 
-// Login is the user and the password in a URL.
-type Login struct{ User, Password string }
-
 // UserOf returns the user at the server that a URL names. With Sentinel it is in the query: user and password before
 // the host are those of the sentinels.
 func UserOf(u *url.URL) string {

@@ -55,14 +55,14 @@ type leaving struct {
 	at    uint64     // the newest one that was made
 	addr  string     // where that one leads to
 	open  map[*connection]bool
-	asked time.Time     // when ask last asked
-	took  time.Duration // how long it took until that had an answer, or none
-	named chan struct{} // closed when it has; nil: nobody asks
+	asked time.Time     // when ask last queried the sentinels
+	took  time.Duration // how long that query took, whatever its outcome
+	named chan struct{} // closed when it has ended; nil: no query is under way
 }
 
 const (
 	askEvery = 100 * time.Millisecond // for all elections of the process
-	askLimit = 30 * time.Second       // so long go-redis may need until it leaves a sentinel that hangs
+	askLimit = 30 * time.Second       // go-redis may need this long to give up a sentinel that hangs
 )
 
 // ask has go-redis ask the sentinels for the master, which it does for each new connection, and so leaves a former master. A
@@ -82,9 +82,9 @@ func (l *leaving) ask(wait time.Duration) {
 		l.asked, l.named = time.Now(), make(chan struct{})
 		go l.askNow(l.named)
 	}
-	named, left := l.named, wait-max(l.took, time.Since(l.asked))
+	named, slow, left := l.named, l.took > wait, wait-time.Since(l.asked)
 	l.mu.Unlock()
-	if left <= 0 {
+	if slow || left <= 0 {
 		return
 	}
 	select {

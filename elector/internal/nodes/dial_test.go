@@ -179,52 +179,71 @@ func TestFormerMasterIsSentNothing(t *testing.T) {
 	})
 }
 
-// A former master serves on after a planned failover, and closes no connection: the sentinels are asked before each request.
-// While they hang, it goes where the last one went.
-func TestSentinelsAreAskedBeforeARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		servers := []*miniredis.Miniredis{miniredis.NewMiniRedis(), miniredis.NewMiniRedis()}
-		var master atomic.Int64
-		var hang atomic.Bool     // the sentinels
-		var sent [2]atomic.Int64 // to each server
-		c := redis.NewClient(&redis.Options{Addr: ofSentinel, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if hang.Load() {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			i := master.Load()
-			conn, err := servers[i].Dial()
-			return counted{to{conn, strconv.Itoa(int(i))}, &sent[i]}, err
-		}, MaintNotificationsConfig: NoMaintenance()})
-		ns, err := Open([]redis.UniversalClient{c})
-		must(t, err)
-		defer func() { ns.Close(); c.Close(); servers[0].Close(); servers[1].Close() }()
-		goesTo := func(want int, within time.Duration) {
-			t.Helper()
-			began, ended := time.Now(), make(chan *Request, 1)
-			sent[0].Store(0)
-			sent[1].Store(0)
-			for tries := 0; tries < 2 && sent[want].Load() == 0; tries++ { // in memory go-redis does not see that a connection was closed
-				keys := protocol.KeysOf("p", "e")
-				ns.All()[0].Send(&Request{Request: protocol.Request{Keys: &keys}, Script: protocol.ReleaseScript, Limit: time.Second, Ended: ended})
-				<-ended
-			}
-			if sent[want].Load() == 0 || sent[1-want].Load() != 0 {
-				t.Errorf("server %d got none, or the other one got some", want)
-			}
-			if took := time.Since(began); took > within {
-				t.Errorf("the request took %v", took)
-			}
-			time.Sleep(askEvery)
+// A former master serves on after a planned failover, and closes no connection: the sentinels are asked before each request
+// and command. Those that hang are waited for once; then all goes where the last one went.
+func TestSentinelsAreAsked(t *testing.T) {
+	keys := protocol.KeysOf("p", "e")
+	for name, send := range map[string]func(*Node){
+		"request": func(n *Node) {
+			ended := make(chan *Request, 1)
+			n.Send(&Request{Request: protocol.Request{Keys: &keys}, Script: protocol.ReleaseScript, Limit: time.Second, Ended: ended})
+			<-ended
+		},
+		"command": func(n *Node) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = n.Do(ctx, redis.NewStatusCmd(ctx, "get", "k"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { sentinelsAreAsked(t, send) }) })
+	}
+}
+
+func sentinelsAreAsked(t *testing.T, send func(*Node)) {
+	servers := []*miniredis.Miniredis{miniredis.NewMiniRedis(), miniredis.NewMiniRedis()}
+	var master, lag atomic.Int64 // of the sentinels
+	var sent [2]atomic.Int64     // to each server
+	c := redis.NewClient(&redis.Options{Addr: ofSentinel, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(lag.Load())):
 		}
-		const wait = time.Second / 8
-		goesTo(0, wait)
-		master.Store(1)
-		goesTo(1, wait)
-		hang.Store(true)
-		goesTo(1, wait)
-		goesTo(1, 0) // nor does any other wait for them
-	})
+		i := master.Load()
+		conn, err := servers[i].Dial()
+		return counted{to{conn, strconv.Itoa(int(i))}, &sent[i]}, err
+	}, MaintNotificationsConfig: NoMaintenance()})
+	ns, err := Open([]redis.UniversalClient{c})
+	must(t, err)
+	defer func() { ns.Close(); c.Close(); servers[0].Close(); servers[1].Close() }()
+	goesTo := func(want int64, within time.Duration) {
+		t.Helper()
+		began := time.Now()
+		sent[0].Store(0)
+		sent[1].Store(0)
+		for tries := 0; tries < 2 && sent[want].Load() == 0; tries++ { // in memory go-redis does not see that a connection was closed
+			send(ns.All()[0])
+		}
+		if sent[want].Load() == 0 || sent[1-want].Load() != 0 {
+			t.Errorf("server %d got none, or the other one got some", want)
+		}
+		if took := time.Since(began); took > within {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(askEvery)
+	}
+	const wait = time.Second / 8
+	goesTo(0, 0)
+	lag.Store(int64(wait * 7 / 10))
+	for i := range 3 {
+		master.Store(int64(1 - i%2))
+		goesTo(master.Load(), 2*wait) // for the answer, and for a connection
+	}
+	lag.Store(int64(time.Hour))
+	goesTo(1, wait)
+	goesTo(1, 0)
+	time.Sleep(askLimit)
+	goesTo(1, 0)
 }
 
 // counted counts what is written.

@@ -31,6 +31,7 @@ func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context
 func (ns *Nodes) On(ctx context.Context, node int, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	ns.list[node].open.ask(limit / 8)
 	return ns.NodeError(node, ask(ctx, ns.list[node].rdb))
 }
 
@@ -78,6 +79,7 @@ func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, li
 func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) (receivers int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	ns.list[node].open.ask(limit / 8)
 	n, err := ns.list[node].rdb.Publish(ctx, channel, payload).Result()
 	if ns.Cluster(node) {
 		n = -1

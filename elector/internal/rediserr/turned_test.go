@@ -16,6 +16,13 @@ import (
 
 const denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set. In this mode connections are only accepted from the loopback interface.\r\n"
 
+// Only a server that says why it ends the connection has answered.
+func TestResetIsNoAnswer(t *testing.T) {
+	if Answered(&NodeError{Node: "n", Err: errors.New("connection reset by peer")}) {
+		t.Error("it counts as an answer")
+	}
+}
+
 // A Redis in protected mode answers before it is asked, and is gone when the request comes. It is there: to bring it back
 // helps nothing.
 func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {

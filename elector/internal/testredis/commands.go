@@ -157,17 +157,3 @@ func (n *Node) Requests() (asked int) {
 	n.locked(func() { asked = n.asked })
 	return asked
 }
-
-// LoseReply makes the node execute the next calls of a script, and close the connection instead of
-// answering.
-func (n *Node) LoseReply(script string, times int) {
-	n.On(func(cl Call, p *server.Peer) bool {
-		if cl.Script != script || times == 0 {
-			return false
-		}
-		times--
-		n.Run(cl)
-		p.Close()
-		return true
-	})
-}

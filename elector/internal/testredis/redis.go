@@ -32,7 +32,7 @@ func Bubble(t *testing.T, n int, f func(t *testing.T, s *Set)) {
 		s := New(n)
 		s.T = t
 		t.Cleanup(func() {
-			s.Close()
+			s.end()
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		})
@@ -49,13 +49,17 @@ func New(n int) *Set {
 	return s
 }
 
-// Close ends the nodes, and waits for the ends of the lines to them.
+// Close ends the nodes, and waits for the ends of the lines to them. Nobody may connect any more.
 func (s *Set) Close() {
+	s.end()
+	s.running.Wait()
+}
+
+func (s *Set) end() {
 	for _, n := range s.Nodes {
 		n.Reset("")
 		n.Server().Close()
 	}
-	s.running.Wait()
 }
 
 // NewNode starts an empty node that is not in Nodes. Add it to Nodes, or close its server.
