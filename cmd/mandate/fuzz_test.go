@@ -69,11 +69,17 @@ func FuzzStopTimes(f *testing.F) {
 // write to Redis may have written it.
 func FuzzTerminal(f *testing.F) {
 	f.Add("a", "it hangs", int64(time.Second))
+	f.Add("a", "nobody leads", int64(0))
 	f.Add("\x1b[2J\x1b]0;x\a", "\u009b31m\r\n\u202ex", int64(-1))
 	f.Add(strings.Repeat("\xff\x00", 300), strings.Repeat("w ", 300), int64(1<<63-1))
+	q, err := elector.Open("redis://127.0.0.1:1")
+	must(f, err)
+	f.Cleanup(func() { _ = q.Close() })
+	election, err := q.Election("e")
+	must(f, err)
 	f.Fuzz(func(t *testing.T, word, words string, n int64) {
 		var out strings.Builder
-		c := &connection{terminal: &terminal{stdout: &out}, prefix: "mandate"}
+		c := &connection{terminal: &terminal{stdout: &out}, prefix: "mandate", election: election}
 		d, token := time.Duration(n), uint64(n)
 		leader := elector.Leader{Candidate: word, Advertise: words, Token: token, LeaseLeft: d, Since: time.Unix(n%1e10, 0)}
 		st := elector.Status{
