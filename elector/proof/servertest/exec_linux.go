@@ -45,7 +45,9 @@ func init() { //nolint:gochecknoinits // each package has its own TestMain
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	_, _ = syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); { // until it has stopped: a SIGCONT would forget a stop that is still to come
+		_, err = syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
+	}
 	fmt.Println("held")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
